@@ -1,0 +1,48 @@
+"""Bayesian frequency estimation under local differential privacy.
+
+Names are imported on first use: a device that privatizes one answer never loads more than NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adobest_pp.evidence import Evidence as Evidence
+    from adobest_pp.mechanisms import RRRR as RRRR
+    from adobest_pp.mechanisms import SRR as SRR
+    from adobest_pp.mechanisms import Audit as Audit
+    from adobest_pp.mechanisms import SubsetSelection as SubsetSelection
+    from adobest_pp.mechanisms import audit as audit
+    from adobest_pp.mechanisms import privacy_loss as privacy_loss
+    from adobest_pp.responses import Responses as Responses
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Audit": "mechanisms",
+    "Evidence": "evidence",
+    "RRRR": "mechanisms",
+    "Responses": "responses",
+    "SRR": "mechanisms",
+    "SubsetSelection": "mechanisms",
+    "audit": "mechanisms",
+    "privacy_loss": "mechanisms",
+}
+_MODULES = ("evidence", "likelihood", "mechanisms", "responses")
+
+__all__ = [*_HOMES, *_MODULES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,138 @@
+"""What every public entry refuses: one sentence with the argument, the value and what is allowed.
+
+A private category ``x`` is the exception: its errors never show the value.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# Beyond this, squares of probability ratios leave double precision (and no privacy is left anyway).
+MAX_EPSILON = 300.0
+
+
+def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
+    """Return `value` as an int in ``low … high``, or refuse."""
+    allowed = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        integer = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    if integer < low or (high is not None and integer > high):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return integer
+
+
+def check_n_categories(value: Any) -> int:
+    """Return the number of categories K ≥ 2, or refuse."""
+    return check_integer(value, "n_categories", 2)
+
+
+def _check_real(value: Any, name: str, allowed: str) -> float:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+
+
+def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
+    """Return a privacy budget in (0, MAX_EPSILON], or refuse."""
+    allowed = f"a number {'of at least' if allow_zero else 'above'} 0 and at most {MAX_EPSILON:g}"
+    number = _check_real(value, name, allowed)
+    if not (0 < number <= MAX_EPSILON or (allow_zero and number == 0)):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return number
+
+
+def check_kappa(value: Any) -> float:
+    """Return kappa in (0, 1], or refuse."""
+    number = _check_real(value, "kappa", "a number above 0 and at most 1")
+    if not 0 < number <= 1:
+        raise ValueError(f"kappa must be a number above 0 and at most 1, got {value!r}")
+    return number
+
+
+def check_subset(subset: Any, n_categories: int) -> NDArray[np.bool_]:
+    """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or refuse."""
+    allowed = f"distinct category indices from 0 to {n_categories - 1}, or a boolean mask of length {n_categories}"
+    items = sorted(subset) if isinstance(subset, set | frozenset) else subset
+    try:
+        array = np.asarray(items)
+    except ValueError:
+        raise ValueError(f"subset must be {allowed}, got {subset!r}") from None
+    if array.dtype == bool and array.shape == (n_categories,):
+        mask = array.copy()
+    elif array.ndim == 1 and (array.size == 0 or array.dtype.kind in "iu"):
+        indices = array.astype(np.int64)
+        in_range = bool(np.all((indices >= 0) & (indices < n_categories)))
+        if not in_range or len(np.unique(indices)) < len(indices):
+            raise ValueError(f"subset must be {allowed}, got {subset!r}")
+        mask = np.zeros(n_categories, dtype=bool)
+        mask[indices] = True
+    else:
+        raise ValueError(f"subset must be {allowed}, got {subset!r}")
+    if mask.all():
+        raise ValueError(f"subset must leave at least one of the {n_categories} categories out, got all of them")
+    return mask
+
+
+def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
+    """Return private categories as an integer array, or refuse without showing any of them."""
+    message = f"x must be a category index from 0 to {n_categories - 1}, or an array of them (its value is not shown)"
+    try:
+        array = np.asarray(x)
+        if array.dtype.kind not in "iu" and array.size > 0:
+            raise ValueError
+        if array.size > 0 and (array.min() < 0 or array.max() >= n_categories):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(message) from None
+    return array.astype(np.int64)
+
+
+def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
+    """Return randomized answers as an integer array of category indices, or refuse."""
+    allowed = f"integer category indices from 0 to {n_categories - 1}"
+    try:
+        array = np.asarray(answers)
+    except ValueError:
+        raise ValueError(f"answers must be {allowed}, got rows of unequal length") from None
+    if array.dtype.kind not in "iu" and array.size > 0:
+        raise ValueError(f"answers must be {allowed}, got values of type {array.dtype}")
+    wrong = (array < 0) | (array >= n_categories) if array.size else np.zeros(0, dtype=bool)
+    if wrong.any():
+        raise ValueError(f"answers must be {allowed}, got {array[wrong].flat[0]}")
+    return array.astype(np.int64)
+
+
+def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[str, ...]:
+    """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or refuse."""
+    if categories is None:
+        return tuple(str(i) for i in range(n_categories))
+    labels = tuple(str(label) for label in categories)
+    if isinstance(categories, str) or len(labels) != n_categories or len(set(labels)) != n_categories:
+        raise ValueError(f"categories must be {n_categories} distinct labels, got {categories!r}")
+    return labels
+
+
+def check_theta(theta: ArrayLike, n_categories: int, name: str = "theta") -> NDArray[np.float64]:
+    """Return a vector of K finite, non-negative numbers with a positive sum, or refuse."""
+    allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
+    try:
+        array = np.ascontiguousarray(theta, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {theta!r}") from None
+    if array.shape != (n_categories,):
+        raise ValueError(f"{name} must be {allowed}, got an array of shape {array.shape}")
+    total = float(array.sum())
+    if not (math.isfinite(total) and total > 0 and array.min() >= 0):
+        raise ValueError(f"{name} must be {allowed}, got {array!r}")
+    return array

@@ -1,0 +1,133 @@
+"""The command line: parse, call the library, print. Heavy imports wait until a command runs."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from adobest_pp.mechanisms import Audit
+
+# Local variables in a traceback could show a private category, so they are never printed.
+app = typer.Typer(
+    help="Bayesian frequency estimation under local differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class MechanismName(StrEnum):
+    """The mechanisms that can be named on the command line."""
+
+    srr = "srr"
+    rrrr = "rrrr"
+    subset = "subset"
+
+
+@app.callback()
+def _root() -> None:
+    """Keep the commands named even while there is only one."""
+
+
+@app.command(epilog="Example: adobest audit --mechanism rrrr --categories 20 --epsilon 1 --kappa 0.9")
+def audit(
+    epsilon: Annotated[float, typer.Option(help="The promised privacy budget.")],
+    mechanism: Annotated[MechanismName | None, typer.Option(help="The mechanism to audit.")] = None,
+    categories: Annotated[int | None, typer.Option(help="Number of categories.")] = None,
+    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset (rrrr).")] = 0.9,
+    size: Annotated[int | None, typer.Option(help="Categories in an answer (subset).")] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
+    ] = None,
+) -> None:
+    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold."""
+    from adobest_pp.mechanisms import audit as run_audit
+
+    if matrix is not None and (mechanism is not None or categories is not None):
+        raise ValueError("--matrix must be given alone: it takes the place of --mechanism and --categories")
+    if matrix is not None:
+        result = run_audit(_read_matrix(matrix), epsilon)
+    else:
+        result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa, size))
+    _print_audit(result)
+    raise typer.Exit(0 if result.holds else 1)
+
+
+@app.command(epilog="Example: adobest demo --people 20000 --epsilon 1 --seed 7")
+def demo(
+    people: Annotated[int, typer.Option(help="How many simulated people answer.")] = 10_000,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
+) -> None:
+    """Privatize a simulated poll and print the estimate beside the truth."""
+    from adobest_pp.demo import run
+
+    run(people, epsilon, seed)
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2."""
+    try:
+        app()
+    except (ValueError, FileNotFoundError) as problem:
+        typer.echo(f"adobest: {problem}", err=True)
+        sys.exit(2)
+
+
+def _build_mechanism(
+    name: MechanismName | None, categories: int | None, epsilon: float, kappa: float, size: int | None
+) -> Any:
+    from adobest_pp import mechanisms
+
+    if name is None or categories is None:
+        raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
+    match name:
+        case MechanismName.srr:
+            return mechanisms.SRR(categories, epsilon)
+        case MechanismName.rrrr:
+            return mechanisms.RRRR(categories, epsilon, kappa)
+        case MechanismName.subset:
+            return mechanisms.SubsetSelection(categories, epsilon, size)
+
+
+def _read_matrix(path: Path) -> Any:
+    import numpy as np
+
+    if not path.is_file():
+        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which does not exist")
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    except ValueError:
+        raise ValueError(
+            f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
+        ) from None
+
+
+def _print_audit(result: "Audit") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{result.subject}, promised ε = {result.epsilon:g}")
+    for heading in ("size", "checked", "loss", "slack", "x", "x′", "y", "holds"):
+        table.add_column(heading, justify="right")
+    for row in result.rows:
+        values = (row.size, row.checked, f"{row.loss:.12f}", f"{row.slack:.2e}", row.x, row.x_prime, row.y)
+        table.add_row(*map(str, values), "yes" if row.holds else "NO")
+    console = Console()
+    console.print(table)
+    worst = result.worst
+    if result.holds:
+        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, in exact arithmetic."
+    else:
+        verdict = (
+            f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
+            f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+        )
+    console.print(verdict, highlight=False)

@@ -1,0 +1,158 @@
+"""The marginal log-likelihood of collapsed responses and its gradient, compiled.
+
+Everything is written for any non-negative vector: ``base`` multiplies Σθ, so that h is exactly (Gθ)[y] also off
+the simplex, and the gradient is the plain derivative of the value. On the simplex this is the probability of y.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_integer, check_theta
+from adobest_pp.evidence import Evidence
+
+__all__ = ["gradient", "log_likelihood", "maximum_likelihood", "phi_gradient"]
+
+
+def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
+    """Return ln P(answers | θ).
+
+    Parameters
+    ----------
+    theta : array of shape (K,)
+        Category probabilities.
+    evidence : Evidence
+        Collapsed responses.
+
+    Returns
+    -------
+    float
+        ``-inf`` when an answer is impossible under θ.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> round(ad.likelihood.log_likelihood([0.5, 0.5], responses.evidence()), 4)
+    -2.0794
+    """
+    value = _log_likelihood(check_theta(theta, evidence.n_categories), *kernel_arguments(evidence))
+    return float(value + evidence.n_responses * evidence.log_scale)
+
+
+def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
+    """Return the derivative of the log-likelihood by θ, of shape (K,): Σ count · g_i / h."""
+    _, slope = value_and_gradient(check_theta(theta, evidence.n_categories), *kernel_arguments(evidence))
+    return np.asarray(slope)
+
+
+def phi_gradient(phi: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
+    """Return the derivative of the log-likelihood of θ = φ/Σφ by φ, of shape (K,): Σ count · (g_i/h − 1)/Σφ."""
+    phi = check_theta(phi, evidence.n_categories, "phi")
+    total = phi.sum()
+    return np.asarray((gradient(phi / total, evidence) - evidence.n_responses) / total)
+
+
+def maximum_likelihood(
+    evidence: Evidence, tolerance: float = 1e-9, max_iterations: int = 100_000
+) -> NDArray[np.float64]:
+    """Return the θ of greatest likelihood, by expectation-maximization from the uniform θ.
+
+    One step is θ ← θ·∇/n: each response is shared out among the categories that may be behind it. It stops
+    when no component moves by more than `tolerance`.
+    """
+    if evidence.n_responses == 0:
+        raise ValueError("evidence must hold at least one response, got none")
+    n_iterations = check_integer(max_iterations, "max_iterations", 1)
+    start = np.full(evidence.n_categories, 1 / evidence.n_categories)
+    return np.asarray(_expectation_maximization(start, tolerance, n_iterations, *kernel_arguments(evidence)))
+
+
+def kernel_arguments(evidence: Evidence) -> tuple[NDArray[np.float64 | np.int64], ...]:
+    """Return the arrays of the evidence in the order that the compiled functions take them."""
+    return (
+        evidence.base,
+        evidence.own,
+        evidence.inside,
+        evidence.category,
+        evidence.set_index,
+        evidence.count,
+        evidence.members,
+        evidence.offsets,
+    )
+
+
+@njit(cache=True)
+def set_masses(theta, members, offsets):  # type: ignore[no-untyped-def]
+    """Return θ(S) of every set."""
+    masses = np.zeros(offsets.size - 1)
+    for v in range(masses.size):
+        for j in range(offsets[v], offsets[v + 1]):
+            masses[v] += theta[members[j]]
+    return masses
+
+
+@njit(cache=True)
+def row_probability(u, theta, total, masses, base, own, inside, category, set_index):  # type: ignore[no-untyped-def]
+    """Return h of one row of evidence."""
+    h = base[u] * total + own[u] * theta[category[u]]
+    if set_index[u] >= 0:
+        h += inside[u] * masses[set_index[u]]
+    return h
+
+
+@njit(cache=True)
+def _log_likelihood(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, category, set_index, count, members, offsets
+):
+    total = theta.sum()
+    masses = set_masses(theta, members, offsets)
+    value = 0.0
+    for u in range(count.size):
+        h = row_probability(u, theta, total, masses, base, own, inside, category, set_index)
+        if h <= 0.0:
+            return -np.inf
+        value += count[u] * np.log(h)
+    return value
+
+
+@njit(cache=True)
+def value_and_gradient(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, category, set_index, count, members, offsets
+):
+    """Return the log-likelihood without its constant scale, and its gradient by θ."""
+    total = theta.sum()
+    masses = set_masses(theta, members, offsets)
+    pull = np.zeros(masses.size)
+    slope = np.zeros(theta.size)
+    value = 0.0
+    shared = 0.0
+    for u in range(count.size):
+        h = row_probability(u, theta, total, masses, base, own, inside, category, set_index)
+        if h <= 0.0:
+            return -np.inf, np.full(theta.size, np.nan)
+        value += count[u] * np.log(h)
+        weight = count[u] / h
+        shared += weight * base[u]
+        slope[category[u]] += weight * own[u]
+        if set_index[u] >= 0:
+            pull[set_index[u]] += weight * inside[u]
+    for v in range(pull.size):
+        for j in range(offsets[v], offsets[v + 1]):
+            slope[members[j]] += pull[v]
+    return value, slope + shared
+
+
+@njit(cache=True)
+def _expectation_maximization(  # type: ignore[no-untyped-def]
+    theta, tolerance, max_iterations, base, own, inside, category, set_index, count, members, offsets
+):
+    n = count.sum()
+    for _ in range(max_iterations):
+        _, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+        updated = theta * slope / n
+        moved = np.abs(updated - theta).max()
+        theta = updated
+        if moved <= tolerance:
+            break
+    return theta / theta.sum()

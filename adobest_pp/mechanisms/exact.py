@@ -1,0 +1,145 @@
+"""Exact randomness: rational bounds on exponentials, and draws from the operating system's entropy.
+
+A probability here is a ratio of two Python integers and is met exactly, not up to the rounding of a float.
+`UNIT` is the integer that stands for 1, and `exp_weight` the integer, rounded down, that stands for e^ε.
+"""
+
+import os
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNIT = 1 << 64
+_CONTEXT = Context(prec=60)
+
+
+def exp_bounds(exponent: float) -> tuple[Fraction, Fraction]:
+    """Bracket e^exponent between two rationals, for exponent ≥ 0.
+
+    `decimal` rounds exp correctly, so its two neighbours with 60 digits are rigorous bounds.
+    """
+    value = _CONTEXT.exp(Decimal(exponent))
+    lower = Fraction(value.next_minus(_CONTEXT))
+    upper = Fraction(value.next_plus(_CONTEXT))
+    return max(lower, Fraction(1)), upper
+
+
+def exp_weight(exponent: float) -> int:
+    """Return ⌊e^exponent · UNIT⌋ or one less: the rational e^ε rounded down, to a relative 2⁻⁶³."""
+    lower, _ = exp_bounds(exponent)
+    return lower.numerator * UNIT // lower.denominator
+
+
+def log_ratio(ratio: Fraction) -> Decimal:
+    """Return ln(ratio) to some 60 digits, for ratio ≥ 1."""
+    quotient = _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+    return _CONTEXT.ln(quotient)
+
+
+def log_upper_bound(ratio: Fraction) -> float:
+    """Return a float L ≥ 0, the nearest possible, for which e^L ≥ ratio is certain."""
+    bound = float(log_ratio(ratio))
+    while exp_bounds(bound)[0] < ratio:
+        bound = float(np.nextafter(bound, np.inf))
+    return bound
+
+
+class Source(Protocol):
+    """Where a mechanism's randomness comes from."""
+
+    def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
+        """Draw n events of probability weight/total."""
+
+    def below(self, bound: int, n: int) -> NDArray[np.int64]:
+        """Draw n integers uniform on 0 … bound−1."""
+
+
+class OperatingSystem:
+    """The production source: exact probabilities from the operating system's entropy."""
+
+    def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
+        """Draw n events of probability exactly weight/total.
+
+        A uniform number is compared with weight/total 64 binary digits at a time; only on a tie
+        (one time in 2⁶⁴) do the next digits have to be drawn.
+        """
+        if weight >= total:
+            return np.ones(n, dtype=bool)
+        threshold, remainder = divmod(weight << 64, total)
+        words = _words(n)
+        events = words < np.uint64(threshold)
+        for tie in np.flatnonzero(words == np.uint64(threshold)):
+            events[tie] = self.bernoulli(remainder, total, 1)[0]
+        return events
+
+    def below(self, bound: int, n: int) -> NDArray[np.int64]:
+        """Draw n integers exactly uniform on 0 … bound−1, by rejection."""
+        words = _words(n)
+        excess = (1 << 64) % bound
+        if excess:
+            limit = np.uint64((1 << 64) - excess)
+            while (rejected := np.flatnonzero(words >= limit)).size:
+                words[rejected] = _words(rejected.size)
+        return (words % np.uint64(bound)).astype(np.int64)
+
+
+class Simulation:
+    """The simulation source: fast and reproducible, with probabilities rounded to floats."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
+        """Draw n events of probability weight/total, rounded to a float."""
+        return self.rng.random(n) < weight / total
+
+    def below(self, bound: int, n: int) -> NDArray[np.int64]:
+        """Draw n integers uniform on 0 … bound−1."""
+        return self.rng.integers(bound, size=n)
+
+
+def source_of(rng: np.random.Generator | None) -> Source:
+    """Return the exact source for ``None`` and the simulation source for a Generator."""
+    if rng is None:
+        return OperatingSystem()
+    if isinstance(rng, np.random.Generator):
+        return Simulation(rng)
+    raise ValueError(
+        f"rng must be None (exact, from the operating system) or a numpy.random.Generator (simulation), got {rng!r}"
+    )
+
+
+def randomized_response(source: Source, position: NDArray[np.int64], size: int, keep: int) -> NDArray[np.int64]:
+    """Apply SRR on {0, …, size−1} to each position, with keep : UNIT the odds of the truth against any other."""
+    if size == 1:
+        return position
+    n = position.size
+    kept = source.bernoulli(keep, keep + (size - 1) * UNIT, n)
+    other = (position + 1 + source.below(size - 1, n)) % size
+    return np.where(kept, position, other)
+
+
+def uniform_subsets(source: Source, population: int, size: int, n: int) -> NDArray[np.bool_]:
+    """Draw n uniform subsets of `size` out of `population` elements, as masks of shape (n, population).
+
+    Floyd's algorithm [1]_, over all n subsets at once: element j of the last `size` joins when the random
+    element below it is taken already.
+
+    References
+    ----------
+    .. [1] J. Bentley and R. W. Floyd (1987), A sample of brilliance, Communications of the ACM 30(9).
+    """
+    mask = np.zeros((n, population), dtype=bool)
+    rows = np.arange(n)
+    for j in range(population - size, population):
+        pick = source.below(j + 1, n)
+        pick[mask[rows, pick]] = j
+        mask[rows, pick] = True
+    return mask
+
+
+def _words(n: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * n), dtype=np.uint64).copy()

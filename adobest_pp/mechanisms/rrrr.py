@@ -1,0 +1,283 @@
+"""Randomly restricted randomized response (RRRR): answers confined to a published subset and one more category."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import (
+    check_epsilon,
+    check_integer,
+    check_kappa,
+    check_n_categories,
+    check_private,
+    check_subset,
+)
+from adobest_pp.mechanisms.base import AuditCase, Mechanism
+from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
+
+MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
+
+
+class Coefficients(NamedTuple):
+    """The five distinct probabilities of RRRR for every subset size k = 0 … K−1, each an array of shape (K,).
+
+    An answer y in S has probability ``inner + inner_own·θ[y]``; an answer outside has
+    ``outer + outer_own·θ[y] + (cross − outer)·θ(S)``. Size 0 is SRR on all categories (``inner`` and ``cross``
+    then describe answers that cannot occur).
+    """
+
+    inner: NDArray[np.float64]
+    inner_own: NDArray[np.float64]
+    outer: NDArray[np.float64]
+    outer_own: NDArray[np.float64]
+    cross: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RRRR(Mechanism):
+    """Randomly restricted randomized response, exactly ε-LDP for every subset (Theorem 1 of [1]_).
+
+    A subset S of likely categories is published. A person inside S answers by randomized response on S and
+    one random category outside; a person outside S first randomizes within the complement.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories K, at least 2.
+    epsilon : float
+        Privacy budget of one answer.
+    kappa : float, default 0.9
+        Share of the budget spent inside the subset: ε₁ = κε, in (0, 1]. ε₂ is then the largest that keeps ε.
+
+    Attributes
+    ----------
+    epsilon1 : float
+        The budget of randomized response within the subset.
+
+    See Also
+    --------
+    RRRR.from_budgets : Any two budgets, with the privacy loss that they truly have.
+    SRR : What RRRR is for the empty subset.
+
+    References
+    ----------
+    .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
+       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+
+    Examples
+    --------
+    >>> from adobest_pp import RRRR
+    >>> RRRR(4, epsilon=1.0, kappa=0.8).transition_matrix([0, 1]).round(3)
+    array([[0.527, 0.237, 0.237, 0.237],
+           [0.237, 0.527, 0.237, 0.237],
+           [0.118, 0.118, 0.322, 0.205],
+           [0.118, 0.118, 0.205, 0.322]])
+    """
+
+    n_categories: int
+    epsilon: float
+    kappa: float | None = 0.9
+    epsilon1: float = field(init=False, repr=False)
+    _budgets: tuple[float, tuple[float, ...]] | None = field(default=None, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
+        if self._budgets:
+            object.__setattr__(self, "epsilon1", self._budgets[0])
+            return
+        epsilon, kappa = check_epsilon(self.epsilon), check_kappa(self.kappa)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "kappa", kappa)
+        object.__setattr__(self, "epsilon1", kappa * epsilon)
+
+    @classmethod
+    def from_budgets(cls, n_categories: int, epsilon1: float, epsilon2: float | Sequence[float]) -> "RRRR":
+        """Build the mechanism with any two budgets; its `epsilon` is the loss that its matrices have.
+
+        Parameters
+        ----------
+        n_categories : int
+            Number of categories K.
+        epsilon1 : float
+            Budget within the subset, at least 0.
+        epsilon2 : float or sequence of K floats
+            Budget within the complement, at least 0: one for all, or one for each subset size 0 … K−1.
+
+        Returns
+        -------
+        RRRR
+            With ``kappa = None``, and `epsilon` the true worst loss over all subsets, whatever was claimed.
+
+        Examples
+        --------
+        >>> from adobest_pp import RRRR
+        >>> round(RRRR.from_budgets(10, 0.4, 0.5).epsilon, 3)
+        0.83
+        """
+        k = check_n_categories(n_categories)
+        first = check_epsilon(epsilon1, "epsilon1", allow_zero=True)
+        if isinstance(epsilon2, str) or (np.ndim(epsilon2) and np.shape(epsilon2) != (k,)):
+            raise ValueError(f"epsilon2 must be one number, or one for each of the {k} subset sizes, got {epsilon2!r}")
+        values = epsilon2 if isinstance(epsilon2, Sequence | np.ndarray) else [epsilon2] * k
+        second = tuple(check_epsilon(value, "epsilon2", allow_zero=True) for value in values)
+        unlabelled = cls(k, 0.0, None, _budgets=(first, second))
+        worst = max(_worst_ratio(case.weights) for case in unlabelled._size_cases())
+        return cls(k, log_upper_bound(worst), None, _budgets=(first, second))
+
+    def epsilon2(self, size: int) -> float:
+        """Return the budget of randomized response within the complement of a subset of `size` categories."""
+        return self._epsilon2[check_integer(size, "size", 0, self.n_categories - 1)]
+
+    @cached_property
+    def coefficients(self) -> Coefficients:
+        """The distinct probabilities for every subset size: all that matrices, likelihood and utilities need."""
+        size = np.arange(self.n_categories)
+        rest = self.n_categories - size
+        e1 = math.exp(self.epsilon1)
+        epsilon2 = np.array(self._epsilon2)
+        inner = 1 / (e1 + size)
+        outer = np.where(size > 0, e1 * inner, 1.0) / (np.exp(epsilon2) + rest - 1)
+        return Coefficients(inner, math.expm1(self.epsilon1) * inner, outer, np.expm1(epsilon2) * outer, inner / rest)
+
+    def transition_matrix(self, subset: ArrayLike) -> NDArray[np.float64]:
+        """Return ``G[y, x] = P(Y=y | X=x)``, of shape (K, K), when `subset` is published.
+
+        Parameters
+        ----------
+        subset : indices or boolean mask
+            The categories of S, at most K−1 of them; an empty one gives SRR.
+        """
+        mask = check_subset(subset, self.n_categories)
+        inner, inner_own, outer, outer_own, cross = (column[mask.sum()] for column in self.coefficients)
+        inside_y, inside_x = mask[:, None], mask[None, :]
+        shared = np.where(inside_y, inner, np.where(inside_x, cross, outer))
+        return np.asarray(shared + np.diag(np.where(mask, inner_own, outer_own)))
+
+    @overload
+    def privatize(self, x: int, subset: ArrayLike, rng: np.random.Generator | None = None) -> int: ...
+    @overload
+    def privatize(
+        self, x: ArrayLike, subset: ArrayLike, rng: np.random.Generator | None = None
+    ) -> int | NDArray[np.int64]: ...
+    def privatize(
+        self, x: ArrayLike, subset: ArrayLike, rng: np.random.Generator | None = None
+    ) -> int | NDArray[np.int64]:
+        """Randomize private categories under one published subset.
+
+        Parameters
+        ----------
+        x : int or array of int
+            Private categories, 0 … K−1.
+        subset : indices or boolean mask
+            The published subset S, at most K−1 categories.
+        rng : numpy.random.Generator, optional
+            None is the production path: exact, from the operating system's entropy. A Generator is for
+            simulation only: reproducible, but its probabilities are rounded and its state can be guessed.
+
+        Returns
+        -------
+        int or array of int
+            Answers, of the shape of `x`.
+        """
+        mask = check_subset(subset, self.n_categories)
+        truth = check_private(x, self.n_categories)
+        source = source_of(rng)
+        flat = truth.ravel()
+        members, others = np.flatnonzero(mask), np.flatnonzero(~mask)
+        k, c = members.size, others.size
+        rank = np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1
+        inside = mask[flat]
+        position = np.where(inside, rank[flat], k)
+
+        extra = source.below(c, flat.size)
+        extra[~inside] = randomized_response(source, rank[flat[~inside]], c, self._keep2[k])
+        chosen = randomized_response(source, position, k + 1, self._keep1)
+        answer = np.where(chosen == k, others[extra], np.append(members, -1)[chosen])
+        return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
+
+    def exact_weights(self, subset: ArrayLike, categories: Sequence[int] | None = None) -> NDArray[np.object_]:
+        """Return the integers W[y, x] that the production path draws against.
+
+        Full columns have equal sums. With `categories`, only their rows and columns are formed.
+        """
+        mask = check_subset(subset, self.n_categories)
+        k = int(mask.sum())
+        c = self.n_categories - k
+        keep1, keep2 = self._keep1 if k else UNIT, self._keep2[k]
+        total2 = keep2 + (c - 1) * UNIT
+        inside = mask if categories is None else mask[list(categories)]
+        weights = np.full((inside.size, inside.size), keep1 * UNIT * c, dtype=object)
+        weights[np.ix_(~inside, inside)] = UNIT * total2
+        weights[inside, :] = UNIT * c * total2
+        np.fill_diagonal(weights, [keep1 * c * total2 if member else keep1 * keep2 * c for member in inside])
+        return weights
+
+    def audit_cases(self) -> Iterator[AuditCase]:
+        """Yield every subset for K ≤ 10; beyond, one of each size (relabelling categories changes nothing else)."""
+        if self.n_categories > MAX_CATEGORIES_FOR_EVERY_SUBSET:
+            yield from self._size_cases()
+            return
+        everyone = list(range(self.n_categories))
+        for size in everyone:
+            for subset in combinations(everyone, size):
+                yield AuditCase(size, everyone, everyone, self.exact_weights(subset))
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values that build an equal mechanism."""
+        shared = {"mechanism": "RRRR", "n_categories": self.n_categories, "epsilon": self.epsilon}
+        if self._budgets:
+            return shared | {"epsilon1": self._budgets[0], "epsilon2": list(self._budgets[1])}
+        return shared | {"kappa": self.kappa}
+
+    def _size_cases(self) -> Iterator[AuditCase]:
+        # Two categories inside and three outside show every case of the table in MATH: own, other, across.
+        for size in range(self.n_categories):
+            candidates = [0, 1][:size] + list(range(size, min(size + 3, self.n_categories)))
+            weights = self.exact_weights(range(size), candidates)
+            yield AuditCase(size, candidates, candidates, weights)
+
+    @cached_property
+    def _epsilon2(self) -> tuple[float, ...]:
+        if self._budgets:
+            return self._budgets[1]
+        return tuple(
+            _largest_epsilon2(self.epsilon, self.epsilon1, size, self.n_categories - size)
+            for size in range(self.n_categories)
+        )
+
+    @cached_property
+    def _keep1(self) -> int:
+        return exp_weight(self.epsilon1)
+
+    @cached_property
+    def _keep2(self) -> tuple[int, ...]:
+        """The integers for e^ε₂, from integers alone, so that the worst ratio stays below ⌊e^ε·UNIT⌋/UNIT."""
+        if self._budgets:
+            return tuple(exp_weight(value) for value in self._budgets[1])
+        keep = exp_weight(self.epsilon)
+        weights = []
+        for size in range(self.n_categories):
+            rest = self.n_categories - size
+            gap = self._keep1 * rest - keep
+            bounded = size > 0 and rest > 1 and gap > 0
+            weights.append(min(keep, keep * (rest - 1) * UNIT // gap) if bounded else keep)
+        return tuple(weights)
+
+
+def _largest_epsilon2(epsilon: float, epsilon1: float, size: int, rest: int) -> float:
+    """Theorem 1: the largest ε₂ that keeps ε, written so that nothing cancels as ε₁ → ε."""
+    if size == 0 or rest == 1 or epsilon - epsilon1 >= math.log(rest):
+        return epsilon
+    shrink = rest * math.expm1(epsilon1 - epsilon) / (rest - 1)
+    return min(epsilon, -math.log1p(shrink)) if shrink > -1 else epsilon
+
+
+def _worst_ratio(weights: NDArray[np.object_]) -> Fraction:
+    return max(Fraction(max(row), min(row)) for row in weights)

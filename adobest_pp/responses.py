@@ -1,0 +1,314 @@
+"""What the collector holds: the mechanism, the category labels, the answers and the published subsets. Never x."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_answers, check_labels, check_subset
+from adobest_pp._files import replacing
+from adobest_pp.evidence import Evidence, ResponseTable, collapse, unique_rows
+from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, mechanism_from_settings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+SCHEMA = "adobest_pp.responses"
+SCHEMA_VERSION = 1
+
+
+class Responses:
+    """Randomized answers to one question, with what is needed to interpret them.
+
+    Parameters
+    ----------
+    mechanism : SRR, RRRR or SubsetSelection
+        What the devices ran.
+    categories : sequence of K labels, optional
+        Category names; ``"0"``, ``"1"``, … by default.
+
+    See Also
+    --------
+    Responses.from_arrays : Build a whole data set at once.
+    Responses.evidence : The collapsed form that likelihood and samplers use.
+
+    Examples
+    --------
+    >>> from adobest_pp import RRRR, Responses
+    >>> responses = Responses(RRRR(3, epsilon=1.0), categories=["yes", "no", "unsure"])
+    >>> responses.append([0, 2], subset=[0])
+    >>> responses.append(1, subset=[0, 1])
+    >>> responses
+    <Responses: 3 answers, 2 distinct subsets, RRRR(n_categories=3, epsilon=1.0, kappa=0.9)>
+    >>> responses.evidence()
+    <Evidence: 3 responses in 3 rows with 1 sets>
+    """
+
+    def __init__(self, mechanism: Mechanism, categories: Sequence[Any] | None = None) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
+        self._mechanism = mechanism
+        self._categories = check_labels(categories, mechanism.n_categories)
+        self._answers = _Column((), np.min_scalar_type(-mechanism.n_categories))
+        self._set_index = _Column((), np.dtype(np.int32))
+        self._sets = _Column((mechanism.n_categories,), np.dtype(bool))
+        self._set_places: dict[bytes, int] = {}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        mechanism: Mechanism,
+        answers: ArrayLike,
+        subsets: ArrayLike | None = None,
+        subset_index: ArrayLike | None = None,
+        categories: Sequence[Any] | None = None,
+    ) -> "Responses":
+        """Build from whole arrays.
+
+        Parameters
+        ----------
+        mechanism : SRR, RRRR or SubsetSelection
+            What the devices ran.
+        answers : array of int
+            Category indices of shape (n,); for subset selection of shape (n, d), each row increasing.
+        subsets : array, optional
+            For RRRR, and only there: one subset for all answers (indices or mask), or boolean masks (V, K).
+        subset_index : array of int, shape (n,), optional
+            Which row of `subsets` each answer was given under. Without it, `subsets` has one row per answer.
+        categories : sequence of K labels, optional
+            Category names.
+        """
+        responses = cls(mechanism, categories)
+        checked = responses._check_answers(answers)
+        if subset_index is None and (subsets is None or np.ndim(subsets) < 2):
+            responses.append(answers, subset=subsets)
+            return responses
+        if not isinstance(mechanism, RRRR):
+            raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
+        masks, index = _check_subset_table(subsets, subset_index, len(checked), mechanism.n_categories)
+        responses._store(checked, responses._intern(masks)[index])
+        return responses
+
+    def append(self, answers: ArrayLike, subset: ArrayLike | None = None) -> None:
+        """Add one answer or several that were given under one subset; on bad input nothing changes.
+
+        Parameters
+        ----------
+        answers : int or array of int
+            Category indices; for subset selection one increasing row of d indices, or several.
+        subset : indices or boolean mask, optional
+            The subset that was published: needed for RRRR, and not allowed for other mechanisms.
+        """
+        checked = self._check_answers(answers)
+        if isinstance(self.mechanism, RRRR):
+            if subset is None:
+                raise ValueError("subset must be the one published to these people (RRRR needs it), got None")
+            masks = check_subset(subset, self.n_categories)[None]
+            index = np.repeat(self._intern(masks), len(checked))
+        elif subset is not None:
+            raise ValueError(f"subset must be left out for {type(self.mechanism).__name__}, got {subset!r}")
+        elif isinstance(self.mechanism, SubsetSelection):
+            masks = np.zeros((len(checked), self.n_categories), dtype=bool)
+            np.put_along_axis(masks, checked, True, axis=1)
+            index = self._intern(masks)
+        else:
+            index = None
+        self._store(checked, index)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What the devices ran."""
+        return self._mechanism
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The category labels."""
+        return self._categories
+
+    @property
+    def n_categories(self) -> int:
+        """The number of categories K."""
+        return self.mechanism.n_categories
+
+    @property
+    def answers(self) -> NDArray[Any]:
+        """The answers, of shape (n,); for subset selection of shape (n, d), each row increasing."""
+        if isinstance(self.mechanism, SubsetSelection):
+            chosen = self._sets.values[self._set_index.values]
+            return np.nonzero(chosen)[1].reshape(len(self), self.mechanism.size)
+        return self._answers.values.astype(np.int64)
+
+    @property
+    def subsets(self) -> NDArray[np.bool_]:
+        """The distinct published subsets as masks of shape (V, K), in order of first use; none without RRRR."""
+        table = self._sets.values if isinstance(self.mechanism, RRRR) else self._sets.values[:0]
+        return table.copy()
+
+    @property
+    def subset_index(self) -> NDArray[np.int64]:
+        """The row of `subsets` that each answer was given under, of shape (n,); empty without RRRR."""
+        index = self._set_index.values if isinstance(self.mechanism, RRRR) else self._set_index.values[:0]
+        return index.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._set_index if isinstance(self.mechanism, SubsetSelection) else self._answers)
+
+    def __repr__(self) -> str:
+        subsets = f", {len(self._sets)} distinct subsets" if isinstance(self.mechanism, RRRR) else ""
+        return f"<Responses: {len(self)} answers{subsets}, {self.mechanism!r}>"
+
+    def evidence(self) -> Evidence:
+        """Collapse to distinct three-number rows with counts; the order of the answers does not matter."""
+        table = ResponseTable(
+            self._answers.values.astype(np.int64), self._set_index.values.astype(np.int64), self._sets.values
+        )
+        return collapse(self.mechanism, table)
+
+    def to_xarray(self) -> "xr.Dataset":
+        """Return a labelled dataset; all that `from_xarray` needs is in it."""
+        import xarray as xr
+
+        dims = ("response", "member") if isinstance(self.mechanism, SubsetSelection) else ("response",)
+        answers = self.answers.astype(self._answers.values.dtype)
+        variables: dict[str, Any] = {"answer": (dims, answers, {"long_name": "randomized answer, index of category"})}
+        if isinstance(self.mechanism, RRRR):
+            masks = (("subset", "category"), self.subsets, {"long_name": "whether a subset holds a category"})
+            index = (
+                "response",
+                self._set_index.values.copy(),
+                {"long_name": "subset published to the person"},
+            )
+            variables |= {"subset_mask": masks, "subset_index": index}
+        settings = self.mechanism.settings()
+        attributes = {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "mechanism_settings": json.dumps(settings),
+            **{name: value for name, value in settings.items() if isinstance(value, str | int | float)},
+        }
+        return xr.Dataset(variables, coords={"category": list(self.categories)}, attrs=attributes)
+
+    @classmethod
+    def from_xarray(cls, dataset: "xr.Dataset") -> "Responses":
+        """Rebuild from the dataset of `to_xarray`."""
+        _check_schema(dataset)
+        mechanism = mechanism_from_settings(json.loads(dataset.attrs["mechanism_settings"]))
+        tables: dict[str, Any] = {}
+        if isinstance(mechanism, RRRR):
+            tables = {
+                "subsets": dataset["subset_mask"].values.astype(bool),
+                "subset_index": dataset["subset_index"].values,
+            }
+        return cls.from_arrays(
+            mechanism, dataset["answer"].values, categories=dataset["category"].values.tolist(), **tables
+        )
+
+    def to_netcdf(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file that xarray opens; a file already there is replaced only once all is written."""
+        with replacing(path) as temporary:
+            self.to_xarray().to_netcdf(temporary, engine="h5netcdf")
+
+    @classmethod
+    def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
+        """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else."""
+        import xarray as xr
+
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"path must name a response file, got {os.fspath(path)!r}, which does not exist")
+        try:
+            with xr.open_dataset(path, engine="h5netcdf") as opened:
+                dataset = opened.load()
+        except Exception:
+            raise ValueError(
+                f"path must name a response file written by Responses.to_netcdf, got {os.fspath(path)!r}, "
+                "which is damaged or not a netCDF file"
+            ) from None
+        try:
+            return cls.from_xarray(dataset)
+        except (KeyError, ValueError) as reason:
+            raise ValueError(f"path must name a response file, got {os.fspath(path)!r}: {reason}") from None
+
+    def _check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        checked = check_answers(answers, self.n_categories)
+        if not isinstance(self.mechanism, SubsetSelection):
+            if checked.ndim > 1:
+                raise ValueError(f"answers must be one index or a row of them, got an array of shape {checked.shape}")
+            return np.atleast_1d(checked)
+        size = self.mechanism.size
+        rows = np.atleast_2d(checked)
+        if rows.ndim != 2 or rows.shape[1] != size:
+            raise ValueError(f"answers must be rows of {size} categories each, got an array of shape {checked.shape}")
+        if np.any(np.diff(rows, axis=1) <= 0):
+            raise ValueError(
+                "answers must list categories in increasing order, each once: any other order could reveal the truth"
+            )
+        return rows
+
+    def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the place of each mask in the table of distinct sets, adding those that are new."""
+        distinct, place = unique_rows(masks)
+        keys = [row.tobytes() for row in np.packbits(distinct, axis=1)]
+        new = [i for i, key in enumerate(keys) if key not in self._set_places]
+        self._set_places.update({keys[i]: len(self._sets) + j for j, i in enumerate(new)})
+        self._sets.extend(distinct[new])
+        return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
+
+    def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
+        if not isinstance(self.mechanism, SubsetSelection):
+            self._answers.extend(answers)
+        if index is not None:
+            self._set_index.extend(index)
+
+
+class _Column:
+    """An array that grows along its first axis in amortized constant time."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._buffer = np.empty((16, *shape), dtype=dtype)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self._buffer[: self._length]
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        needed = self._length + len(rows)
+        if needed > len(self._buffer):
+            grown = np.empty((max(needed, 2 * len(self._buffer)), *self._buffer.shape[1:]), dtype=self._buffer.dtype)
+            grown[: self._length] = self.values
+            self._buffer = grown
+        self._buffer[self._length : needed] = rows
+        self._length = needed
+
+
+def _check_subset_table(
+    subsets: ArrayLike | None, subset_index: ArrayLike | None, n: int, n_categories: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    masks = np.asarray(subsets)
+    if masks.dtype != bool or masks.ndim != 2 or masks.shape[1] != n_categories:
+        raise ValueError(
+            f"subsets must be boolean masks of shape (V, {n_categories}), got {masks.dtype} of shape {masks.shape}"
+        )
+    if masks.all(axis=1).any():
+        raise ValueError(f"subsets must each leave at least one of the {n_categories} categories out")
+    index = np.arange(len(masks)) if subset_index is None else np.asarray(subset_index)
+    if index.shape != (n,) or index.dtype.kind not in "iu":
+        raise ValueError(f"subset_index must be {n} integers, one per answer, got {index.dtype} of shape {index.shape}")
+    if n and (index.min() < 0 or index.max() >= len(masks)):
+        raise ValueError(f"subset_index must be from 0 to {len(masks) - 1}, got {index.min()} to {index.max()}")
+    return masks, index.astype(np.int64)
+
+
+def _check_schema(dataset: "xr.Dataset") -> None:
+    if dataset.attrs.get("schema") != SCHEMA:
+        raise ValueError(f"the attribute 'schema' must be {SCHEMA!r}, got {dataset.attrs.get('schema')!r}")
+    version = dataset.attrs.get("schema_version")
+    if version is None or int(version) > SCHEMA_VERSION:
+        raise ValueError(f"the schema version must be at most {SCHEMA_VERSION}, got {version}: upgrade adobest_pp")
