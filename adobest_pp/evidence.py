@@ -87,48 +87,52 @@ class Evidence:
 
 
 @singledispatch
-def collapse(mechanism: Mechanism, table: ResponseTable) -> Evidence:
-    """Collapse responses of a mechanism into evidence."""
+def collapse(mechanism: Mechanism, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
+    """Collapse responses of a mechanism into evidence, and tell the row of each response."""
     raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
 
 
 @collapse.register
-def _(mechanism: SRR, table: ResponseTable) -> Evidence:
-    answers, counts = np.unique(table.answers, return_counts=True)
+def _(mechanism: SRR, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
+    answers, row_of = np.unique(table.answers, return_inverse=True)
+    n = answers.size
     base, own = mechanism.linear_form()
-    rows = _Rows(np.full(answers.size, base), np.full(answers.size, own), np.zeros(answers.size), answers, counts)
-    return _assemble(mechanism.n_categories, rows, _no_rows(), _NO_INDEX, _no_sets(mechanism.n_categories))
+    no_set = np.full(n, -1)
+    rows = _Rows(np.full(n, base), np.full(n, own), np.zeros(n), answers, no_set)
+    return _assemble(rows, row_of, np.zeros((0, mechanism.n_categories), dtype=bool)), row_of
 
 
 @collapse.register
-def _(mechanism: RRRR, table: ResponseTable) -> Evidence:
+def _(mechanism: RRRR, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
     k = mechanism.n_categories
-    codes, counts = np.unique(table.set_index * k + table.answers, return_counts=True)
+    codes, code_of = np.unique(table.set_index * k + table.answers, return_inverse=True)
     index, answer = codes // k, codes % k
-    size = table.sets.sum(axis=1)[index]
+    sizes = table.sets.sum(axis=1)
+    size = sizes[index]
     free = table.sets[index, answer] | (size == 0)
-    free_rows = _set_free_rows(mechanism, size[free], answer[free], counts[free])
 
-    used, local = np.unique(index[~free], return_inverse=True)
-    sets, rank = unique_rows(table.sets[used])
-    set_index = rank[local]
-    order = np.lexsort((answer[~free], set_index))
-    of_size = mechanism.coefficients
-    size, answer, counts = size[~free][order], answer[~free][order], counts[~free][order]
-    outer = of_size.outer[size]
-    set_rows = _Rows(outer, of_size.outer_own[size], of_size.cross[size] - outer, answer, counts)
-    return _assemble(k, free_rows, set_rows, set_index[order], sets)
+    # Rows with a set are told apart by the rank of the set, the others by its size alone; no-set rows come first.
+    needed = np.zeros(len(table.sets), dtype=bool)
+    needed[index[~free]] = True
+    sets, rank = unique_rows(table.sets[needed])
+    rank_of_set = np.cumsum(needed) - 1
+    set_index = np.where(free, -1, rank[rank_of_set[index]] if len(rank) else -1)
+    keys = np.where(free, size, k + set_index) * k + answer
+    _, first, row_of_code = np.unique(keys, return_index=True, return_inverse=True)
+
+    rows = _rrrr_rows(mechanism, size[first], answer[first], set_index[first])
+    row_of = row_of_code[code_of]
+    return _assemble(rows, row_of, sets), row_of
 
 
 @collapse.register
-def _(mechanism: SubsetSelection, table: ResponseTable) -> Evidence:
-    index, counts = np.unique(table.set_index, return_counts=True)
-    sets, rank = unique_rows(table.sets[index])
-    order = np.argsort(rank)
+def _(mechanism: SubsetSelection, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
+    sets, rank = unique_rows(table.sets)
+    n = len(sets)
     inside, log_scale = mechanism.linear_form()
-    n = index.size
-    rows = _Rows(np.ones(n), np.zeros(n), np.full(n, inside), np.zeros(n, dtype=np.int64), counts[order])
-    return _assemble(mechanism.n_categories, _no_rows(), rows, rank[order], sets, log_scale)
+    rows = _Rows(np.ones(n), np.zeros(n), np.full(n, inside), np.zeros(n, dtype=np.int64), np.arange(n))
+    row_of = rank[table.set_index]
+    return _assemble(rows, row_of, sets, log_scale), row_of
 
 
 def unique_rows(masks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -152,53 +156,26 @@ class _Rows(NamedTuple):
     own: NDArray[np.float64]
     inside: NDArray[np.float64]
     category: NDArray[np.int64]
-    times: NDArray[np.int64]
+    set_index: NDArray[np.int64]
 
 
-_NO_INDEX = np.zeros(0, dtype=np.int64)
-
-
-def _no_rows() -> _Rows:
-    return _Rows(np.zeros(0), np.zeros(0), np.zeros(0), _NO_INDEX, _NO_INDEX)
-
-
-def _no_sets(n_categories: int) -> NDArray[np.bool_]:
-    return np.zeros((0, n_categories), dtype=bool)
-
-
-def _set_free_rows(
-    mechanism: RRRR, size: NDArray[np.int64], answer: NDArray[np.int64], counts: NDArray[np.int64]
+def _rrrr_rows(
+    mechanism: RRRR, size: NDArray[np.int64], answer: NDArray[np.int64], set_index: NDArray[np.int64]
 ) -> _Rows:
-    """Merge answers that need no set by (size, answer), whatever the subset was."""
-    k = mechanism.n_categories
-    merged = np.zeros(k * k, dtype=np.int64)
-    np.add.at(merged, size * k + answer, counts)
-    codes = np.flatnonzero(merged)
-    size, answer = codes // k, codes % k
-    of_size = mechanism.coefficients
-    base = np.where(size > 0, of_size.inner[size], of_size.outer[size])
-    own = np.where(size > 0, of_size.inner_own[size], of_size.outer_own[size])
-    return _Rows(base, own, np.zeros(codes.size), answer, merged[codes])
+    inner, inner_own, outer, outer_own, cross = (column[size] for column in mechanism.coefficients)
+    has_set = set_index >= 0
+    is_inner = ~has_set & (size > 0)
+    base = np.where(is_inner, inner, outer)
+    own = np.where(is_inner, inner_own, outer_own)
+    return _Rows(base, own, np.where(has_set, cross - outer, 0.0), answer, set_index)
 
 
-def _assemble(
-    n_categories: int,
-    free: _Rows,
-    with_set: _Rows,
-    set_index: NDArray[np.int64],
-    sets: NDArray[np.bool_],
-    log_scale: float = 0.0,
-) -> Evidence:
-    base, own, inside, category, count = (np.concatenate(parts) for parts in zip(free, with_set, strict=True))
+def _assemble(rows: _Rows, row_of: NDArray[np.int64], sets: NDArray[np.bool_], log_scale: float = 0.0) -> Evidence:
     return Evidence(
-        base,
-        own,
-        inside,
-        category,
-        np.concatenate([np.full(free.times.size, -1), set_index]),
-        count,
+        *rows,
+        count=np.bincount(row_of, minlength=rows.base.size),
         members=np.nonzero(sets)[1],
         offsets=np.concatenate([[0], np.cumsum(sets.sum(axis=1))]),
-        n_categories=n_categories,
+        n_categories=sets.shape[1],
         log_scale=log_scale,
     )

@@ -135,12 +135,12 @@ class Responses:
         return self.mechanism.n_categories
 
     @property
-    def answers(self) -> NDArray[Any]:
+    def answers(self) -> NDArray[np.int64]:
         """The answers, of shape (n,); for subset selection of shape (n, d), each row increasing."""
         if isinstance(self.mechanism, SubsetSelection):
             chosen = self._sets.values[self._set_index.values]
-            return np.nonzero(chosen)[1].reshape(len(self), self.mechanism.size)
-        return self._answers.values.astype(np.int64)
+            return np.asarray(np.nonzero(chosen)[1]).reshape(len(self), self.mechanism.size)
+        return np.array(self._answers.values, dtype=np.int64)
 
     @property
     def subsets(self) -> NDArray[np.bool_]:
@@ -163,10 +163,11 @@ class Responses:
 
     def evidence(self) -> Evidence:
         """Collapse to distinct three-number rows with counts; the order of the answers does not matter."""
-        table = ResponseTable(
-            self._answers.values.astype(np.int64), self._set_index.values.astype(np.int64), self._sets.values
-        )
-        return collapse(self.mechanism, table)
+        return self._collapse()[0]
+
+    def evidence_index(self) -> NDArray[np.int64]:
+        """Return the row of `evidence` that each response belongs to, of shape (n,)."""
+        return self._collapse()[1]
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it."""
@@ -231,6 +232,12 @@ class Responses:
             return cls.from_xarray(dataset)
         except (KeyError, ValueError) as reason:
             raise ValueError(f"path must name a response file, got {os.fspath(path)!r}: {reason}") from None
+
+    def _collapse(self) -> tuple[Evidence, NDArray[np.int64]]:
+        table = ResponseTable(
+            self._answers.values.astype(np.int64), self._set_index.values.astype(np.int64), self._sets.values
+        )
+        return collapse(self.mechanism, table)
 
     def _check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         checked = check_answers(answers, self.n_categories)

@@ -18,7 +18,7 @@ MAX_OUTPUTS = 20_000
 _ROWS_AT_ONCE = 1 << 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SubsetSelection(Mechanism):
     """Subset selection, the minimax-optimal mechanism when nothing is known about θ [1]_.
 
@@ -49,30 +49,30 @@ class SubsetSelection(Mechanism):
 
     n_categories: int
     epsilon: float
-    size: int | None = None
+    size: int
 
-    def __post_init__(self) -> None:
-        k = check_n_categories(self.n_categories)
-        epsilon = check_epsilon(self.epsilon)
-        size = _best_size(k, epsilon) if self.size is None else check_integer(self.size, "size", 1, k - 1)
+    def __init__(self, n_categories: int, epsilon: float, size: int | None = None) -> None:
+        k = check_n_categories(n_categories)
+        budget = check_epsilon(epsilon)
         object.__setattr__(self, "n_categories", k)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "epsilon", budget)
+        best = _best_size(k, budget) if size is None else check_integer(size, "size", 1, k - 1)
+        object.__setattr__(self, "size", best)
 
     @property
     def n_outputs(self) -> int:
         """The number of possible answers, C(K, d)."""
-        return math.comb(self.n_categories, self._size)
+        return math.comb(self.n_categories, self.size)
 
     def outputs(self) -> NDArray[np.int64]:
         """Return every possible answer in lexicographic order, of shape (C(K, d), d)."""
         if self.n_outputs > MAX_OUTPUTS:
             raise ValueError(
-                f"SubsetSelection with {self.n_categories} categories and size {self._size} has {self.n_outputs} "
+                f"SubsetSelection with {self.n_categories} categories and size {self.size} has {self.n_outputs} "
                 f"possible answers; at most {MAX_OUTPUTS} are enumerated: use fewer categories, or linear_form(), "
                 "which describes them all"
             )
-        return np.array(list(combinations(range(self.n_categories), self._size)), dtype=np.int64)
+        return np.array(list(combinations(range(self.n_categories), self.size)), dtype=np.int64)
 
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[z, x] = P(Z = outputs()[z] | X=x)``, of shape (C(K, d), K), where that is not too large."""
@@ -84,7 +84,7 @@ class SubsetSelection(Mechanism):
 
         The scale is kept apart as a logarithm because 1/C(K, d) leaves double precision for large K.
         """
-        k, d = self.n_categories, self._size
+        k, d = self.n_categories, self.size
         odds = (d * math.exp(self.epsilon) + k - d) / (k - d)
         return math.expm1(self.epsilon), -math.log(odds) - math.log(math.comb(k - 1, d))
 
@@ -107,11 +107,11 @@ class SubsetSelection(Mechanism):
         """
         truth = check_private(x, self.n_categories)
         flat = truth.ravel()
-        answers = np.empty((flat.size, self._size), dtype=np.int64)
+        answers = np.empty((flat.size, self.size), dtype=np.int64)
         for start in range(0, flat.size, _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             answers[part] = self._privatize(flat[part], rng)
-        return answers.reshape(*truth.shape, self._size)
+        return answers.reshape(*truth.shape, self.size)
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[z, x] that the production path draws against; columns have equal sums."""
@@ -122,8 +122,8 @@ class SubsetSelection(Mechanism):
 
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the one case there is: any answer, with a category in it and one outside."""
-        answer = tuple(range(self._size))
-        yield AuditCase(self._size, [answer], [0, self._size], np.array([[self._keep, UNIT]], dtype=object))
+        answer = tuple(range(self.size))
+        yield AuditCase(self.size, [answer], [0, self.size], np.array([[self._keep, UNIT]], dtype=object))
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
@@ -131,12 +131,12 @@ class SubsetSelection(Mechanism):
             "mechanism": "SubsetSelection",
             "n_categories": self.n_categories,
             "epsilon": self.epsilon,
-            "size": self._size,
+            "size": self.size,
         }
 
     def _privatize(self, x: NDArray[np.int64], rng: np.random.Generator | None) -> NDArray[np.int64]:
         source = source_of(rng)
-        d, others = self._size, np.arange(self.n_categories - 1)
+        d, others = self.size, np.arange(self.n_categories - 1)
         contains = source.bernoulli(d * self._keep, d * self._keep + (self.n_categories - d) * UNIT, x.size)
         mask = np.zeros((x.size, self.n_categories), dtype=bool)
         for is_in in (True, False):
@@ -153,11 +153,6 @@ class SubsetSelection(Mechanism):
         contains = np.zeros((len(outputs), self.n_categories), dtype=bool)
         np.put_along_axis(contains, outputs, True, axis=1)
         return contains
-
-    @property
-    def _size(self) -> int:
-        assert self.size is not None
-        return self.size
 
     @cached_property
     def _keep(self) -> int:
