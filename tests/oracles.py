@@ -4,6 +4,7 @@ Nothing here imports adobest_pp.
 """
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 
@@ -102,3 +103,64 @@ def phi_gradient_of_the_paper(phi, rows):
     jacobian = np.eye(k)[:, : k - 1] / total - phi[None, : k - 1] / total**2
     h = rows @ (phi / total)
     return sum(jacobian @ ((row[: k - 1] - row[k - 1]) / value) for row, value in zip(rows, h, strict=True))
+
+
+# ---------------------------------------------------------------- utilities
+# `matrix` is G[y, x] and `theta` the probabilities, as float arrays or as object arrays of Decimal: the same
+# definitions (section 4.2 of the paper) then run in double precision or with as many digits as the context has.
+def utilities(matrix, theta, last):
+    """U1 … U6 of one subset by dense matrices; U1 leaves out the category `last`."""
+    h = matrix @ theta
+    return {
+        "fisher": -fisher_inverse(matrix, h, last).trace(),
+        "entropy": (h * _ln(h)).sum(),
+        "tv1": (abs(matrix - h[:, None]) * theta[None, :]).sum() / 2,
+        "tv2": -abs(h - theta).sum() / 2,
+        "mse": (matrix**2 * theta[None, :] ** 2 / h[:, None]).sum() - 1,
+        "honest": (matrix.diagonal() * theta).sum(),
+    }
+
+
+def fisher_inverse(matrix, h, last):
+    """F⁻¹ for the K−1 free components of θ: F = AᵀD⁻¹A with A[y, j] = G[y, j] − G[y, last]."""
+    free = [j for j in range(h.size) if j != last]
+    difference = matrix[:, free] - matrix[:, [last]]
+    return _inverse(difference.T @ (difference / h[:, None]))
+
+
+def precise_rrrr_matrix(n_categories, size, epsilon1, epsilon2):
+    """G for S = {0, …, size−1} in Decimal, from the table in section 1 of MATH."""
+    e1, e2, rest = Decimal(epsilon1).exp(), Decimal(epsilon2).exp(), n_categories - size
+    keep = e1 / (e1 + size) if size else Decimal(1)
+    matrix = np.empty((n_categories, n_categories), dtype=object)
+    matrix[:size, :] = 1 / (e1 + size)
+    matrix[size:, :size] = 1 / (rest * (e1 + size))
+    matrix[size:, size:] = keep / (e2 + rest - 1)
+    for x in range(n_categories):
+        matrix[x, x] *= e1 if x < size else e2
+    return matrix
+
+
+def precise(theta):
+    """The same numbers as Decimals, divided by their sum."""
+    exact = np.array([Decimal(float(value)) for value in theta], dtype=object)
+    return exact / exact.sum()
+
+
+def _ln(values):
+    return np.array([value.ln() for value in values], dtype=object) if values.dtype == object else np.log(values)
+
+
+def _inverse(matrix):
+    if matrix.dtype != object:
+        return np.linalg.inv(matrix)
+    n = len(matrix)
+    joined = np.hstack([matrix, np.array([[Decimal(i == j) for j in range(n)] for i in range(n)], dtype=object)])
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda row: abs(joined[row, i]))
+        joined[[i, pivot]] = joined[[pivot, i]]
+        joined[i] = joined[i] / joined[i, i]
+        for row in range(n):
+            if row != i:
+                joined[row] = joined[row] - joined[row, i] * joined[i]
+    return joined[:, n:]
