@@ -108,11 +108,10 @@ def phi_gradient_of_the_paper(phi, rows):
 # ---------------------------------------------------------------- utilities
 # `matrix` is G[y, x] and `theta` the probabilities, as float arrays or as object arrays of Decimal: the same
 # definitions (section 4.2 of the paper) then run in double precision or with as many digits as the context has.
-def utilities(matrix, theta, last):
-    """U1 … U6 of one subset by dense matrices; U1 leaves out the category `last`."""
+def utilities(matrix, theta):
+    """U2 … U6 of one subset by dense matrices."""
     h = matrix @ theta
     return {
-        "fisher": -fisher_inverse(matrix, h, last).trace(),
         "entropy": (h * _ln(h)).sum(),
         "tv1": (abs(matrix - h[:, None]) * theta[None, :]).sum() / 2,
         "tv2": -abs(h - theta).sum() / 2,
@@ -121,11 +120,17 @@ def utilities(matrix, theta, last):
     }
 
 
-def fisher_inverse(matrix, h, last):
-    """F⁻¹ for the K−1 free components of θ: F = AᵀD⁻¹A with A[y, j] = G[y, j] − G[y, last]."""
-    free = [j for j in range(h.size) if j != last]
+def fisher_utility(matrix, theta, last):
+    """U1 of one subset: F = AᵀD⁻¹A, A[y, j] = G[y, j] − G[y, last], for the K−1 other components of θ."""
+    free = [j for j in range(theta.size) if j != last]
     difference = matrix[:, free] - matrix[:, [last]]
-    return _inverse(difference.T @ (difference / h[:, None]))
+    return -_inverse(difference.T @ (difference / (matrix @ theta)[:, None])).trace()
+
+
+def squared_error(matrix, theta, estimator):
+    """E‖e_X − estimator(Y)‖² for an estimator with a row for every answer; the least is −U5."""
+    joint = matrix * theta[None, :]
+    return sum(joint[y, x] * ((estimator[y] - np.eye(theta.size)[x]) ** 2).sum() for y, x in np.ndindex(joint.shape))
 
 
 def precise_rrrr_matrix(n_categories, size, epsilon1, epsilon2):

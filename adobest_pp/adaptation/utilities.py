@@ -98,7 +98,7 @@ def utility(name: str | Utility, theta: ArrayLike, mechanism: RRRR) -> NDArray[n
     --------
     >>> import adobest_pp as ad
     >>> ad.utility("honest", [0.1, 0.7, 0.15, 0.05], ad.RRRR(4, epsilon=1.0, kappa=0.9)).round(3)
-    array([0.475, 0.576, 0.515, 0.45 ])
+    array([0.475, 0.576, 0.515, 0.451])
     """
     mechanism = check_rrrr(mechanism)
     probabilities = check_probabilities(theta, mechanism.n_categories)
