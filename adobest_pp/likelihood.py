@@ -83,21 +83,17 @@ def kernel_arguments(evidence: Evidence) -> tuple[NDArray[np.float64 | np.int64]
 
 
 @njit(cache=True)
-def set_masses(theta, members, offsets):  # type: ignore[no-untyped-def]
-    """Return θ(S) of every set."""
-    masses = np.zeros(offsets.size - 1)
-    for v in range(masses.size):
+def row_probabilities(theta, base, own, inside, category, set_index, members, offsets):  # type: ignore[no-untyped-def]
+    """Return h of every row of evidence."""
+    # One more mass, of no set at all: rows without a set have index −1 and find it at the end.
+    masses = np.zeros(offsets.size)
+    for v in range(offsets.size - 1):
         for j in range(offsets[v], offsets[v + 1]):
             masses[v] += theta[members[j]]
-    return masses
-
-
-@njit(cache=True)
-def row_probability(u, theta, total, masses, base, own, inside, category, set_index):  # type: ignore[no-untyped-def]
-    """Return h of one row of evidence."""
-    h = base[u] * total + own[u] * theta[category[u]]
-    if set_index[u] >= 0:
-        h += inside[u] * masses[set_index[u]]
+    total = theta.sum()
+    h = np.empty(base.size)
+    for u in range(base.size):
+        h[u] = base[u] * total + own[u] * theta[category[u]] + inside[u] * masses[set_index[u]]
     return h
 
 
@@ -105,14 +101,12 @@ def row_probability(u, theta, total, masses, base, own, inside, category, set_in
 def _log_likelihood(  # type: ignore[no-untyped-def]
     theta, base, own, inside, category, set_index, count, members, offsets
 ):
-    total = theta.sum()
-    masses = set_masses(theta, members, offsets)
+    h = row_probabilities(theta, base, own, inside, category, set_index, members, offsets)
     value = 0.0
-    for u in range(count.size):
-        h = row_probability(u, theta, total, masses, base, own, inside, category, set_index)
-        if h <= 0.0:
+    for u in range(h.size):
+        if h[u] <= 0.0:
             return -np.inf
-        value += count[u] * np.log(h)
+        value += count[u] * np.log(h[u])
     return value
 
 
@@ -121,23 +115,20 @@ def value_and_gradient(  # type: ignore[no-untyped-def]
     theta, base, own, inside, category, set_index, count, members, offsets
 ):
     """Return the log-likelihood without its constant scale, and its gradient by θ."""
-    total = theta.sum()
-    masses = set_masses(theta, members, offsets)
-    pull = np.zeros(masses.size)
+    h = row_probabilities(theta, base, own, inside, category, set_index, members, offsets)
+    pull = np.zeros(offsets.size)
     slope = np.zeros(theta.size)
     value = 0.0
     shared = 0.0
-    for u in range(count.size):
-        h = row_probability(u, theta, total, masses, base, own, inside, category, set_index)
-        if h <= 0.0:
+    for u in range(h.size):
+        if h[u] <= 0.0:
             return -np.inf, np.full(theta.size, np.nan)
-        value += count[u] * np.log(h)
-        weight = count[u] / h
+        value += count[u] * np.log(h[u])
+        weight = count[u] / h[u]
         shared += weight * base[u]
         slope[category[u]] += weight * own[u]
-        if set_index[u] >= 0:
-            pull[set_index[u]] += weight * inside[u]
-    for v in range(pull.size):
+        pull[set_index[u]] += weight * inside[u]
+    for v in range(offsets.size - 1):
         for j in range(offsets[v], offsets[v + 1]):
             slope[members[j]] += pull[v]
     return value, slope + shared

@@ -25,6 +25,8 @@ __all__ = [
 
 def mechanism_from_settings(settings: Mapping[str, Any]) -> SRR | RRRR | SubsetSelection:
     """Build the mechanism whose `settings` these are (more keys than needed do no harm)."""
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {settings!r}")
     name = settings.get("mechanism")
     try:
         match name:

@@ -1,0 +1,80 @@
+"""Answers per second of both sampling paths, and collapse and likelihood against the dense n×K evaluation (K = 20).
+
+Run with ``python benchmarks/mechanisms.py``.
+"""
+
+import numpy as np
+from timing import best_seconds, markdown_table
+
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from adobest_pp.likelihood import gradient, log_likelihood
+
+K, EPSILON = 20, 1.0
+
+
+def sampling_rows(n: int = 500_000) -> list[list[str]]:
+    rng = np.random.default_rng(1)
+    x = rng.integers(K, size=n)
+    cases = [
+        ("SRR", SRR(K, EPSILON), ()),
+        ("RRRR, 3 in the subset", RRRR(K, EPSILON), ([0, 1, 2],)),
+        ("SubsetSelection", SubsetSelection(K, EPSILON), ()),
+    ]
+    rows = []
+    for name, mechanism, arguments in cases:
+        rates = [
+            n / best_seconds(lambda m=mechanism, a=arguments, g=generator: m.privatize(x, *a, rng=g))
+            for generator in (None, rng)
+        ]
+        rows.append([name, *(f"{rate / 1e6:.2f}" for rate in rates)])
+    return rows
+
+
+def random_responses(n: int, n_subsets: int = 50) -> tuple[Responses, np.ndarray]:
+    rng = np.random.default_rng(2)
+    mechanism = RRRR(K, EPSILON)
+    theta = rng.dirichlet(np.ones(K))
+    masks = np.zeros((n_subsets, K), dtype=bool)
+    answers, index = np.empty(n, dtype=np.int64), rng.integers(n_subsets, size=n)
+    for v, mask in enumerate(masks):
+        mask[rng.choice(K, size=rng.integers(1, K), replace=False)] = True
+        people = index == v
+        answers[people] = mechanism.privatize(rng.choice(K, size=people.sum(), p=theta), mask, rng=rng)
+    return Responses.from_arrays(mechanism, answers, masks, index), theta
+
+
+def likelihood_rows() -> list[list[str]]:
+    rows = []
+    for n in (10_000, 1_000_000):
+        responses, theta = random_responses(n)
+        evidence = responses.evidence()
+        matrices = np.array([responses.mechanism.transition_matrix(mask) for mask in responses.subsets])
+        dense = matrices[responses.subset_index, responses.answers]
+        collapse = best_seconds(responses.evidence, 3)
+        value = best_seconds(lambda e=evidence, t=theta: log_likelihood(t, e), 200)
+        slope = best_seconds(lambda e=evidence, t=theta: gradient(t, e), 200)
+        dense_value = best_seconds(lambda d=dense, t=theta: np.log(d @ t).sum(), 5)
+        dense_slope = best_seconds(lambda d=dense, t=theta: (1 / (d @ t)) @ d, 5)
+        rows.append(
+            [
+                f"{n:,}",
+                f"{len(evidence):,}",
+                f"{collapse:.3f} s",
+                f"{value * 1e6:.1f} µs",
+                f"{dense_value / value:,.0f}×",
+                f"{slope * 1e6:.1f} µs",
+                f"{dense_slope / slope:,.0f}×",
+            ]
+        )
+    return rows
+
+
+def main() -> None:
+    print(markdown_table(["mechanism", "exact, M answers/s", "simulation, M answers/s"], sampling_rows()))
+    print()
+    headings = ["n", "rows", "collapse", "log-likelihood", "dense / ours", "gradient", "dense / ours"]
+    print(markdown_table(headings, likelihood_rows()))
+
+
+if __name__ == "__main__":
+    main()

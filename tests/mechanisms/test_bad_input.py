@@ -1,0 +1,119 @@
+"""Bad input is refused with one sentence, and private categories never show in it."""
+
+import math
+import traceback
+
+import numpy as np
+import pytest
+
+from adobest_pp import RRRR, SRR, SubsetSelection
+from adobest_pp.mechanisms import mechanism_from_settings
+
+KINDS = [SRR, RRRR, SubsetSelection]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 0, -3, 2.5, 3.0, "4", None, True, math.nan])
+def test_the_number_of_categories(kind, k):
+    with pytest.raises(ValueError, match=r"n_categories must be an integer of at least 2, got "):
+        kind(k, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 301, 1e308, "1", None, True, 1j, 10**400])
+def test_epsilon(kind, epsilon):
+    with pytest.raises(ValueError, match=r"epsilon must be a number above 0 and at most 300, got "):
+        kind(3, epsilon)
+
+
+@pytest.mark.parametrize("kappa", [0, -0.1, 1.0001, math.nan, math.inf, "0.5", None, True])
+def test_kappa(kappa):
+    with pytest.raises(ValueError, match=r"kappa must be a number above 0 and at most 1, got "):
+        RRRR(3, 1.0, kappa)
+
+
+@pytest.mark.parametrize("size", [0, 5, -1, 2.0, "2", True])
+def test_the_size_of_a_selected_subset(size):
+    with pytest.raises(ValueError, match=r"size must be an integer from 1 to 4, got "):
+        SubsetSelection(5, 1.0, size)
+
+
+@pytest.mark.parametrize(
+    "subset", [[5], [-1], [0, 0], [0.0], "ab", [True, False], [[0, 1]], 3, None, [0, None], [math.nan], [[0], [1, 2]]]
+)
+def test_subsets(subset):
+    mechanism = RRRR(5, 1.0)
+    for call in (mechanism.transition_matrix, lambda s: mechanism.privatize(0, s), mechanism.exact_weights):
+        with pytest.raises(
+            ValueError, match=r"subset must be distinct category indices from 0 to 4, or a boolean mask"
+        ):
+            call(subset)
+
+
+@pytest.mark.parametrize("size", [-1, 5, 1.0, "1", None])
+def test_the_size_that_epsilon2_belongs_to(size):
+    with pytest.raises(ValueError, match=r"size must be an integer from 0 to 4, got "):
+        RRRR(5, 1.0).epsilon2(size)
+
+
+@pytest.mark.parametrize(
+    ("epsilon1", "epsilon2"),
+    [(-1, 1), (1, -1), (math.nan, 1), (1, [1, 1]), (1, [1, 1, math.inf]), (1, "111"), (1, None)],
+)
+def test_budgets(epsilon1, epsilon2):
+    with pytest.raises(ValueError, match=r"epsilon[12] must be "):
+        RRRR.from_budgets(3, epsilon1, epsilon2)
+
+
+SECRET = 73519
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        SECRET,
+        -SECRET,
+        [0, SECRET],
+        float(SECRET),
+        math.nan,
+        str(SECRET),
+        [str(SECRET)],
+        [[0], [0, SECRET]],
+        SECRET + 0.5,
+        np.array([0, SECRET], dtype=object),
+        {SECRET: 1},
+        None,
+        True,
+        10**30 + SECRET,
+        np.datetime64(SECRET, "D"),
+    ],
+)
+def test_private_categories_are_refused_and_not_shown(x):
+    for call in (
+        lambda: SRR(4, 1.0).privatize(x),
+        lambda: RRRR(4, 1.0).privatize(x, [0]),
+        lambda: SubsetSelection(4, 1.0).privatize(x),
+    ):
+        with pytest.raises(ValueError, match="x must be a category index from 0 to 3") as caught:
+            call()
+        # The traceback holds the source line, not values; what Python would print must not hold x either.
+        assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_mechanism_remembers_nothing_of_x():
+    mechanism = RRRR(100_000, 1.0)
+    mechanism.privatize(SECRET, [0])
+    assert str(SECRET) not in repr(mechanism)
+    assert all(
+        name.startswith("_") or name in ("n_categories", "epsilon", "kappa", "epsilon1") for name in vars(mechanism)
+    )
+
+
+def test_settings_build_an_equal_mechanism():
+    for mechanism in (SRR(3, 0.5), RRRR(4, 1.0, 0.7), SubsetSelection(6, 1.0), RRRR.from_budgets(3, 1.0, [1, 0.5, 0])):
+        assert mechanism_from_settings(mechanism.settings()) == mechanism
+    with pytest.raises(ValueError, match="mechanism must be"):
+        mechanism_from_settings({"mechanism": "Laplace"})
+    with pytest.raises(ValueError, match="must include 'epsilon'"):
+        mechanism_from_settings({"mechanism": "SRR", "n_categories": 3})

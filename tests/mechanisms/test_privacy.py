@@ -1,0 +1,159 @@
+"""Privacy loss and audit, and the slips in print that they catch."""
+
+import math
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection, audit, privacy_loss
+from adobest_pp.mechanisms import privacy
+from tests import oracles
+from tests.strategies import epsilons, kappas
+
+
+@given(st.integers(2, 6), epsilons, kappas)
+@settings(max_examples=20)
+def test_audit_holds_for_every_subset(k, epsilon, kappa):
+    result = audit(RRRR(k, epsilon, kappa))
+    assert result.holds
+    assert [row.checked for row in result.rows] == [math.comb(k, size) for size in range(k)]
+    assert 0 <= result.slack < 1e-15
+    for row in result.rows:
+        matrix = RRRR(k, epsilon, kappa).transition_matrix(range(row.size))
+        assert row.loss == pytest.approx(privacy_loss(matrix), abs=1e-12)
+
+
+@given(st.integers(11, 200), epsilons, kappas)
+@settings(max_examples=10)
+def test_beyond_ten_categories_one_subset_of_each_size_is_audited(k, epsilon, kappa):
+    result = audit(RRRR(k, epsilon, kappa))
+    assert result.holds
+    assert [row.checked for row in result.rows] == [1] * k
+
+
+def test_the_representatives_find_the_same_loss_as_every_subset():
+    for mechanism in (RRRR(6, 1.0, 0.8), RRRR(5, 3.0, 0.2), RRRR.from_budgets(6, 0.7, 1.4)):
+        every = {}
+        for case in mechanism.audit_cases():
+            every[case.size] = max(every.get(case.size, 0), max(max(row) / min(row) for row in case.weights))
+        for case in mechanism._size_cases():
+            assert max(max(row) / min(row) for row in case.weights) == pytest.approx(every[case.size], rel=1e-15)
+
+
+def test_the_worst_pair_has_the_loss_that_is_reported():
+    mechanism = RRRR.from_budgets(8, 0.9, 1.0)
+    for row in audit(mechanism).rows:
+        matrix = mechanism.transition_matrix(range(row.size))
+        for subset in combinations(range(8), row.size):
+            matrix = mechanism.transition_matrix(subset)
+            if math.isclose(math.log(matrix[row.y, row.x] / matrix[row.y, row.x_prime]), row.loss, rel_tol=1e-12):
+                break
+        else:
+            pytest.fail(f"no subset of size {row.size} shows the reported loss")
+
+
+def test_a_broken_promise_is_found():
+    result = audit(RRRR.from_budgets(10, 0.4, 0.5), epsilon=0.5)
+    assert not result.holds
+    assert result.loss == pytest.approx(0.8304, abs=1e-4)
+    assert result.slack == pytest.approx(0.5 - result.loss)
+    assert audit(SubsetSelection(12, 1.0)).holds
+    assert not audit(SRR(4, 1.0), epsilon=np.nextafter(1.0, 0)).holds
+
+
+def test_a_matrix_is_audited_up_to_its_own_rounding():
+    for subset in ([], [0], [0, 3, 4]):
+        assert audit(RRRR(7, 1.3, 0.9).transition_matrix(subset), epsilon=1.3).holds
+    assert not audit(SRR(4, 1.0).transition_matrix(), epsilon=1 - 1e-9).holds
+    impossible = audit(np.array([[1.0, 0.5], [0.0, 0.5], [0.0, 0.0]]), epsilon=1.0)
+    assert not impossible.holds
+    assert impossible.loss == math.inf
+    assert (impossible.worst.x, impossible.worst.x_prime, impossible.worst.y) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [[0.5, 0.5], [[0.5], [0.5]], [[0.5, 0.6], [0.5, 0.5]], [[1.5, 0.5], [-0.5, 0.5]], [["a", "b"]], [[np.nan, 1]]],
+)
+def test_what_is_not_a_matrix_of_probabilities_is_refused(matrix):
+    with pytest.raises(ValueError, match="matrix must"):
+        privacy_loss(matrix)
+    with pytest.raises(ValueError, match="matrix must"):
+        audit(matrix, epsilon=1.0)
+
+
+def test_a_matrix_needs_a_promise():
+    with pytest.raises(ValueError, match="epsilon must be given"):
+        audit(np.eye(2))
+
+
+def test_an_output_that_never_occurs_loses_nothing():
+    assert privacy_loss([[0.5, 0.5], [0.5, 0.5], [0.0, 0.0]]) == 0
+
+
+# ---------------------------------------------------------------- slips in the paper and in its program
+@pytest.mark.parametrize("k", [10, 20])
+@pytest.mark.parametrize(
+    ("epsilon", "low", "high", "digits"), [(0.5, 0.83, 0.92, 2), (1.0, 1.6, 1.8, 1), (5.0, 6.1, 7.3, 1)]
+)
+@pytest.mark.parametrize("kappa", [0.8, 0.9])
+def test_slip_epsilon2_without_a_logarithm_and_by_the_wrong_size_breaks_the_promise(
+    k, epsilon, low, high, digits, kappa
+):
+    epsilon2 = [oracles.program_epsilon2(size, epsilon, kappa) for size in range(k)]
+    mechanism = RRRR.from_budgets(k, kappa * epsilon, epsilon2)
+    losses = [privacy_loss(mechanism.transition_matrix(range(size))) for size in range(1, k)]
+    assert max(losses) > epsilon + 0.3
+    assert low <= round(max(losses), digits) <= high
+    assert mechanism.epsilon == pytest.approx(max(losses), abs=1e-9)
+    assert not audit(mechanism, epsilon=epsilon).holds
+
+
+def test_slip_candidate_k_equal_to_all_categories_is_refused():
+    for subset in (range(5), np.ones(5, dtype=bool)):
+        with pytest.raises(ValueError, match="leave at least one"):
+            RRRR(5, 1.0).transition_matrix(subset)
+
+
+def test_slip_epsilon2_of_zero_teaches_nothing_outside_the_subset():
+    matrix = RRRR.from_budgets(5, 1.0, 0.0).transition_matrix([0, 1])
+    assert np.ptp(matrix[2:, 2:]) == 0
+    assert np.linalg.matrix_rank(matrix) < 5
+
+
+def test_slip_an_answer_with_the_truth_first_loses_everything():
+    """Subset selection that lists the true category first, as a matrix over ordered answers."""
+    k, d, epsilon = 4, 2, 1.0
+    sets = SubsetSelection(k, epsilon, d)
+    outputs = list(permutations(range(k), d))
+    place = {tuple(z): i for i, z in enumerate(sets.outputs())}
+    by_set = sets.transition_matrix()
+    leaky, sorted_answers = np.zeros((len(outputs), k)), np.zeros((len(outputs), k))
+    for i, z in enumerate(outputs):
+        for x in range(k):
+            probability = by_set[place[tuple(sorted(z))], x]
+            truth_first = (z[0] == x) if x in z else 0.5
+            leaky[i, x] = probability * truth_first
+            sorted_answers[i, x] = probability * (list(z) == sorted(z))
+    assert privacy_loss(leaky) == math.inf
+    assert privacy_loss(sorted_answers) == pytest.approx(epsilon)
+
+
+def test_slip_an_answer_with_the_truth_first_is_caught_on_its_way_in():
+    responses = Responses(SubsetSelection(5, 1.0, 3))
+    with pytest.raises(ValueError, match="increasing order"):
+        responses.append([4, 0, 2])
+    assert len(responses) == 0
+
+
+def test_the_order_of_an_answer_is_always_increasing():
+    for rng in (None, np.random.default_rng(0)):
+        answers = SubsetSelection(9, 1.0, 4).privatize(np.arange(9).repeat(300), rng=rng)
+        assert np.all(np.diff(answers, axis=1) > 0)
+
+
+def test_the_rounding_granted_to_matrices_is_as_documented():
+    assert float(privacy.MATRIX_ROUNDING) == 2.0**-40

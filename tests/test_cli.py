@@ -1,0 +1,77 @@
+"""The command line, as a person runs it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from adobest_pp import RRRR, SRR
+
+
+def adobest(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "adobest_pp", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
+    )
+
+
+def test_audit_of_a_mechanism_that_holds():
+    done = adobest("audit", "--mechanism", "rrrr", "--categories", 20, "--epsilon", 1, "--kappa", 0.9)
+    assert done.returncode == 0
+    assert "Holds" in done.stdout
+    assert done.stdout.count("yes") == 20
+
+
+@pytest.mark.parametrize("name", ["srr", "subset"])
+def test_audit_of_the_other_mechanisms(name):
+    done = adobest("audit", "--mechanism", name, "--categories", 12, "--epsilon", 0.5)
+    assert done.returncode == 0
+    assert "Holds" in done.stdout
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npy"])
+def test_audit_of_a_matrix(tmp_path, suffix):
+    def save(name, matrix):
+        path = tmp_path / (name + suffix)
+        np.save(path, matrix) if suffix == ".npy" else np.savetxt(path, matrix, delimiter=",")
+        return path
+
+    good = save("good", RRRR(5, 1.0).transition_matrix([0, 1]))
+    bad = save("bad", SRR(5, 1.2).transition_matrix())
+    assert adobest("audit", "--matrix", good, "--epsilon", 1).returncode == 0
+    done = adobest("audit", "--matrix", bad, "--epsilon", 1)
+    assert done.returncode == 1
+    assert "Does not hold" in done.stdout
+    assert "NO" in done.stdout
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
+    text = tmp_path / "matrix.csv"
+    text.write_text("a,b\n1,2\n")
+    for arguments, reason in [
+        (["--mechanism", "rrrr", "--categories", 1, "--epsilon", 1], "n_categories must be an integer of at least 2"),
+        (["--mechanism", "rrrr", "--categories", 5, "--epsilon", "nan"], "epsilon must be"),
+        (["--mechanism", "rrrr", "--epsilon", 1], "--mechanism and --categories must be given together"),
+        (["--matrix", text, "--epsilon", 1], "a CSV file of numbers without a header"),
+        (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "does not exist"),
+        (["--matrix", text, "--mechanism", "srr", "--epsilon", 1], "--matrix must be given alone"),
+    ]:
+        done = adobest("audit", *arguments)
+        assert done.returncode == 2
+        assert reason in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_demo_prints_an_estimate():
+    done = adobest("demo", "--people", 3000, "--seed", 3)
+    assert done.returncode == 0
+    assert "North" in done.stdout
+    assert done.stdout == adobest("demo", "--people", 3000, "--seed", 3).stdout
+
+
+def test_help_has_an_example():
+    assert "Example: adobest audit" in adobest("audit", "--help").stdout

@@ -1,0 +1,159 @@
+"""Evidence and likelihood against the dense n×K evaluation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adobest_pp import RRRR, SRR, Evidence, Responses, SubsetSelection
+from adobest_pp.likelihood import gradient, log_likelihood, maximum_likelihood, phi_gradient
+from tests import oracles
+from tests.strategies import data_sets, rows_of, simulated
+
+seeds = st.integers(0, 2**32)
+
+
+def random_theta(seed, k):
+    return np.random.default_rng(seed).dirichlet(np.full(k, 0.7))
+
+
+@given(data_sets(), seeds)
+def test_log_likelihood_is_the_dense_one(responses, seed):
+    theta = random_theta(seed, responses.n_categories)
+    value = log_likelihood(theta, responses.evidence())
+    assert value == pytest.approx(oracles.log_likelihood(theta, rows_of(responses)), rel=1e-12, abs=1e-12)
+
+
+@given(data_sets(max_epsilon=20), seeds)
+def test_with_large_budgets_digits_are_lost_no_faster_than_the_cancellation_in_the_three_numbers(responses, seed):
+    # base + inside·θ(S) may cancel down to e^-ε of its parts, so h is good to about e^ε·2^-52.
+    theta = random_theta(seed, responses.n_categories)
+    tolerance = max(1e-12, np.exp(responses.mechanism.epsilon) * 1e-15)
+    value = log_likelihood(theta, responses.evidence())
+    assert value == pytest.approx(oracles.log_likelihood(theta, rows_of(responses)), rel=1e-12, abs=tolerance * 40)
+
+
+@given(data_sets(), seeds)
+def test_gradient_is_the_dense_one(responses, seed):
+    theta = random_theta(seed, responses.n_categories)
+    expected = oracles.gradient(theta, rows_of(responses))
+    np.testing.assert_allclose(gradient(theta, responses.evidence()), expected, rtol=1e-10, atol=1e-12)
+
+
+@given(data_sets(), seeds)
+def test_gradient_is_the_slope_of_the_value(responses, seed):
+    evidence, k = responses.evidence(), responses.n_categories
+    theta = (random_theta(seed, k) + 0.1) / (1 + 0.1 * k)
+    step = 1e-5
+    slopes = [
+        (log_likelihood(theta + step * e, evidence) - log_likelihood(theta - step * e, evidence)) / (2 * step)
+        for e in np.eye(k)
+    ]
+    np.testing.assert_allclose(gradient(theta, evidence), slopes, rtol=1e-5, atol=1e-4)
+
+
+@given(data_sets(), seeds)
+def test_gradient_by_phi_is_the_jacobian_formula_of_the_paper(responses, seed):
+    phi = np.random.default_rng(seed).gamma(1.0, size=responses.n_categories) + 0.01
+    expected = np.zeros(phi.size) + oracles.phi_gradient_of_the_paper(phi, rows_of(responses))
+    np.testing.assert_allclose(phi_gradient(phi, responses.evidence()), expected, rtol=1e-9, atol=1e-9)
+
+
+@given(data_sets(), seeds)
+def test_the_order_of_responses_does_not_matter(responses, seed):
+    order = np.random.default_rng(seed).permutation(len(responses))
+    tables = {}
+    if isinstance(responses.mechanism, RRRR):
+        tables = {"subsets": responses.subsets[responses.subset_index[order]]}
+    shuffled = Responses.from_arrays(responses.mechanism, responses.answers[order], **tables)
+    assert shuffled.evidence() == responses.evidence()
+    assert np.array_equal(shuffled.evidence_index(), responses.evidence_index()[order])
+
+
+@given(data_sets())
+def test_each_response_finds_its_row(responses):
+    evidence, index = responses.evidence(), responses.evidence_index()
+    assert np.array_equal(np.bincount(index, minlength=len(evidence)), evidence.count)
+    expanded = dense_rows(evidence)[index]
+    np.testing.assert_allclose(expanded, rows_of(responses), rtol=1e-12)
+
+
+def dense_rows(evidence):
+    rows = np.repeat(evidence.base[:, None], evidence.n_categories, axis=1)
+    rows[np.arange(len(evidence)), evidence.category] += evidence.own
+    for u, v in enumerate(evidence.set_index):
+        if v >= 0:
+            rows[u, evidence.members[evidence.offsets[v] : evidence.offsets[v + 1]]] += evidence.inside[u]
+    return rows * np.exp(evidence.log_scale)
+
+
+def test_answers_inside_the_subset_merge_by_size_whatever_the_subset():
+    responses = Responses(RRRR(6, 1.0))
+    for subset in ([0, 1], [0, 2], [0, 5]):
+        responses.append([0, 0], subset)
+    evidence = responses.evidence()
+    assert (len(evidence), evidence.n_sets, evidence.n_responses) == (1, 0, 6)
+    responses.append(4, [0, 1])
+    responses.append(4, [0, 2])
+    assert (len(responses.evidence()), responses.evidence().n_sets) == (3, 2)
+
+
+def test_evidence_does_not_grow_with_the_number_of_responses():
+    small, large = (simulated(SRR(5, 1.0), n, 1).evidence() for n in (500, 50_000))
+    assert len(small) == len(large) == 5
+
+
+@pytest.mark.parametrize("mechanism", [SRR(4, 1.0), RRRR(4, 1.0), SubsetSelection(4, 1.0)])
+def test_no_responses_say_nothing(mechanism):
+    evidence = Responses(mechanism).evidence()
+    assert len(evidence) == 0
+    assert log_likelihood(np.full(4, 0.25), evidence) == 0
+    assert np.array_equal(gradient(np.full(4, 0.25), evidence), np.zeros(4))
+    with pytest.raises(ValueError, match="at least one response"):
+        maximum_likelihood(evidence)
+
+
+def test_an_impossible_answer_has_log_likelihood_minus_infinity():
+    # A mechanism of ours makes every answer possible, so the zero is planted.
+    evidence = Evidence(
+        base=np.zeros(1),
+        own=np.ones(1),
+        inside=np.zeros(1),
+        category=np.zeros(1, dtype=np.int64),
+        set_index=np.full(1, -1),
+        count=np.ones(1, dtype=np.int64),
+        members=np.zeros(0, dtype=np.int64),
+        offsets=np.zeros(1, dtype=np.int64),
+        n_categories=2,
+    )
+    assert log_likelihood([0.0, 1.0], evidence) == -np.inf
+
+
+@pytest.mark.parametrize("mechanism", [SRR(4, 2.0), RRRR(4, 2.0), SubsetSelection(4, 2.0)])
+def test_the_maximum_is_a_stationary_point_on_the_simplex(mechanism):
+    responses = simulated(mechanism, 4000, 3)
+    theta = maximum_likelihood(responses.evidence())
+    slope = gradient(theta, responses.evidence())
+    assert theta.sum() == pytest.approx(1)
+    # Karush–Kuhn–Tucker: slope n on the support, at most n elsewhere.
+    assert slope.max() <= 4000 * (1 + 1e-5)
+    np.testing.assert_allclose(slope[theta > 1e-4], 4000, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "theta",
+    [[0.5, 0.5], np.ones((1, 3)), [0.5, np.nan, 0.5], [-0.1, 0.6, 0.5], ["a", "b", "c"], [0, 0, 0], [np.inf, 1, 1]],
+)
+def test_bad_theta_is_refused(theta):
+    evidence = Responses(SRR(3, 1.0)).evidence()
+    for call in (log_likelihood, gradient):
+        with pytest.raises(ValueError, match="theta must be 3 finite, non-negative numbers"):
+            call(theta, evidence)
+    with pytest.raises(ValueError, match="phi must be 3 finite, non-negative numbers"):
+        phi_gradient(theta, evidence)
+
+
+def test_evidence_shows_what_it_is():
+    evidence = simulated(SRR(3, 1.0), 10, 0).evidence()
+    assert repr(evidence).startswith("<Evidence: 10 responses in ")
+    assert evidence != 3

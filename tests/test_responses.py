@@ -1,0 +1,266 @@
+"""What the collector holds: building, appending, files, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from tests.strategies import data_sets, simulated
+
+MECHANISMS = [
+    SRR(5, 1.0),
+    RRRR(5, 1.0, 0.8),
+    RRRR.from_budgets(5, 0.8, [1, 1, 0.5, 0.5, 0]),
+    SubsetSelection(5, 1.0, 2),
+]
+LABELS = ["red", "green", "blue", "grün", "<b>"]
+
+
+def assert_same(first, second):
+    assert first.mechanism == second.mechanism
+    assert first.categories == second.categories
+    assert np.array_equal(first.answers, second.answers)
+    assert np.array_equal(
+        first.subsets[first.subset_index] if len(first.subsets) else first.subsets,
+        second.subsets[second.subset_index] if len(second.subsets) else second.subsets,
+    )
+    assert first.evidence() == second.evidence()
+
+
+def labelled(mechanism, n=30):
+    plain = simulated(mechanism, n, 7)
+    tables = {"subsets": plain.subsets, "subset_index": plain.subset_index} if isinstance(mechanism, RRRR) else {}
+    return Responses.from_arrays(mechanism, plain.answers, categories=LABELS, **tables)
+
+
+@given(data_sets())
+def test_arrays_round_trip(responses):
+    tables = {}
+    if isinstance(responses.mechanism, RRRR):
+        tables = {"subsets": responses.subsets, "subset_index": responses.subset_index}
+    assert_same(responses, Responses.from_arrays(responses.mechanism, responses.answers, **tables))
+    assert_same(responses, Responses.from_xarray(responses.to_xarray()))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("n", [0, 30])
+def test_files_round_trip(mechanism, n, tmp_path):
+    responses = labelled(mechanism, n)
+    responses.to_netcdf(tmp_path / "responses.nc")
+    assert_same(responses, Responses.from_netcdf(tmp_path / "responses.nc"))
+    assert [path.name for path in tmp_path.iterdir()] == ["responses.nc"]
+
+
+def test_a_file_is_readable_without_us(tmp_path):
+    responses = labelled(RRRR(5, 1.0, 0.8))
+    responses.to_netcdf(str(tmp_path / "responses.nc"))
+    with xr.open_dataset(tmp_path / "responses.nc") as dataset:
+        assert dataset.attrs["schema"] == "adobest_pp.responses"
+        assert (dataset.attrs["mechanism"], dataset.attrs["epsilon"], dataset.attrs["kappa"]) == ("RRRR", 1.0, 0.8)
+        assert dataset["category"].values.tolist() == LABELS
+        assert dataset["answer"].dims == ("response",)
+        assert dataset["subset_mask"].dims == ("subset", "category")
+        assert np.array_equal(dataset["subset_index"], responses.subset_index)
+        assert json.loads(dataset.attrs["mechanism_settings"])["n_categories"] == 5
+
+
+def test_one_subset_for_all_answers():
+    mechanism = RRRR(4, 1.0)
+    for subset in ([1, 2], np.array([False, True, True, False])):
+        responses = Responses.from_arrays(mechanism, [0, 1, 2], subset)
+        assert responses.subsets.tolist() == [[False, True, True, False]]
+        assert responses.subset_index.tolist() == [0, 0, 0]
+
+
+def test_append_grows_one_by_one_like_all_at_once():
+    mechanism = RRRR(4, 1.0)
+    rng = np.random.default_rng(0)
+    answers, masks = rng.integers(4, size=200), rng.random((200, 4)) < 0.4
+    masks[:, 3] = False
+    one_by_one = Responses(mechanism)
+    for answer, mask in zip(answers, masks, strict=True):
+        one_by_one.append(answer, mask)
+    assert_same(one_by_one, Responses.from_arrays(mechanism, answers, masks))
+    assert len(one_by_one) == 200
+    assert len(one_by_one.subsets) == len(np.unique(masks, axis=0))
+
+
+def test_what_is_handed_out_is_a_copy():
+    responses = labelled(RRRR(5, 1.0))
+    before = responses.evidence()
+    responses.answers[:] = 0
+    responses.subsets[:] = False
+    responses.subset_index[:] = 0
+    dataset = responses.to_xarray()
+    dataset["answer"][:] = 0
+    dataset["subset_mask"][:] = False
+    assert responses.evidence() == before
+
+
+def test_repr_is_short_and_plain():
+    assert repr(labelled(SRR(5, 1.0))) == "<Responses: 30 answers, SRR(n_categories=5, epsilon=1.0)>"
+    assert "distinct subsets" in repr(labelled(RRRR(5, 1.0)))
+
+
+# ---------------------------------------------------------------- bad input
+BAD_ANSWERS = [5, -1, [0, 9], 1.0, [0.5], [np.nan], "a", [[0, 1]], [None], [True], [[0], [1, 2]]]
+
+
+@pytest.mark.parametrize("answers", BAD_ANSWERS)
+def test_a_failed_append_changes_nothing(answers):
+    for mechanism, arguments in ((SRR(5, 1.0), {}), (RRRR(5, 1.0), {"subset": [4]})):
+        responses = labelled(mechanism)
+        before = responses.to_xarray()
+        with pytest.raises(ValueError, match="answers must "):
+            responses.append(answers, **arguments)
+        xr.testing.assert_identical(responses.to_xarray(), before)
+        assert_same(responses, labelled(mechanism))
+
+
+@pytest.mark.parametrize("answers", [[0, 5], [1, 0], [0, 0], [0, 1, 2], 0, [[0, 1], [2, 1]], [0.0, 1.0], [[[0, 1]]]])
+def test_a_failed_append_of_sets_changes_nothing(answers):
+    responses = labelled(SubsetSelection(5, 1.0, 2))
+    before = responses.to_xarray()
+    with pytest.raises(ValueError, match="answers must "):
+        responses.append(answers)
+    xr.testing.assert_identical(responses.to_xarray(), before)
+
+
+@pytest.mark.parametrize("subset", [[7], range(5), None, [0, 0], "x"])
+def test_a_failed_append_under_a_bad_subset_changes_nothing(subset):
+    responses = labelled(RRRR(5, 1.0))
+    before = responses.to_xarray()
+    with pytest.raises(ValueError, match="subset must "):
+        responses.append([0, 1], subset)
+    xr.testing.assert_identical(responses.to_xarray(), before)
+
+
+def test_subsets_belong_to_rrrr_alone():
+    with pytest.raises(ValueError, match="subset must be left out for SRR"):
+        Responses(SRR(3, 1.0)).append(0, subset=[1])
+    with pytest.raises(ValueError, match="subsets must be left out for SRR"):
+        Responses.from_arrays(SRR(3, 1.0), [0], subsets=np.zeros((1, 3), dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("subsets", "index", "name"),
+    [
+        (np.zeros((1, 3)), [0, 0], "subsets"),
+        (np.zeros((1, 4), dtype=bool), [0, 0], "subsets"),
+        (np.ones((1, 3), dtype=bool), [0, 0], "subsets"),
+        (None, [0, 0], "subsets"),
+        (np.zeros((1, 3), dtype=bool), [0, 1], "subset_index"),
+        (np.zeros((1, 3), dtype=bool), [0, -1], "subset_index"),
+        (np.zeros((1, 3), dtype=bool), [0.0, 0.0], "subset_index"),
+        (np.zeros((1, 3), dtype=bool), [0], "subset_index"),
+        (np.zeros((3, 3), dtype=bool), None, "subset_index"),
+    ],
+)
+def test_bad_tables_of_subsets(subsets, index, name):
+    with pytest.raises(ValueError, match=f"{name} must "):
+        Responses.from_arrays(RRRR(3, 1.0), [0, 1], subsets, index)
+
+
+@pytest.mark.parametrize("categories", [["a", "b"], ["a", "b", "b"], "abc", []])
+def test_bad_labels(categories):
+    with pytest.raises(ValueError, match="categories must be 3 distinct labels"):
+        Responses(SRR(3, 1.0), categories)
+
+
+def test_bad_mechanism():
+    with pytest.raises(ValueError, match="mechanism must be SRR, RRRR or SubsetSelection"):
+        Responses("SRR")
+
+
+# ---------------------------------------------------------------- bad files
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "responses.nc"
+    labelled(RRRR(5, 1.0)).to_netcdf(path)
+    return path
+
+
+@pytest.mark.parametrize("kept", [0, 10, 0.3, 0.7, 0.95])
+def test_a_truncated_file_is_refused(stored, kept):
+    content = stored.read_bytes()
+    stored.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    with pytest.raises(ValueError, match="damaged or not a netCDF file"):
+        Responses.from_netcdf(stored)
+
+
+def change(path, edit):
+    with xr.open_dataset(path) as opened:
+        dataset = opened.load()
+    edit(dataset).to_netcdf(path, engine="h5netcdf")
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda ds: ds.assign_attrs(schema_version=99), "schema version must be at most 1, got 99"),
+        (lambda ds: ds.assign_attrs(schema="somebody.else"), "'schema' must be"),
+        (lambda ds: ds.drop_attrs(), "'schema' must be"),
+        (lambda ds: ds.assign_attrs(mechanism_settings="{not json"), "path must name a response file"),
+        (lambda ds: ds.assign_attrs(mechanism_settings="[]"), "path must name a response file"),
+        (lambda ds: ds.assign_attrs(schema_version="newest"), "path must name a response file"),
+        (lambda ds: ds.drop_vars("answer"), "answer"),
+        (lambda ds: ds.drop_vars("subset_mask"), "subset_mask"),
+        (lambda ds: ds.assign(answer=ds["answer"] + 5), "answers must be"),
+        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "subset_index must be"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_refused(stored, edit, reason):
+    change(stored, edit)
+    with pytest.raises(ValueError, match=reason):
+        Responses.from_netcdf(stored)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    text = tmp_path / "notes.nc"
+    text.write_text("x,y\n1,2\n")
+    with pytest.raises(ValueError, match="damaged or not a netCDF file"):
+        Responses.from_netcdf(text)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        Responses.from_netcdf(tmp_path / "nothing.nc")
+
+
+def test_a_write_that_fails_leaves_the_old_file(stored, monkeypatch):
+    before = stored.read_bytes()
+
+    def fail(*arguments, **keywords):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
+    with pytest.raises(OSError, match="no space left"):
+        labelled(SRR(5, 1.0)).to_netcdf(stored)
+    assert stored.read_bytes() == before
+    assert [path.name for path in stored.parent.iterdir()] == ["responses.nc"]
+
+
+def test_a_killed_write_leaves_a_whole_file(tmp_path):
+    """Kill a process that rewrites a file over and over, at several moments; the file is whole each time."""
+    path = tmp_path / "responses.nc"
+    program = textwrap.dedent(f"""
+        import numpy as np
+        from adobest_pp import SRR, Responses
+        sizes = [Responses.from_arrays(SRR(5, 1.0), np.zeros(n, dtype=int)) for n in (1000, 200_000)]
+        while True:
+            for responses in sizes:
+                responses.to_netcdf({str(path)!r})
+                print("written", flush=True)
+    """)
+    for delay in (0.0, 0.003, 0.011):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(delay)
+            os.kill(process.pid, signal.SIGKILL)
+        assert len(Responses.from_netcdf(path)) in (1000, 200_000)
