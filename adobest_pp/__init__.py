@@ -36,7 +36,7 @@ _HOMES = {
     "semi_adaptive_subset": "adaptation",
     "utility": "adaptation",
 }
-_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "responses")
+_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "plots", "responses")
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 

@@ -107,7 +107,7 @@ def phi_gradient_of_the_paper(phi, rows):
 
 # ---------------------------------------------------------------- utilities
 # `matrix` is G[y, x] and `theta` the probabilities, as float arrays or as object arrays of Decimal: the same
-# definitions (section 4.2 of the paper) then run in double precision or with as many digits as the context has.
+# definitions (section 4.3 of the paper) then run in double precision or with as many digits as the context has.
 def utilities(matrix, theta):
     """U2 … U6 of one subset by dense matrices."""
     h = matrix @ theta

@@ -92,7 +92,7 @@ def utility(name: str | Utility, theta: ArrayLike, mechanism: RRRR) -> NDArray[n
     References
     ----------
     .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
-       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data, section 4.2.
+       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data, section 4.3.
 
     Examples
     --------

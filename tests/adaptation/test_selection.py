@@ -27,7 +27,7 @@ def test_honest_over_nested_sets_is_honest_over_every_set_by_algorithm_2(n_categ
     assert ad.utility("honest", theta, mechanism).max() == pytest.approx(max(values.values()), rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(weights(most=10), epsilons, kappas)
 def test_honest_over_nested_sets_is_honest_over_all_2_to_the_k(theta, epsilon, kappa):
     n = theta.size
@@ -41,7 +41,7 @@ def test_honest_over_nested_sets_is_honest_over_all_2_to_the_k(theta, epsilon, k
     assert ad.utility("honest", theta, mechanism).max() == pytest.approx(every.max(), rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(weights(), epsilons, kappas)
 def test_permuting_the_categories_permutes_the_subset(theta, epsilon, kappa):
     permutation = np.random.default_rng(theta.size).permutation(theta.size)

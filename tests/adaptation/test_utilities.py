@@ -49,7 +49,7 @@ def assert_agree(name, value, exact, scale=0.0):
     assert value == exact or abs(value - exact) <= tolerance, (name, value, exact)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(weights(), epsilons, kappas)
 def test_the_closed_forms_agree_with_dense_matrices_of_90_digits_to_1e_10(theta, epsilon, kappa):
     mechanism = ad.RRRR(theta.size, epsilon, kappa)
@@ -106,7 +106,7 @@ def test_honest_and_mse_agree_with_simulated_answers():
             assert abs(sample.mean() - ad.utility(name, theta, mechanism)[size]) < 5 * error
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(weights(), epsilons, kappas, st.randoms(use_true_random=False))
 def test_labels_change_no_utility_by_a_single_bit(theta, epsilon, kappa, random):
     shuffled = theta.copy()
