@@ -180,7 +180,7 @@ def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
 def mse(theta, coefficients):  # type: ignore[no-untyped-def]
     """Return U5 = Σ G[y,x]²θ_x²/h(y) − 1, minus the squared error of guessing X from Y. O(K²) in all.
 
-    1 − U5-sum is Σ_y (h² − Σ_x G²θ²)/h, twice the sum over pairs {x, x'} of the products Gθ·G'θ', divided by h.
+    Since Σh = 1, −U5 = Σ_y (h² − Σ_x G²θ²)/h, and each numerator is twice Σ GθG'θ' over the pairs {x, x'}.
     In S this is inner·(u·θ_y(1−θ_y) + pairs)/(1 + uθ_y), where `pairs` is the sum of θ_xθ_x' over all pairs.
     """
     n = theta.size

@@ -79,6 +79,15 @@ def test_the_closed_forms_agree_with_algorithm_2_run_through_in_double_precision
                 assert_agree(name, ad.utility(name, theta, mechanism)[size], expected)
 
 
+def test_many_categories_agree_too():
+    theta = -np.sort(-np.random.default_rng(5).dirichlet(np.full(300, 0.5)))
+    mechanism = ad.RRRR(300, 2.0, 0.8)
+    for size in (0, 1, 40, 298, 299):
+        matrix = mechanism.transition_matrix(range(size))
+        for name, dense in oracles.DENSE_UTILITIES.items():
+            assert_agree(name, ad.utility(name, theta, mechanism)[size], dense(matrix, theta))
+
+
 def test_any_two_budgets_agree_too():
     theta = np.array([0.45, 0.25, 0.2, 0.06, 0.04])
     for first, second in [(0.4, 3.0), (3.0, 0.4), (1e-3, 8.0), (2.0, [1.0, 0.5, 2.0, 0.1, 4.0])]:
