@@ -19,7 +19,8 @@ from adobest_pp.plots import family
 
 PAPER = [(epsilon, kappa) for epsilon in (0.5, 1.0, 5.0) for kappa in (0.8, 0.9)]
 RATIOS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
-SAFE_EPSILON = 4.0  # no exception was ever found up to here
+# No exception was found up to here; the first is at ε = 4.01, for K = 3, κ = 0.854 and θ = (1, 0, 0).
+SAFE_EPSILON = 4.0
 COUNTEREXAMPLE = (3, 6.0, 0.9)  # K, ε, κ; θ = (1, 0, 0)
 
 MEANING = """
