@@ -26,6 +26,7 @@ TINY = 2.2250738585072014e-308
 
 # The diffusions, as compiled code knows them.
 REFLECTED, PRECONDITIONED = 0, 1
+DIFFUSIONS = {"reflected": REFLECTED, "preconditioned": PRECONDITIONED}
 
 
 @njit(cache=True)
