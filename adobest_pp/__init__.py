@@ -15,20 +15,32 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
     from adobest_pp.responses import Responses as Responses
+    from adobest_pp.samplers.api import sample as sample
+    from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
+    from adobest_pp.samplers.schedules import ConstantSteps as ConstantSteps
+    from adobest_pp.samplers.schedules import DecayingSteps as DecayingSteps
+    from adobest_pp.samplers.schedules import PaperSteps as PaperSteps
+    from adobest_pp.samplers.sgld import ReflectedSGLD as ReflectedSGLD
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Audit": "mechanisms",
+    "ConstantSteps": "samplers.schedules",
+    "DataAugmentationGibbs": "samplers.gibbs",
+    "DecayingSteps": "samplers.schedules",
     "Evidence": "evidence",
+    "PaperSteps": "samplers.schedules",
     "RRRR": "mechanisms",
+    "ReflectedSGLD": "samplers.sgld",
     "Responses": "responses",
     "SRR": "mechanisms",
     "SubsetSelection": "mechanisms",
     "audit": "mechanisms",
     "privacy_loss": "mechanisms",
+    "sample": "samplers.api",
 }
-_MODULES = ("evidence", "likelihood", "mechanisms", "responses")
+_MODULES = ("evidence", "likelihood", "mechanisms", "responses", "samplers")
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 
