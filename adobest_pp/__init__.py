@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from adobest_pp.distributions import PrivateResponse as PrivateResponse
     from adobest_pp.evidence import Evidence as Evidence
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import SubsetSelection as SubsetSelection
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
+    from adobest_pp.programs import frequency_model as frequency_model
     from adobest_pp.responses import Responses as Responses
     from adobest_pp.samplers.api import sample as sample
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
@@ -31,16 +33,18 @@ _HOMES = {
     "DecayingSteps": "samplers.schedules",
     "Evidence": "evidence",
     "PaperSteps": "samplers.schedules",
+    "PrivateResponse": "distributions",
     "RRRR": "mechanisms",
     "ReflectedSGLD": "samplers.sgld",
     "Responses": "responses",
     "SRR": "mechanisms",
     "SubsetSelection": "mechanisms",
     "audit": "mechanisms",
+    "frequency_model": "programs",
     "privacy_loss": "mechanisms",
     "sample": "samplers.api",
 }
-_MODULES = ("evidence", "likelihood", "mechanisms", "responses", "samplers")
+_MODULES = ("evidence", "likelihood", "mechanisms", "responses", "samplers", "tensors")
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 
