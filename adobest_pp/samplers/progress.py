@@ -2,6 +2,10 @@
 
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["SlowProgress"]
 
@@ -24,7 +28,7 @@ class SlowProgress:
     def __init__(self, total: int, label: str, enabled: bool = True) -> None:
         self._total, self._label, self._enabled = total, label, enabled
         self._done = 0
-        self._bar = None
+        self._bar: Progress | None = None
         self._began = time.monotonic()
 
     def __enter__(self) -> "SlowProgress":
