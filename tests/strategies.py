@@ -1,0 +1,68 @@
+"""What hypothesis draws: mechanisms, subsets and simulated responses."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from tests import oracles
+
+epsilons = st.floats(0.01, 8.0)
+kappas = st.floats(0.01, 1.0)
+
+
+@st.composite
+def rrrr_with_subset(draw, max_categories=8):
+    """An RRRR mechanism and a subset of at most K−1 categories."""
+    k = draw(st.integers(2, max_categories))
+    mechanism = RRRR(k, draw(epsilons), draw(kappas))
+    subset = draw(st.sets(st.integers(0, k - 1), max_size=k - 1))
+    return mechanism, sorted(subset)
+
+
+def simulated(mechanism, n, seed):
+    """Responses of n simulated people, RRRR under subsets of a small random pool."""
+    rng = np.random.default_rng(seed)
+    k = mechanism.n_categories
+    theta = rng.dirichlet(np.ones(k))
+    x = rng.choice(k, size=n, p=theta)
+    responses = Responses(mechanism)
+    if not isinstance(mechanism, RRRR):
+        responses.append(mechanism.privatize(x, rng=rng))
+        return responses
+    pool = [rng.choice(k, size=rng.integers(0, k), replace=False) for _ in range(4)]
+    for person in x:
+        subset = pool[rng.integers(4)]
+        responses.append(mechanism.privatize(person, subset, rng=rng), subset)
+    return responses
+
+
+def rows_of(responses):
+    """The row g(y|·) of every response, of shape (n, K), from the oracles."""
+    mechanism, k = responses.mechanism, responses.n_categories
+    if isinstance(mechanism, SRR):
+        return oracles.rrrr_matrix(k, [], 0.0, mechanism.epsilon)[responses.answers]
+    if isinstance(mechanism, SubsetSelection):
+        places = {tuple(z): i for i, z in enumerate(mechanism.outputs())}
+        matrix = oracles.subset_selection_matrix(k, mechanism.size, mechanism.epsilon)
+        return matrix[[places[tuple(z)] for z in responses.answers]].reshape(-1, k)
+    matrices = [
+        oracles.rrrr_matrix(k, np.flatnonzero(mask), mechanism.epsilon1, mechanism.epsilon2(int(mask.sum())))
+        for mask in responses.subsets
+    ]
+    pairs = zip(responses.answers, responses.subset_index, strict=True)
+    return np.array([matrices[index][answer] for answer, index in pairs]).reshape(-1, k)
+
+
+@st.composite
+def data_sets(draw, max_epsilon=5.0, max_categories=7):
+    """Responses of any mechanism, from none to some dozens."""
+    k = draw(st.integers(2, max_categories))
+    epsilon = draw(st.floats(0.01, max_epsilon))
+    kind = draw(st.sampled_from(["srr", "rrrr", "subset"]))
+    if kind == "srr":
+        mechanism = SRR(k, epsilon)
+    elif kind == "rrrr":
+        mechanism = RRRR(k, epsilon, draw(kappas))
+    else:
+        mechanism = SubsetSelection(k, epsilon, draw(st.integers(1, k - 1)))
+    return simulated(mechanism, draw(st.integers(0, 40)), draw(st.integers(0, 2**32)))
