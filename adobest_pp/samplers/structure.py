@@ -25,6 +25,9 @@ __all__ = ["dirichlet_concentration", "surrogate_prior"]
 
 Array = NDArray[np.float64]
 
+# For graphs that are evaluated once: compiling them would take longer.
+INTERPRETED = Mode("py", "fast_compile")
+
 
 def surrogate_prior(model: "Model", values: Sequence[Any], responses: "Responses") -> Array:
     """Return ρ, of shape (K,), of a model that is φ_i ~ Gamma(ρ_i, 1) and `responses` given θ = φ/Σφ, or refuse."""
@@ -40,13 +43,15 @@ def surrogate_prior(model: "Model", values: Sequence[Any], responses: "Responses
     if not isinstance(phi.owner.op, GammaRV):
         raise ValueError(f"{allowed}, got {phi.name!r}, a {phi.owner.op}")
     try:
-        shape, scale, length = constant_fold([*phi.owner.op.dist_params(phi.owner), phi.shape])
+        rho, scale = constant_fold(phi.owner.op.dist_params(phi.owner))
     except NotConstantValueError:
         raise ValueError(f"{allowed}, got {phi.name!r} with other parameters") from None
-    if tuple(length) != (responses.n_categories,) or not np.all(np.asarray(scale) == 1):
-        raise ValueError(f"{allowed}, got {phi.name!r} of shape {tuple(map(int, length))} with rate {1 / scale}")
+    # The length of a dimension of the model is a shared variable, so it is not constant to PyTensor.
+    shape = tuple(map(int, phi.shape.eval(mode=INTERPRETED)))
+    if shape != (responses.n_categories,) or not np.all(scale == 1):
+        raise ValueError(f"{allowed}, got {phi.name!r} of shape {shape} with rate {1 / scale}")
     _check_likelihood(model, phi, responses, lambda value: value / value.sum())
-    return np.array(np.broadcast_to(shape, length), dtype=np.float64)
+    return np.array(np.broadcast_to(rho, shape), dtype=np.float64)
 
 
 def dirichlet_concentration(model: "Model", theta: Any, responses: "Responses") -> Any:
@@ -89,6 +94,6 @@ def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: 
     point = np.sqrt(np.arange(2.0, size + 2))
     if isinstance(rv.owner.op, DirichletRV):
         point /= point.sum()
-    compiled = pytensor.function([rv], graph, mode=Mode("py", "fast_compile"), on_unused_input="ignore")
+    compiled = pytensor.function([rv], graph, mode=INTERPRETED, on_unused_input="ignore")
     value = np.ravel(compiled(point))
     return value.shape == (size,) and np.allclose(value, function(point), rtol=1e-10, atol=0)
