@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["sample"]
 
 SAMPLERS = ("nuts", "gibbs", "sgld")
+SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
 
 
 def sample(
@@ -117,11 +118,14 @@ def _fresh_seed() -> int:
 
 
 def _settings(sampler: str, options: dict[str, Any]) -> LangevinSettings | None:
-    allowed = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion") if sampler == "sgld" else ()
+    if sampler != "sgld":
+        if options:
+            raise ValueError(f"options must be left out for {sampler!r}, got {', '.join(options)}")
+        return None
     for name in options:
-        if name not in allowed:
-            raise ValueError(f"options of {sampler!r} must be among {allowed or 'none'}, got {name!r}")
-    return LangevinSettings.of(**options) if sampler == "sgld" else None
+        if name not in SGLD_OPTIONS:
+            raise ValueError(f"options must be among {', '.join(SGLD_OPTIONS)} for 'sgld', got {name!r}")
+    return LangevinSettings.of(**options)
 
 
 def _sample_compiled(

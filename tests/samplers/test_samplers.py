@@ -35,7 +35,7 @@ def _theta(responses, sampler, prior, seed, **settings):
 
 
 # The bias that is allowed, in standard deviations of the posterior: none for exact samplers.
-SAMPLERS = {gibbs: 0.0, reflected: 0.1, preconditioned: 0.05}
+SAMPLERS = {nuts: 0.0, gibbs: 0.0, reflected: 0.1, preconditioned: 0.05}
 
 
 @pytest.mark.parametrize("case", harness.CASES, ids=str)
