@@ -1,6 +1,7 @@
 """One call from responses to labelled draws."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_integer, check_prior
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
+from adobest_pp.samplers.kernels import TINY
 from adobest_pp.samplers.progress import SlowProgress
 from adobest_pp.samplers.settings import LangevinSettings
 
@@ -22,8 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = ["sample"]
 
+logger = logging.getLogger("adobest_pp")
+
 SAMPLERS = ("nuts", "gibbs", "sgld")
 SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
+
+# The paper makes this many updates for each person that answers.
+UPDATES_PER_DRAW = 20
+
+# Beyond this, draws are not worth much; with fewer than so many per chain, the statistic is not.
+MAX_RHAT = 1.1
+ENOUGH_DRAWS = 100
 
 
 def sample(
@@ -56,14 +67,20 @@ def sample(
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
     **options
-        For ``"sgld"`` alone: `batch_size`, `step_size`, `schedule`, `updates_per_draw` and `diffusion` as of
-        `ReflectedSGLD`.
+        For ``"sgld"`` alone: `batch_size`, `step_size`, `schedule`, `updates_per_draw` (here 20 by default) and
+        `diffusion` as of `ReflectedSGLD`.
 
     Returns
     -------
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category; ``sample_stats``; the responses in ``observed_data``; and in
         the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run.
+
+    Notes
+    -----
+    Chains start apart, from draws of the prior, and a warning is logged if they have not come together (split
+    R-hat above 1.1). Expect it of ``"sgld"`` with the paper's steps: from there they take some hundred thousand
+    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias.
 
     See Also
     --------
@@ -99,6 +116,7 @@ def sample(
     else:
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
     elapsed = time.perf_counter() - began
+    _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
     return _labelled(
         tree,
         responses,
@@ -125,7 +143,7 @@ def _settings(sampler: str, options: dict[str, Any]) -> LangevinSettings | None:
     for name in options:
         if name not in SGLD_OPTIONS:
             raise ValueError(f"options must be among {', '.join(SGLD_OPTIONS)} for 'sgld', got {name!r}")
-    return LangevinSettings.of(**options)
+    return LangevinSettings.of(**{"updates_per_draw": UPDATES_PER_DRAW} | options)
 
 
 def _sample_compiled(
@@ -173,6 +191,20 @@ def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None])
         advance(len(theta))
     kept = {name: np.concatenate([stat[name] for stat in stats])[tune:] for name in stats[0]}
     return np.concatenate(thetas)[tune:], kept
+
+
+def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
+    """Log a warning if the halves of chains differ by more than their spread explains (Gelman et al. 2013)."""
+    chains, draws, k = theta.shape
+    if chains < 2 or draws < ENOUGH_DRAWS:
+        return
+    half = draws // 2
+    halves = theta[:, : 2 * half].reshape(2 * chains, half, k)
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    worst = float(np.sqrt((half - 1) / half + between / np.maximum(within, TINY)).max())
+    if worst > MAX_RHAT:
+        logger.warning("The chains of %r have not converged: the largest split R-hat is %.2f.", sampler, worst)
 
 
 def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":

@@ -92,6 +92,17 @@ def test_hardly_any_responses_and_two_categories(sampler, n):
     assert np.isfinite(tree["posterior"]["theta"]).all()
 
 
+def test_chains_that_have_not_converged_are_reported(caplog):
+    responses = simulated(ad.RRRR(10, 1.0), 2000, seed=1)
+    settings = {"draws": 100, "tune": 0, "random_seed": 1}
+    ad.sample(responses, "nuts", **(settings | {"tune": 500}))
+    ad.sample(responses, "sgld", **(settings | {"chains": 1}))
+    assert not caplog.records
+    ad.sample(responses, "sgld", **settings)
+    (record,) = caplog.records
+    assert "chains of 'sgld' have not converged" in record.getMessage()
+
+
 def test_time_of_the_schedule_starts_with_the_first_update():
     options = {"schedule": ad.DecayingSteps(1.0, 1.0), "updates_per_draw": 2}
     tree = ad.sample(labelled(MECHANISMS[0]), "sgld", draws=3, tune=1, chains=1, random_seed=1, **options)
