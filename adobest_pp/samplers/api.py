@@ -158,7 +158,7 @@ def _sample_compiled(
     chains: int,
 ) -> "xr.DataTree":
     """Run the chains one after the other and stack them."""
-    import arviz_base as az
+    import xarray as xr
 
     evidence, row_of = responses.evidence(), responses.evidence_index()
 
@@ -173,13 +173,14 @@ def _sample_compiled(
             theta, stat = _collect(chain(rng), tune, progress.advance)
             thetas.append(theta)
             stats.append(stat)
-    return az.from_dict(
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    posterior = {"theta": (("chain", "draw", "category"), np.stack(thetas))}
+    statistics = {name: (("chain", "draw"), np.stack([stat[name] for stat in stats])) for name in stats[0]}
+    return xr.DataTree.from_dict(
         {
-            "posterior": {"theta": np.stack(thetas)},
-            "sample_stats": {name: np.stack([stat[name] for stat in stats]) for name in stats[0]},
-        },
-        coords={"category": list(responses.categories)},
-        dims={"theta": ["category"]},
+            "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
+            "sample_stats": xr.Dataset(statistics, coords),
+        }
     )
 
 

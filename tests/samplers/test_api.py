@@ -103,6 +103,12 @@ def test_chains_that_have_not_converged_are_reported(caplog):
     assert "chains of 'sgld' have not converged" in record.getMessage()
 
 
+@pytest.mark.parametrize("sampler", ["gibbs", "sgld"])
+def test_one_draw_of_many_chains(sampler):
+    tree = ad.sample(labelled(MECHANISMS[0]), sampler, draws=1, tune=0, chains=4)
+    assert tree["posterior"]["theta"].shape == (4, 1, 3)
+
+
 def test_time_of_the_schedule_starts_with_the_first_update():
     options = {"schedule": ad.DecayingSteps(1.0, 1.0), "updates_per_draw": 2}
     tree = ad.sample(labelled(MECHANISMS[0]), "sgld", draws=3, tune=1, chains=1, random_seed=1, **options)

@@ -65,8 +65,10 @@ def test_stats_say_what_happened():
     responses = simulated(ad.SRR(5, 1.0), 80, seed=1)
     with ad.frequency_model(responses, surrogate=True) as model:
         step = ad.ReflectedSGLD(model["phi"], responses=responses, schedule=ad.DecayingSteps(0.5, 0.5))
+        draw(step, draws=5)  # a second run starts its schedule anew
         stats = draw(step, draws=50, tune=10)["sample_stats"]
-    np.testing.assert_allclose(stats["sgld_step_size"][0], 0.5 / np.sqrt(np.arange(11, 61)))
+    for chain in (0, 1):
+        np.testing.assert_allclose(stats["sgld_step_size"][chain], 0.5 / np.sqrt(np.arange(11, 61)))
     assert (stats["sgld_gradient_norm"] > 0).all()
     assert stats["sgld_reflections"].dtype == np.int64
     assert stats["sgld_reflections"].sum() > 0
