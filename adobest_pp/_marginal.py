@@ -19,7 +19,7 @@ from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.math import Sum
 from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.variable import TensorVariable
@@ -66,6 +66,11 @@ class MarginalLogLikelihood(Op):
     def __init__(self, on_simplex: bool = False) -> None:
         self.on_simplex = on_simplex
 
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The compiled function behind the node."""
+        return _marginal_on_simplex if self.on_simplex else _marginal  # type: ignore[no-any-return]
+
     def make_node(self, theta: Any, *evidence: Any) -> Apply:
         """Check and convert the inputs."""
         vector = _theta_vector(theta)
@@ -73,8 +78,7 @@ class MarginalLogLikelihood(Op):
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
         """Evaluate by the compiled kernel."""
-        value, slope = _marginal(self.on_simplex, *inputs)
-        output_storage[0][0], output_storage[1][0] = np.asarray(value), slope
+        output_storage[0][0], output_storage[1][0] = self.kernel(*inputs)
 
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """Return the shapes of value and gradient."""
@@ -156,14 +160,30 @@ def _evidence_vectors(evidence: Sequence[Any]) -> list[TensorVariable]:
 
 @njit(cache=True)
 def _is_simplex(theta):  # type: ignore[no-untyped-def]
-    return abs(theta.sum() - 1.0) <= SIMPLEX_TOLERANCE and theta.min() >= -SIMPLEX_TOLERANCE
+    total = 0.0
+    for value in theta:
+        if not value >= -SIMPLEX_TOLERANCE:
+            return False
+        total += value
+    return abs(total - 1.0) <= SIMPLEX_TOLERANCE
 
 
 @njit(cache=True)
-def _marginal(on_simplex, theta, *evidence):  # type: ignore[no-untyped-def]
-    if on_simplex and not _is_simplex(theta):
-        return -np.inf, np.zeros(theta.size)
-    return value_and_gradient(theta, *evidence)
+def _marginal(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, category, set_index, count, members, offsets
+):
+    value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+    return np.asarray(value), slope
+
+
+@njit(cache=True)
+def _marginal_on_simplex(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, category, set_index, count, members, offsets
+):
+    value, slope = -np.inf, np.zeros(theta.size)
+    if _is_simplex(theta):
+        value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+    return np.asarray(value), slope
 
 
 @njit(cache=True)
@@ -183,23 +203,12 @@ def _pointwise(  # type: ignore[no-untyped-def]
 
 @register_funcify_default_op_cache_key(MarginalLogLikelihood)
 def _(op: MarginalLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    on_simplex = op.on_simplex
-
-    @numba_njit
-    def marginal(theta, *evidence):  # type: ignore[no-untyped-def]
-        value, slope = _marginal(on_simplex, theta, *evidence)
-        return np.asarray(value), slope
-
-    return marginal, _KERNEL_VERSION
+    return op.kernel, _KERNEL_VERSION
 
 
 @register_funcify_default_op_cache_key(PointwiseLogLikelihood)
 def _(op: PointwiseLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    @numba_njit
-    def pointwise(theta, *arguments):  # type: ignore[no-untyped-def]
-        return _pointwise(theta, *arguments)
-
-    return pointwise, _KERNEL_VERSION
+    return _pointwise, _KERNEL_VERSION
 
 
 @register_canonicalize

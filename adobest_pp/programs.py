@@ -1,9 +1,10 @@
 """The usual program, ready to sample: category frequencies with a Dirichlet prior."""
 
-import numpy as np
 import pymc as pm
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from adobest_pp._checks import check_prior
+from adobest_pp._simplex import simplex
 from adobest_pp.distributions import PrivateResponse
 from adobest_pp.responses import Responses
 
@@ -47,18 +48,6 @@ def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: boo
             phi = pm.Gamma("phi", concentration, 1, default_transform=None, dims="category")
             theta = pm.Deterministic("theta", phi / phi.sum(), dims="category")
         else:
-            theta = pm.Dirichlet("theta", a=concentration, dims="category")
+            theta = pm.Dirichlet("theta", a=concentration, default_transform=simplex, dims="category")
         PrivateResponse("y", theta, responses, dims="response")
     return model
-
-
-def check_prior(prior: ArrayLike, n_categories: int) -> NDArray[np.float64]:
-    """Return the concentrations of a Dirichlet prior, or refuse."""
-    allowed = f"a positive number, or {n_categories} of them"
-    try:
-        values = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"prior must be {allowed}, got {prior!r}") from None
-    if values.shape not in ((), (n_categories,)) or not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"prior must be {allowed}, got {prior!r}")
-    return np.full(n_categories, values)

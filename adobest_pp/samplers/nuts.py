@@ -1,9 +1,7 @@
 """The ground truth: NUTS on the marginal posterior of θ.
 
 The log-density on the unconstrained space, prior and transform included, is one function of K, prior and evidence
-that Numba compiles to C once and keeps on disk: neither a second fit nor a second process compiles anything. θ is
-the softmax of a vector that sums to zero, which has K−1 coordinates in an orthonormal basis: distances are kept, and
-no category is special.
+that Numba compiles to C once and keeps on disk: neither a second fit nor a second process compiles anything.
 """
 
 import functools
@@ -12,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 import nutpie
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from numba import carray, njit, types
 from numpy.typing import NDArray
 from nutpie.compile_pymc import CompiledPyMCModel
 
+from adobest_pp._simplex import log_theta, pull_to_free
 from adobest_pp.likelihood import kernel_arguments, value_and_gradient
 from adobest_pp.responses import Responses
 
@@ -146,50 +145,15 @@ def _expand(dim, n_expanded, free_, theta_, block_):  # type: ignore[no-untyped-
 
 
 @njit(cache=True)
-def log_theta(free):  # type: ignore[no-untyped-def]
-    """Return ln θ of its K−1 free coordinates."""
-    n = free.size + 1
-    root = np.sqrt(n)
-    total = free.sum()
-    logits = np.empty(n)
-    for i in range(n - 1):
-        logits[i] = free[i] - total / (root + n)
-    logits[n - 1] = -total / root
-    largest = logits.max()
-    scale = 0.0
-    for i in range(n):
-        scale += np.exp(logits[i] - largest)
-    shift = largest + np.log(scale)
-    for i in range(n):
-        logits[i] -= shift
-    return logits
-
-
-# Plain loops: an array expression costs Numba half a second to compile, and every fit in a new environment waits.
-@njit(cache=True)
 def log_density(  # type: ignore[no-untyped-def]
     free, prior, base, own, inside, category, set_index, count, members, offsets
 ):
     """Return the log-density of the free coordinates, up to a constant, and its gradient."""
     logs = log_theta(free)
-    n = logs.size
-    theta = np.empty(n)
-    for i in range(n):
-        theta[i] = np.exp(logs[i])
+    theta = np.exp(logs)
     value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
-
     # The Jacobian of the softmax is Πθ, which turns the prior's exponents ρ−1 into ρ.
-    average = 0.0
-    for i in range(n):
+    for i in range(theta.size):
         value += prior[i] * logs[i]
-        average += slope[i] * theta[i] + prior[i]
-    root = np.sqrt(n)
-    total = 0.0
-    for i in range(n):
-        slope[i] = prior[i] + theta[i] * (slope[i] - average)
-        total += slope[i]
-    last = slope[n - 1]
-    gradient = np.empty(n - 1)
-    for i in range(n - 1):
-        gradient[i] = slope[i] - (total - last) / (root + n) - last / root
-    return value, gradient
+        slope[i] = slope[i] * theta[i] + prior[i]
+    return value, pull_to_free(slope, theta)
