@@ -69,7 +69,6 @@ class DataAugmentationGibbs(BlockedStep):
         responses: "Responses",
         model: "Model | None" = None,
         rng: Any = None,
-        blocked: bool = True,
         compile_kwargs: dict[str, Any] | None = None,
     ) -> None:
         model = modelcontext(model)
