@@ -2,6 +2,15 @@
 
 The log-density on the unconstrained space, prior and transform included, is one function of K, prior and evidence
 that Numba compiles to C once and keeps on disk: neither a second fit nor a second process compiles anything.
+
+Where a concentration ρ of the prior is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
+NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_; −ln U is one
+coordinate more, with a scale of one. Categories that the answers show to be held have no need of it.
+
+References
+----------
+.. [1] G. Marsaglia and W. W. Tsang (2000), A simple method for generating gamma variables, ACM Transactions on
+   Mathematical Software 26(3).
 """
 
 import functools
@@ -16,7 +25,8 @@ from numpy.typing import NDArray
 from nutpie.compile_pymc import CompiledPyMCModel
 
 from adobest_pp._simplex import log_theta, pull_to_free
-from adobest_pp.likelihood import kernel_arguments, value_and_gradient
+from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood import kernel_arguments, log_likelihood, maximum_likelihood, value_and_gradient
 from adobest_pp.responses import Responses
 
 if TYPE_CHECKING:
@@ -75,31 +85,45 @@ def sample_nuts(
 def _posterior(responses: Responses, prior: NDArray[np.float64]) -> CompiledPyMCModel:
     """Return what `nutpie.compile_pymc_model` would, around functions that are compiled already."""
     k = responses.n_categories
+    evidence = responses.evidence()
+    boosted = (prior < 1) & ~held_for_certain(evidence)
+    n_free = k - 1 + int(boosted.sum())
     log_density, expand = compiled_functions()
     return CompiledPyMCModel(
         dims={"theta": ("category",)},
         reparameterized_names=[],
         compiled_logp_func=log_density,
         compiled_expand_func=expand,
-        initial_point_func=lambda seed: np.random.default_rng(seed).uniform(-1, 1, size=k - 1),
+        initial_point_func=lambda seed: np.random.default_rng(seed).uniform(-1, 1, size=n_free),
         shared_data={},
         shared_var_keys={},
-        user_data=_pack(prior, *kernel_arguments(responses.evidence())),
+        user_data=_pack(prior, boosted.astype(np.int64), *kernel_arguments(evidence)),
         n_expanded=k,
         shape_info=(["theta"], [slice(0, k)], [(k,)]),
         logp_func=None,
         expand_func=None,
-        _n_dim=k - 1,
+        _n_dim=n_free,
         _shapes={"theta": (k,)},
         _coords={"category": pd.Index(responses.categories)},
     )
 
 
 def _pack(*arrays: NDArray[Any]) -> NDArray[np.int64]:
-    """Join prior and evidence in one block of 8-byte words, after the numbers of rows, set members and offsets."""
-    *_, count, members, offsets = arrays
-    header = np.array([count.size, members.size, offsets.size])
+    """Join prior and evidence in one block of 8-byte words, after the numbers of categories, rows, members, offsets."""
+    prior, *_, count, members, offsets = arrays
+    header = np.array([prior.size, count.size, members.size, offsets.size])
     return np.concatenate([header, *(np.ascontiguousarray(array).view(np.int64) for array in arrays)])
+
+
+def held_for_certain(evidence: Evidence) -> NDArray[np.bool_]:
+    """Return which categories must have a share: without it the answers would be e^10 times less likely."""
+    k = evidence.n_categories
+    if evidence.n_responses == 0:
+        return np.zeros(k, dtype=bool)
+    theta = maximum_likelihood(evidence, tolerance=1e-4, max_iterations=200)
+    least = log_likelihood(theta, evidence) - 10
+    others = theta * (1 - np.eye(k))
+    return np.array([not rest.any() or log_likelihood(rest / rest.sum(), evidence) < least for rest in others])
 
 
 @functools.cache
@@ -109,15 +133,15 @@ def compiled_functions() -> tuple[Any, Any]:
 
 
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
-    header = carray(block_, 3, np.int64)
-    u, m, o = header[0], header[1], header[2]
-    k = dim + 1
-    start = 3 + k
+    header = carray(block_, 4, np.int64)
+    k, u, m, o = header[0], header[1], header[2], header[3]
+    start = 4 + 2 * k
     reals = carray(block_, start + 3 * u, np.float64)
     words = carray(block_, start + 6 * u + m + o, np.int64)
     value, gradient = log_density(
         carray(free_, dim),
-        reals[3:start],
+        reals[4 : 4 + k],
+        words[4 + k : start],
         reals[start : start + u],
         reals[start + u : start + 2 * u],
         reals[start + 2 * u : start + 3 * u],
@@ -137,23 +161,60 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
 
 
 def _expand(dim, n_expanded, free_, theta_, block_):  # type: ignore[no-untyped-def]
-    logs = log_theta(carray(free_, dim))
-    theta = carray(theta_, n_expanded)
+    prior = carray(block_, 4 + n_expanded, np.float64)[4:]
+    boosted = carray(block_, 4 + 2 * n_expanded, np.int64)[4 + n_expanded :]
+    _, theta = boosted_theta(carray(free_, dim), prior, boosted)
+    out = carray(theta_, n_expanded)
     for i in range(n_expanded):
-        theta[i] = np.exp(logs[i])
+        out[i] = theta[i]
     return 0
 
 
 @njit(cache=True)
+def boosted_theta(free, prior, boosted):  # type: ignore[no-untyped-def]
+    """Return ln ψ and θ of the free coordinates: K−1 of ψ, then ln(−ln U) of each boosted category."""
+    n = prior.size
+    log_psi = log_theta(free[: n - 1])
+    theta = log_psi.copy()
+    extra = n - 1
+    largest = -np.inf
+    for i in range(n):
+        if boosted[i]:
+            theta[i] -= np.exp(free[extra]) / prior[i]
+            extra += 1
+        largest = max(largest, theta[i])
+    total = 0.0
+    for i in range(n):
+        theta[i] = np.exp(theta[i] - largest)
+        total += theta[i]
+    for i in range(n):
+        theta[i] /= total
+    return log_psi, theta
+
+
+@njit(cache=True)
 def log_density(  # type: ignore[no-untyped-def]
-    free, prior, base, own, inside, category, set_index, count, members, offsets
+    free, prior, boosted, base, own, inside, category, set_index, count, members, offsets
 ):
     """Return the log-density of the free coordinates, up to a constant, and its gradient."""
-    logs = log_theta(free)
-    theta = np.exp(logs)
+    log_psi, theta = boosted_theta(free, prior, boosted)
     value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
-    # The Jacobian of the softmax is Πθ, which turns the prior's exponents ρ−1 into ρ.
+    average = 0.0
     for i in range(theta.size):
-        value += prior[i] * logs[i]
-        slope[i] = slope[i] * theta[i] + prior[i]
-    return value, pull_to_free(slope, theta)
+        average += slope[i] * theta[i]
+    gradient = np.empty(free.size)
+    extra = theta.size - 1
+    for i in range(theta.size):
+        # The Jacobian of the softmax is Πψ, which turns the exponents of the Dirichlet from ρ−1 into ρ.
+        exponent = prior[i]
+        slope[i] = theta[i] * (slope[i] - average)
+        if boosted[i]:
+            exponent += 1
+            gap = np.exp(free[extra])
+            value += free[extra] - gap
+            gradient[extra] = 1 - gap - slope[i] * gap / prior[i]
+            extra += 1
+        value += exponent * log_psi[i]
+        slope[i] += exponent
+    gradient[: theta.size - 1] = pull_to_free(slope, np.exp(log_psi))
+    return value, gradient

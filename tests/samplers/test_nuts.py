@@ -48,7 +48,7 @@ def test_moments_are_exact(name, k, n):
     assert_moments(draws_of(tree), *EXACT[k](rows_of(responses), prior))
 
 
-@pytest.mark.parametrize("concentration", [1.0, 0.5])
+@pytest.mark.parametrize("concentration", [1.0, 0.5, 0.1])
 def test_a_posterior_against_the_boundary(concentration):
     # Nobody holds the second and third category.
     responses = ad.Responses.from_arrays(ad.SRR(3, 8.0), np.zeros(400, dtype=int))
@@ -60,17 +60,23 @@ def test_a_posterior_against_the_boundary(concentration):
 def test_the_density_has_its_gradient_and_the_posterior_behind_it():
     rng = np.random.default_rng(1)
     responses = simulated(ad.RRRR(5, 1.0), 100, seed=4)
-    prior = rng.uniform(0.2, 3, size=5)
-    data = (prior, *ad.likelihood.kernel_arguments(responses.evidence()))
+    prior = np.array([1.0, 0.3, 2.5, 0.8, 1.4])
+    data = (prior, prior < 1, *ad.likelihood.kernel_arguments(responses.evidence()))
 
     def expected(free):
-        theta = np.exp(_simplex.log_theta(free))
-        return oracles.log_likelihood(theta, rows_of(responses)) + (prior * np.log(theta)).sum()
+        # By hand: ψ from its coordinates, θ ∝ ψ·U^(1/ρ), and the densities of ψ and of ln(−ln U).
+        log_psi = _simplex.log_theta(free[:4])
+        exponents, theta = prior.copy(), np.exp(log_psi)
+        gaps = np.exp(free[4:])
+        exponents[[1, 3]] += 1
+        theta[[1, 3]] *= np.exp(-gaps / prior[[1, 3]])
+        log_prior = (exponents * log_psi).sum() + (free[4:] - gaps).sum()
+        return oracles.log_likelihood(theta / theta.sum(), rows_of(responses)) + log_prior
 
-    for free in rng.normal(size=(5, 4)):
+    for free in rng.normal(size=(5, 6)):
         value, slope = nuts.log_density(free, *data)
         assert value == pytest.approx(expected(free))
-        steps = 1e-6 * np.eye(4)
+        steps = 1e-6 * np.eye(6)
         numeric = [(expected(free + step) - expected(free - step)) / 2e-6 for step in steps]
         np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-5)
 
