@@ -86,7 +86,9 @@ def _posterior(responses: Responses, prior: NDArray[np.float64]) -> CompiledPyMC
     """Return what `nutpie.compile_pymc_model` would, around functions that are compiled already."""
     k = responses.n_categories
     evidence = responses.evidence()
-    boosted = (prior < 1) & ~held_for_certain(evidence)
+    boosted = prior < 1
+    if boosted.any():
+        boosted &= ~held_for_certain(evidence)
     n_free = k - 1 + int(boosted.sum())
     log_density, expand = compiled_functions()
     return CompiledPyMCModel(
