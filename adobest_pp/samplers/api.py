@@ -1,0 +1,226 @@
+"""One call from responses to labelled draws."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp import __version__
+from adobest_pp._checks import check_integer, check_prior
+from adobest_pp.responses import Responses
+from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
+from adobest_pp.samplers.kernels import TINY
+from adobest_pp.samplers.progress import SlowProgress
+from adobest_pp.samplers.settings import LangevinSettings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["sample"]
+
+logger = logging.getLogger("adobest_pp")
+
+SAMPLERS = ("nuts", "gibbs", "sgld")
+SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
+
+# The paper makes this many updates for each person that answers.
+UPDATES_PER_DRAW = 20
+
+# Beyond this, draws are not worth much; with fewer than so many per chain, the statistic is not.
+MAX_RHAT = 1.1
+ENOUGH_DRAWS = 100
+
+
+def sample(
+    responses: Responses,
+    sampler: str = "nuts",
+    prior: ArrayLike = 1.0,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+    **options: Any,
+) -> "xr.DataTree":
+    """Draw category frequencies θ from their posterior given randomized answers.
+
+    Parameters
+    ----------
+    responses : Responses
+        What was collected.
+    sampler : {"nuts", "gibbs", "sgld"}
+        ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
+        ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
+        small.
+    prior : float or array of shape (K,), default 1.0
+        Concentration ρ of the Dirichlet prior.
+    draws, tune, chains : int
+        Draws kept of each chain, draws discarded before them, and chains.
+    random_seed : int, optional
+        The same seed gives the same draws. One is chosen and recorded if none is given.
+    progressbar : bool, default True
+        Whether to show progress once it takes longer than two seconds.
+    **options
+        For ``"sgld"`` alone: `batch_size`, `step_size`, `schedule`, `updates_per_draw` (here 20 by default) and
+        `diffusion` as of `ReflectedSGLD`.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior/theta`` by chain, draw and category; ``sample_stats``; the responses in ``observed_data``; and in
+        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run.
+
+    Notes
+    -----
+    Chains start apart, from draws of the prior, and a warning is logged if they have not come together (split
+    R-hat above 1.1). Expect it of ``"sgld"`` with the paper's steps: from there they take some hundred thousand
+    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias.
+
+    See Also
+    --------
+    frequency_model : The PyMC model that this samples.
+    ReflectedSGLD, DataAugmentationGibbs : The same samplers for models of one's own.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> tree = ad.sample(responses, "gibbs", draws=500, random_seed=1)
+    >>> dict(tree.posterior.theta.sizes)
+    {'chain': 4, 'draw': 500, 'category': 2}
+    """
+    if not isinstance(responses, Responses):
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {sampler!r}")
+    concentration = check_prior(prior, responses.n_categories)
+    sizes = {
+        "draws": check_integer(draws, "draws", 1),
+        "tune": check_integer(tune, "tune", 0),
+        "chains": check_integer(chains, "chains", 1),
+    }
+    seed = _fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
+    settings = _settings(sampler, options)
+
+    began = time.perf_counter()
+    if sampler == "nuts":
+        from adobest_pp.samplers.nuts import sample_nuts
+
+        tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
+    else:
+        tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
+    elapsed = time.perf_counter() - began
+    _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
+    return _labelled(
+        tree,
+        responses,
+        {
+            "sampler": sampler,
+            "prior": concentration,
+            **sizes,
+            "random_seed": seed,
+            **(settings.describe() if settings else {}),
+            "sampling_time": elapsed,
+        },
+    )
+
+
+def _fresh_seed() -> int:
+    return int(np.random.SeedSequence().generate_state(1)[0])
+
+
+def _settings(sampler: str, options: dict[str, Any]) -> LangevinSettings | None:
+    if sampler != "sgld":
+        if options:
+            raise ValueError(f"options must be left out for {sampler!r}, got {', '.join(options)}")
+        return None
+    for name in options:
+        if name not in SGLD_OPTIONS:
+            raise ValueError(f"options must be among {', '.join(SGLD_OPTIONS)} for 'sgld', got {name!r}")
+    return LangevinSettings.of(**{"updates_per_draw": UPDATES_PER_DRAW} | options)
+
+
+def _sample_compiled(
+    responses: Responses,
+    prior: NDArray[np.float64],
+    seed: int,
+    progressbar: bool,
+    settings: LangevinSettings | None,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+) -> "xr.DataTree":
+    """Run the chains one after the other and stack them."""
+    import xarray as xr
+
+    evidence, row_of = responses.evidence(), responses.evidence_index()
+
+    def chain(rng: np.random.Generator) -> Iterator[Block]:
+        if settings is None:
+            return gibbs_chain(evidence, prior, tune + draws, rng)
+        return sgld_chain(evidence, row_of, prior, tune + draws, rng, settings)
+
+    thetas, stats = [], []
+    with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:
+        for rng in np.random.default_rng(seed).spawn(chains):
+            theta, stat = _collect(chain(rng), tune, progress.advance)
+            thetas.append(theta)
+            stats.append(stat)
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    posterior = {"theta": (("chain", "draw", "category"), np.stack(thetas))}
+    statistics = {name: (("chain", "draw"), np.stack([stat[name] for stat in stats])) for name in stats[0]}
+    return xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
+            "sample_stats": xr.Dataset(statistics, coords),
+        }
+    )
+
+
+def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None]) -> Block:
+    thetas, stats = [], []
+    for theta, stat in blocks:
+        thetas.append(theta)
+        stats.append(stat)
+        advance(len(theta))
+    kept = {name: np.concatenate([stat[name] for stat in stats])[tune:] for name in stats[0]}
+    return np.concatenate(thetas)[tune:], kept
+
+
+def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
+    """Log a warning if the halves of chains differ by more than their spread explains (Gelman et al. 2013)."""
+    chains, draws, k = theta.shape
+    if chains < 2 or draws < ENOUGH_DRAWS:
+        return
+    half = draws // 2
+    halves = theta[:, : 2 * half].reshape(2 * chains, half, k)
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    worst = float(np.sqrt((half - 1) / half + between / np.maximum(within, TINY)).max())
+    if worst > MAX_RHAT:
+        logger.warning("The chains of %r have not converged: the largest split R-hat is %.2f.", sampler, worst)
+
+
+def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":
+    """Add the responses, and the settings in the attributes."""
+    import xarray as xr
+
+    tree["observed_data"] = xr.DataTree(responses.to_xarray())
+    tree.attrs = {
+        **settings,
+        "mechanism_settings": json.dumps(responses.mechanism.settings()),
+        "n_responses": len(responses),
+        "adobest_pp_version": __version__,
+        "pymc_version": version("pymc"),
+        "numpy_version": np.__version__,
+        "created_at": datetime.now(UTC).isoformat(),
+    }
+    tree["posterior"].attrs |= {name: settings[name] for name in ("sampler", "sampling_time")}
+    return tree

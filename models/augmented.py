@@ -1,0 +1,44 @@
+"""Frequencies of categories with every person's private category as a variable.
+
+Use it to see what a Gibbs sampler alternates between, θ given x and x given θ, or to ask for the posterior of a
+person's own category, ``x``. It has as many unknowns as people: for θ alone, `marginal.py` is the same posterior with x
+summed out, and `adobest_pp.DataAugmentationGibbs` draws all x of equal answers at once.
+"""
+
+import arviz as az
+import numpy as np
+import pymc as pm
+
+import adobest_pp as ad
+from adobest_pp.demo import simulate_poll
+from adobest_pp.tensors import transition_matrix
+
+
+def build(responses: ad.Responses) -> pm.Model:
+    """Return the model: θ ~ Dirichlet(1, …, 1), x ~ Categorical(θ), y ~ Categorical(G[·, x]) under each subset."""
+    k, n = responses.n_categories, len(responses)
+    with pm.Model(coords={"category": responses.categories, "response": range(n)}) as model:
+        theta = pm.Dirichlet("theta", a=np.ones(k), dims="category")
+        x = pm.Categorical("x", p=theta, dims="response")
+        subsets, index, epsilon1, epsilon2 = published(responses)
+        matrices = transition_matrix(subsets, epsilon1, epsilon2)
+        pm.Categorical("y", p=matrices[index, :, x], observed=responses.answers, dims="response")
+    return model
+
+
+def published(responses: ad.Responses) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+    """Return the distinct subsets, that of each response, and the budgets; SRR is RRRR under an empty subset."""
+    mechanism = responses.mechanism
+    if isinstance(mechanism, ad.RRRR):
+        epsilon2 = np.array([mechanism.epsilon2(int(size)) for size in responses.subsets.sum(axis=1)])
+        return responses.subsets, responses.subset_index, mechanism.epsilon1, epsilon2
+    if isinstance(mechanism, ad.SRR):
+        empty = np.zeros((1, mechanism.n_categories), dtype=bool)
+        return empty, np.zeros(len(responses), dtype=int), 0.0, np.array([mechanism.epsilon])
+    raise ValueError(f"responses must be of SRR or RRRR, whose answers are categories, got {mechanism!r}")
+
+
+if __name__ == "__main__":
+    with build(simulate_poll(people=200, epsilon=3.0, seed=1)):
+        trace = pm.sample(500, tune=500, chains=2, random_seed=1)
+    print(az.summary(trace, var_names=["theta"], ci_kind="eti", ci_prob=0.9))

@@ -1,0 +1,97 @@
+"""Every program of models/: it builds, has the density it says, and samples where sampling is hard."""
+
+from itertools import product
+
+import numpy as np
+import pymc as pm
+import pytest
+from pymc.model.transform.conditioning import remove_value_transforms
+from scipy import stats
+from scipy.special import logsumexp
+
+import adobest_pp as ad
+from models import augmented, marginal, regions, sparse, surrogate
+from tests import oracles
+from tests.strategies import rows_of, simulated
+
+RESPONSES = simulated(ad.RRRR(3, 1.0), 20, seed=3)
+QUIET = {"progressbar": False, "random_seed": 1}
+
+
+def log_density(model, point):
+    return float(remove_value_transforms(model).compile_logp(mode="FAST_COMPILE")(point))
+
+
+@pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(3, 1.0), ad.SubsetSelection(3, 1.0)], ids=repr)
+@pytest.mark.parametrize("program", [marginal, surrogate, sparse])
+def test_it_builds_for_every_mechanism(program, mechanism):
+    model = program.build(simulated(mechanism, 15, seed=1))
+    assert np.isfinite(model.compile_logp(mode="FAST_COMPILE")(model.initial_point()))
+    assert model.named_vars_to_dims["theta"] == ("category",)
+
+
+def test_marginal_is_the_frequency_model():
+    for theta in np.random.default_rng(0).dirichlet(np.ones(3), size=3):
+        densities = [log_density(each(RESPONSES), {"theta": theta}) for each in (marginal.build, ad.frequency_model)]
+        assert densities[0] == pytest.approx(densities[1])
+
+
+def test_surrogate_is_the_frequency_model_on_positive_variables():
+    phi = np.array([0.3, 2.0, 1.1])
+    expected = log_density(ad.frequency_model(RESPONSES, surrogate=True), {"phi": phi})
+    assert log_density(surrogate.build(RESPONSES), {"phi": phi}) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(3, 1.0)], ids=repr)
+def test_augmented_is_marginal_once_the_categories_are_summed_out(mechanism):
+    responses = simulated(mechanism, 4, seed=2)
+    theta = np.array([0.5, 0.3, 0.2])
+    density = remove_value_transforms(augmented.build(responses)).compile_logp(mode="FAST_COMPILE")
+    terms = [density({"theta": theta, "x": np.array(x)}) for x in product(range(3), repeat=4)]
+    expected = stats.dirichlet(np.ones(3)).logpdf(theta) + oracles.log_likelihood(theta, rows_of(responses))
+    assert logsumexp(terms) == pytest.approx(expected)
+
+
+def test_augmented_refuses_answers_that_are_sets():
+    with pytest.raises(ValueError, match="responses must be of SRR or RRRR"):
+        augmented.build(simulated(ad.SubsetSelection(4, 1.0, 2), 5, seed=0))
+
+
+def test_sparse_has_a_dirichlet_prior_given_its_concentration():
+    model = pm.do(sparse.build(ad.Responses(ad.SRR(4, 1.0))), {"concentration": 0.3})
+    with model:
+        theta = pm.draw(model["theta"], draws=2000, random_seed=1, mode="FAST_COMPILE")
+    # A share of a Dirichlet(a, a, a, a) is Beta(a, 3a).
+    assert stats.kstest(theta[:, 0], stats.beta(0.3, 0.9).cdf).pvalue > 1e-4
+
+
+def test_sparse_finds_the_held_categories_and_that_they_are_few():
+    with sparse.build(sparse.simulate(people=5000, seed=2)):
+        trace = pm.sample(300, tune=500, chains=2, target_accept=0.9, **QUIET)
+    theta = trace["posterior"]["theta"].mean(("chain", "draw")).values
+    assert set(np.argsort(-theta)[:4]) == {2, 11, 17, 23}
+    assert np.delete(theta, [2, 11, 17, 23]).sum() < 0.1
+    assert trace["posterior"]["concentration"].mean() < 0.3
+    assert trace["sample_stats"]["diverging"].mean() < 0.05
+
+
+def test_regions_pool_small_populations_towards_the_others():
+    answers = regions.simulate({"large": 20_000, "middle": 5_000, "small": 30}, seed=3)
+    with regions.build(answers):
+        trace = pm.sample(300, tune=500, chains=2, target_accept=0.9, **QUIET)
+    theta = trace["posterior"]["theta"]
+    assert theta.dims == ("chain", "draw", "region", "category")
+    assert theta["region"].values.tolist() == ["large", "middle", "small"]
+    mean = theta.mean(("chain", "draw"))
+    alone = ad.likelihood.maximum_likelihood(answers["small"].evidence())
+    others = mean.sel(region="large").values
+    assert np.abs(mean.sel(region="small").values - others).sum() < np.abs(alone - others).sum() / 2
+    best = ad.likelihood.maximum_likelihood(answers["large"].evidence())
+    assert np.abs(others - best).max() < 0.1
+    assert trace["sample_stats"]["diverging"].mean() < 0.05
+
+
+def test_regions_must_ask_the_same_question():
+    other = ad.Responses(ad.SRR(3, 1.0), ["a", "b", "c"])
+    with pytest.raises(ValueError, match="responses must be of regions with the same categories, got 2 lists"):
+        regions.build({"here": RESPONSES, "there": other})

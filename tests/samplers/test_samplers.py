@@ -1,0 +1,51 @@
+"""Every sampler against exact posteriors of every mechanism, with no, few and many responses."""
+
+import numpy as np
+import pytest
+
+import adobest_pp as ad
+from tests.samplers import harness
+
+
+def nuts(responses, prior, seed):
+    return _theta(responses, "nuts", prior, seed, draws=1000, tune=500)
+
+
+def gibbs(responses, prior, seed):
+    return _theta(responses, "gibbs", prior, seed, draws=4000, tune=200)
+
+
+def reflected(responses, prior, seed):
+    return _full_batch(responses, prior, seed, diffusion="reflected")
+
+
+def preconditioned(responses, prior, seed):
+    return _full_batch(responses, prior, seed, diffusion="preconditioned")
+
+
+def _full_batch(responses, prior, seed, diffusion):
+    step = 0.4 / (len(responses) + 20)
+    options = {"batch_size": None, "step_size": step, "updates_per_draw": 20, "diffusion": diffusion}
+    return _theta(responses, "sgld", prior, seed, draws=4000, tune=500, **options)
+
+
+def _theta(responses, sampler, prior, seed, **settings):
+    tree = ad.sample(responses, sampler, prior, random_seed=seed, progressbar=False, **settings)
+    return tree["posterior"]["theta"].values
+
+
+# The bias that is allowed, in standard deviations of the posterior: none for exact samplers.
+SAMPLERS = {nuts: 0.0, gibbs: 0.0, reflected: 0.1, preconditioned: 0.05}
+
+
+@pytest.mark.parametrize("case", harness.CASES, ids=str)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
+def test_posterior_is_the_exact_one(sampler, case):
+    draws = sampler(case.responses(), case.prior, seed=3)
+    np.testing.assert_allclose(draws.sum(axis=-1), 1.0)
+    harness.check_posterior(draws, case, bias=SAMPLERS[sampler])
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
+def test_same_seed_gives_same_draws(sampler):
+    harness.check_repeats(sampler, harness.Case("rrrr", 3, 7))

@@ -1,0 +1,262 @@
+"""ReflectedSGLD as a step method of PyMC: two gradients that agree, a bias that falls with the step, and refusals."""
+
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytest
+
+import adobest_pp as ad
+from adobest_pp.samplers import kernels
+from tests import oracles
+from tests.samplers import harness
+from tests.strategies import rows_of, simulated
+
+MECHANISMS = [ad.SRR(5, 1.0), ad.RRRR(5, 2.0, 0.8), ad.SubsetSelection(5, 1.0, size=2)]
+PRIOR = np.array([0.4, 1.0, 2.0, 3.0, 1.0])
+DIFFUSIONS = ["reflected", "preconditioned"]
+CASE = harness.Case("rrrr", 3, 7)
+
+
+def draw(step, **settings):
+    defaults = {"draws": 200, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1}
+    quiet = {"progressbar": False, "compute_convergence_checks": False}
+    return pm.sample(step=step, **(defaults | quiet | settings))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_evidence_and_model_give_the_same_gradient_on_the_same_indices(mechanism):
+    responses = simulated(mechanism, 200, seed=1)
+    rows = rows_of(responses)
+    with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
+        by_evidence = ad.ReflectedSGLD(model["phi"], responses=responses).estimator
+        by_model = ad.ReflectedSGLD(model["phi"]).estimator
+    assert by_evidence.n_responses() == by_model.n_responses() == 200
+    rng = np.random.default_rng(3)
+    for size, floor in ((50, 1e-9), (1, 0.7), (0, 0.7)):
+        phi, batch = rng.gamma(1.0, size=5), rng.integers(0, 200, size)
+        one, two = (estimator.gradient(phi, batch, floor) for estimator in (by_evidence, by_model))
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
+        chosen = rows[batch] if size else rows
+        likelihood = 200 / len(chosen) * oracles.phi_gradient_of_the_paper(phi, chosen)
+        expected = (PRIOR - 1) / np.maximum(phi, floor) - 1 + likelihood
+        np.testing.assert_allclose(one, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("diffusion", DIFFUSIONS)
+def test_draws_are_the_same_on_both_paths_and_on_any_number_of_cores(diffusion):
+    responses = simulated(ad.RRRR(5, 2.0), 80, seed=1)
+    options = {"batch_size": 10, "updates_per_draw": 3, "diffusion": diffusion}
+    with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
+        fast = ad.ReflectedSGLD(model["phi"], responses=responses, **options)
+        generic = ad.ReflectedSGLD(model["phi"], **options)
+        one, again, two, other_path, other_path_two = (
+            draw(step, cores=cores)["posterior"]["phi"].values
+            for step, cores in ((fast, 1), (fast, 1), (fast, 2), (generic, 1), (generic, 2))
+        )
+    np.testing.assert_array_equal(one, again)
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(other_path, other_path_two)
+    # Rounding errors of the two paths differ, and grow along the chain.
+    np.testing.assert_allclose(one[:, :20], other_path[:, :20], rtol=1e-6)
+    assert not np.array_equal(one[0], one[1])
+
+
+def test_stats_say_what_happened():
+    responses = simulated(ad.SRR(5, 1.0), 80, seed=1)
+    with ad.frequency_model(responses, surrogate=True) as model:
+        step = ad.ReflectedSGLD(model["phi"], responses=responses, schedule=ad.DecayingSteps(0.5, 0.5))
+        draw(step, draws=5)  # a second run starts its schedule anew
+        stats = draw(step, draws=50, tune=10)["sample_stats"]
+    for chain in (0, 1):
+        np.testing.assert_allclose(stats["sgld_step_size"][chain], 0.5 / np.sqrt(np.arange(11, 61)))
+    assert (stats["sgld_gradient_norm"] > 0).all()
+    assert stats["sgld_reflections"].dtype == np.int64
+    assert stats["sgld_reflections"].sum() > 0
+    assert (stats["sgld_rejected"] == 0).all()
+
+
+@pytest.mark.parametrize("path", ["evidence", "model"])
+@pytest.mark.parametrize("copy", ["state", "pickle"])
+def test_a_chain_can_be_taken_up_again(path, copy):
+    responses = simulated(ad.SRR(3, 1.0), 30, seed=1)
+    options = {"schedule": ad.DecayingSteps(0.1), **({"responses": responses} if path == "evidence" else {})}
+    with ad.frequency_model(responses, surrogate=True) as model:
+        step = ad.ReflectedSGLD(model["phi"], rng=5, **options)
+        other = ad.ReflectedSGLD(model["phi"], rng=6, **options)
+        point = model.initial_point()
+    for _ in range(10):
+        point, _ = step.step(point)
+    if copy == "pickle":
+        other = cloudpickle.loads(cloudpickle.dumps(step))
+    else:
+        other.sampling_state = step.sampling_state
+    for _ in range(5):
+        (one, stats), (two, same) = step.step(point), other.step(point)
+        np.testing.assert_array_equal(one["phi"], two["phi"])
+        assert stats == same
+        point = one
+
+
+def test_any_model_of_positive_variables_can_be_sampled():
+    """Poisson counts with two Gamma rates, of which batches are rows: conjugate, so the posterior is known."""
+    rng = np.random.default_rng(1)
+    counts = rng.poisson([3.0, 8.0], size=(60, 2))
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 2.0, 1.0, shape=2, default_transform=None)
+        data = pm.Data("data", counts)
+        pm.Poisson("counts", rate, observed=data)
+        step = ad.ReflectedSGLD(batch_size=None, step_size=0.01, diffusion="preconditioned", updates_per_draw=2)
+        draws = draw(step, draws=4000, tune=500)["posterior"]["rate"].values
+        for i in range(2):
+            mean, sd = (2 + counts[:, i].sum()) / 61, np.sqrt(2 + counts[:, i].sum()) / 61
+            harness.check_moment(draws[..., i], "mean", mean, tolerance=0.05 * sd)
+            harness.check_moment(draws[..., i], "sd", sd, tolerance=0.1 * sd)
+        gradient = step.estimator.gradient(np.array([2.0, 3.0]), np.array([4, 4, 7]), 1e-9)
+        chosen = counts[[4, 4, 7]]
+        expected = 1 / np.array([2.0, 3.0]) - 1 + 20 * (chosen / [2.0, 3.0] - 1).sum(axis=0)
+        np.testing.assert_allclose(gradient, expected)
+        # New data of another length are noticed where the chain starts.
+        model.set_data("data", counts[:7])
+        step.setup_chain(np.random.default_rng(0), 0, 1)
+        assert step.n_responses == 7
+
+
+def test_other_variables_of_the_model_are_left_to_other_steps():
+    with pm.Model() as model:
+        shape = pm.HalfNormal("shape", 1.0)
+        rate = pm.Gamma("rate", shape, 1.0, default_transform=None)
+        pm.Poisson("counts", rate, observed=[1, 2, 3])
+        step = ad.ReflectedSGLD([rate])
+        point = model.initial_point() | {"shape_log__": np.log(4.0)}
+        moved, _ = step.step(point)
+    assert moved["shape_log__"] == np.log(4.0)
+    np.testing.assert_allclose(step.estimator.gradient(np.array([2.0]), np.arange(3), 1e-9), 3 / 2 - 1 + 6 / 2 - 3)
+
+
+@pytest.mark.parametrize(
+    ("diffusion", "steps"), [("reflected", (0.1, 0.01, 0.0005)), ("preconditioned", (0.3, 0.1, 0.01))]
+)
+def test_bias_falls_with_the_step(diffusion, steps):
+    """With a uniform prior, few responses and mass at the edge: the hard case, where the paper's diffusion is worse."""
+    responses = ad.Responses.from_arrays(ad.SRR(2, 1.0), [0] * 2 + [1] * 18)
+    mean, sd = oracles.posterior_moments_k2(rows_of(responses), np.ones(2))
+    errors = []
+    for step in steps:
+        settings = {"step_size": step, "updates_per_draw": max(1, int(0.4 / step)), "batch_size": None}
+        tree = ad.sample(responses, "sgld", draws=1500, random_seed=2, diffusion=diffusion, **settings)
+        theta = tree["posterior"]["theta"].values[..., 0]
+        errors.append(max(abs(theta.mean() - mean[0]) / sd[0], abs(theta.std() / sd[0] - 1)))
+    assert errors[0] > 0.15
+    assert errors[1] < errors[0] / 1.5
+    assert errors[2] < errors[1] / 1.5
+    assert errors[2] < 0.1
+
+
+def test_minibatches_add_variance_that_falls_with_the_step():
+    """The noise of a batch is of the order of γ, that of the diffusion of √γ."""
+    responses = simulated(ad.SRR(2, 1.0), 400, seed=2)
+    prior = np.array([4.0, 6.0])
+    _, sd = oracles.posterior_moments_k2(rows_of(responses), prior)
+    excess = []
+    for step, updates in ((0.02, 5), (0.0005, 200)):
+        settings = {"step_size": step, "updates_per_draw": updates, "batch_size": 5}
+        tree = ad.sample(responses, "sgld", prior, draws=2000, random_seed=2, progressbar=False, **settings)
+        excess.append(tree["posterior"]["theta"].values[..., 0].std() / sd[0] - 1)
+    assert excess[0] > 0.2
+    assert abs(excess[1]) < 0.1
+
+
+def refusals():
+    responses = CASE.responses()
+
+    def transformed():
+        with pm.Model():
+            ad.ReflectedSGLD(pm.Gamma("phi", 1.0, 1.0))
+
+    def signed():
+        with pm.Model():
+            ad.ReflectedSGLD(pm.Normal("phi", default_transform=None))
+
+    def bounded():
+        with pm.Model():
+            ad.ReflectedSGLD(pm.Dirichlet("theta", np.ones(3), default_transform=None))
+
+    def surrogate(**options):
+        with ad.frequency_model(responses, surrogate=True) as model:
+            ad.ReflectedSGLD(model["phi"], **options)
+
+    def rate():
+        with pm.Model():
+            phi = pm.Gamma("phi", 1.0, 2.0, shape=3, default_transform=None)
+            ad.PrivateResponse("y", phi / phi.sum(), responses)
+            ad.ReflectedSGLD(phi, responses=responses)
+
+    def exponential():
+        with pm.Model():
+            phi = pm.Exponential("phi", 1.0, shape=3, default_transform=None)
+            ad.PrivateResponse("y", phi / phi.sum(), responses)
+            ad.ReflectedSGLD(phi, responses=responses)
+
+    def other_theta():
+        with pm.Model():
+            phi = pm.Gamma("phi", 1.0, 1.0, shape=3, default_transform=None)
+            ad.PrivateResponse("y", phi**2 / (phi**2).sum(), responses)
+            ad.ReflectedSGLD(phi, responses=responses)
+
+    def more_variables():
+        with ad.frequency_model(responses, surrogate=True) as model:
+            pm.Gamma("more", 1.0, 1.0, default_transform=None)
+            ad.ReflectedSGLD(model["phi"], responses=responses)
+
+    def lengths():
+        with pm.Model():
+            phi = pm.Gamma("phi", 1.0, 1.0, default_transform=None)
+            pm.Poisson("a", phi, observed=[1, 2])
+            pm.Poisson("b", phi, observed=[1, 2, 3])
+            ad.ReflectedSGLD(phi)
+
+    def scalar():
+        with pm.Model():
+            phi = pm.Gamma("phi", 1.0, 1.0, default_transform=None)
+            pm.Poisson("a", phi, observed=3)
+            ad.ReflectedSGLD(phi)
+
+    return [
+        (transformed, "vars must be untransformed: create 'phi' with default_transform=None"),
+        (signed, "vars must have all positive numbers as their support, got 'phi'"),
+        (bounded, "vars must have all positive numbers as their support, got 'theta'"),
+        (rate, "vars must be Gamma"),
+        (exponential, "vars must be Gamma"),
+        (other_theta, "got another function of it"),
+        (more_variables, "got one with phi, more"),
+        (lengths, r"must be about the same responses, got \[2, 3\]"),
+        (scalar, "one log-density per response"),
+        (lambda: surrogate(responses=simulated(responses.mechanism, 8, 1)), "responses must be those of 'y'"),
+        (lambda: surrogate(batch_size=0), "batch_size must be an integer of at least 1, got 0"),
+        (lambda: surrogate(updates_per_draw=0), "updates_per_draw must be an integer of at least 1"),
+        (lambda: surrogate(step_size=-1.0), "step_size must be a positive number, got -1.0"),
+        (lambda: surrogate(step_size=0.1, schedule=ad.PaperSteps()), "step_size must be left out"),
+        (lambda: surrogate(schedule=0.1), "schedule must be a function"),
+        (lambda: surrogate(diffusion="plain"), "diffusion must be one of 'reflected', 'preconditioned'"),
+    ]
+
+
+@pytest.mark.parametrize(("build", "message"), refusals())
+def test_refuses(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_is_never_chosen_automatically():
+    assert ad.ReflectedSGLD.competence(None, True) == 0
+
+
+def test_without_responses_the_prior_is_sampled():
+    responses = ad.Responses(ad.SRR(3, 1.0))
+    with ad.frequency_model(responses, [2.0, 3.0, 4.0], surrogate=True) as model:
+        for options in ({}, {"responses": responses}):
+            step = ad.ReflectedSGLD(model["phi"], step_size=0.01, **options)
+            assert step.n_responses == 0
+            gradient = step.estimator.gradient(np.ones(3), np.zeros(0, dtype=np.int64), kernels.TINY)
+            np.testing.assert_allclose(gradient, [0.0, 1.0, 2.0])
+            draw(step, draws=5)
