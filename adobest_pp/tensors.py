@@ -72,7 +72,8 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
         Of shape (..., K); P(Y=y) is its product with θ, summed.
     """
     mask = pt.as_tensor(subset_mask).astype(bool)
-    first, second = (pt.as_tensor(budget)[..., None] for budget in (epsilon1, epsilon2))
+    # A Python number such as 1.0 would become a single-precision tensor, and so would its exponential.
+    first, second = (pt.as_tensor(budget).astype("float64")[..., None] for budget in (epsilon1, epsilon2))
     size = mask.sum(axis=-1, keepdims=True)
     rest = mask.shape[-1] - size
     inner = 1 / (pt.exp(first) + size)

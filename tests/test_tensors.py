@@ -7,7 +7,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pytensor.compile.mode import Mode
 from pytensor.gradient import verify_grad
@@ -33,6 +33,7 @@ PYTHON = Mode("py", "fast_compile")
 
 @settings(max_examples=40, deadline=None)
 @given(rrrr_with_subset())
+@example((ad.RRRR(2, 1.0, 1.0), []))
 def test_transition_matrix_is_the_numpy_one(case):
     mechanism, subset = case
     mask = np.isin(np.arange(mechanism.n_categories), subset)
