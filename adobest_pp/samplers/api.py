@@ -117,6 +117,7 @@ def sample(
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
     elapsed = time.perf_counter() - began
     _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
+    _warn_of_divergences(tree["sample_stats"].to_dataset())
     return _labelled(
         tree,
         responses,
@@ -206,6 +207,18 @@ def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
     worst = float(np.sqrt((half - 1) / half + between / np.maximum(within, TINY)).max())
     if worst > MAX_RHAT:
         logger.warning("The chains of %r have not converged: the largest split R-hat is %.2f.", sampler, worst)
+
+
+def _warn_of_divergences(stats: "xr.Dataset") -> None:
+    """Log a warning if NUTS met a part of the posterior that it could not follow."""
+    diverging = int(stats["diverging"].sum()) if "diverging" in stats else 0
+    if diverging:
+        logger.warning(
+            "%d of %d draws diverged: the posterior has a corner that NUTS explores badly; with a prior concentration "
+            "far below 1, treat its tails with care.",
+            diverging,
+            stats["diverging"].size,
+        )
 
 
 def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":
