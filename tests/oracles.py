@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+from scipy.special import roots_jacobi
 
 
 # ---------------------------------------------------------------- mechanisms
@@ -102,3 +103,40 @@ def phi_gradient_of_the_paper(phi, rows):
     jacobian = np.eye(k)[:, : k - 1] / total - phi[None, : k - 1] / total**2
     h = rows @ (phi / total)
     return sum(jacobian @ ((row[: k - 1] - row[k - 1]) / value) for row, value in zip(rows, h, strict=True))
+
+
+# --- posterior
+def posterior_moments_k2(rows, prior):
+    """Mean and sd, by quadrature, of θ under Dirichlet(prior) given the (n, 2) matrix of each response's row of G."""
+    nodes, weights = beta_quadrature(prior[0], prior[1], min(len(rows) // 2 + 3, 1000))
+    return _moments(np.stack([nodes, 1 - nodes]), weights, rows)
+
+
+def posterior_moments_k3(rows, prior):
+    """The same for (n, 3), on a grid of θ = (u, (1−u)v, (1−u)(1−v)), where u and v are independent Betas."""
+    m = min(len(rows) // 2 + 3, 400)
+    u, u_weights = beta_quadrature(prior[0], prior[1] + prior[2], m)
+    v, v_weights = beta_quadrature(prior[1], prior[2], m)
+    first, share = (grid.ravel() for grid in np.meshgrid(u, v, indexing="ij"))
+    theta = np.stack([first, (1 - first) * share, (1 - first) * (1 - share)])
+    return _moments(theta, np.outer(u_weights, v_weights).ravel(), rows)
+
+
+def beta_quadrature(a, b, m):
+    """Gauss–Jacobi nodes and weights for Beta(a, b): exact for polynomials of degree below 2m.
+
+    A likelihood of n responses is a polynomial of degree n in θ, and the prior, singular or not, is the weight.
+    """
+    x, weights = roots_jacobi(m, b - 1, a - 1)
+    return (1 + x) / 2, weights / weights.sum()
+
+
+def _moments(theta, weights, rows):
+    distinct, counts = np.unique(np.asarray(rows, dtype=float).reshape(-1, len(theta)), axis=0, return_counts=True)
+    log_density = np.zeros(theta.shape[1])
+    for row, count in zip(distinct, counts, strict=True):
+        log_density += count * np.log(row @ theta)
+    weights = weights * np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    mean = theta @ weights
+    return mean, np.sqrt((theta - mean[:, None]) ** 2 @ weights)

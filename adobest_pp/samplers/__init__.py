@@ -1,0 +1,1 @@
+"""Samplers of θ given responses. The compiled parts import without PyMC."""

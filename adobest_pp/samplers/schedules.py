@@ -1,0 +1,83 @@
+"""Step sizes of stochastic-gradient Langevin dynamics, as a function of the update and of the number of responses.
+
+With a fixed step the sampler has a bias that shrinks with the step, and never stops moving; with steps that fall
+as t^(−b), ½ < b ≤ 1, the bias vanishes in the limit [1]_, ever more slowly.
+
+References
+----------
+.. [1] M. Welling and Y. W. Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ConstantSteps", "DecayingSteps", "PaperSteps", "Schedule"]
+
+
+class Schedule(Protocol):
+    """What tells the step size of each update."""
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for updates 1, 2, … made with `n_responses` responses at hand; the two broadcast."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConstantSteps:
+    """The same step γ at every update. The authors' program for a run of T people is ``ConstantSteps(0.5 / T)``."""
+
+    step_size: float
+
+    def __post_init__(self) -> None:
+        _check_positive(self.step_size, "step_size")
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        return np.full(np.broadcast_shapes(np.shape(update), np.shape(n_responses)), float(self.step_size))
+
+
+@dataclass(frozen=True)
+class DecayingSteps:
+    """Steps a/t^b at update t = 1, 2, …, whatever the number of responses."""
+
+    scale: float
+    power: float = 0.55
+
+    def __post_init__(self) -> None:
+        _check_positive(self.scale, "scale")
+        if not (math.isfinite(self.power) and 0 <= self.power <= 1):
+            raise ValueError(f"power must be a number from 0 to 1, got {self.power!r}")
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        t, _ = np.broadcast_arrays(np.asarray(update, dtype=np.float64), n_responses)
+        return np.asarray(self.scale / t**self.power)
+
+
+@dataclass(frozen=True)
+class PaperSteps:
+    """Steps 0.5/n with n responses at hand.
+
+    In the online loop n = t, the number of people asked so far, and this is the 0.5/t of the paper's text. Of a
+    fixed data set, all n responses are at hand at every update: the step is the constant 0.5/n that the paper's
+    last round runs on. (Without any response it is that of one.)
+    """
+
+    scale: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_positive(self.scale, "scale")
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
+        return np.asarray(self.scale / n)
+
+
+def _check_positive(value: float, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}")

@@ -1,0 +1,77 @@
+"""What a run of stochastic-gradient Langevin dynamics is set to, and the randomness that it needs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._checks import check_integer
+from adobest_pp.samplers.kernels import DIFFUSIONS
+from adobest_pp.samplers.schedules import ConstantSteps, PaperSteps, Schedule
+
+__all__ = ["LangevinSettings"]
+
+
+@dataclass(frozen=True)
+class LangevinSettings:
+    """Settings of a run; build with `LangevinSettings.of`, which checks them.
+
+    Attributes
+    ----------
+    batch_size : int or None
+        Responses in a batch; None uses all of them at every update.
+    schedule : Schedule
+        The step size of each update.
+    updates_per_draw : int
+        Updates between draws that are kept.
+    diffusion : str
+        ``"reflected"`` or ``"preconditioned"``.
+    """
+
+    batch_size: int | None
+    schedule: Schedule
+    updates_per_draw: int
+    diffusion: str
+
+    @classmethod
+    def of(
+        cls,
+        batch_size: int | None = 50,
+        step_size: float | None = None,
+        schedule: Schedule | None = None,
+        updates_per_draw: int = 1,
+        diffusion: str = "reflected",
+    ) -> "LangevinSettings":
+        """Check the settings; without a step size or a schedule, the steps are the paper's 0.5/n."""
+        if step_size is not None and schedule is not None:
+            raise ValueError(f"step_size must be left out where a schedule is given, got {step_size!r}")
+        if schedule is not None and not callable(schedule):
+            raise ValueError(f"schedule must be a function of the update and the number of responses, got {schedule!r}")
+        if diffusion not in DIFFUSIONS:
+            raise ValueError(f"diffusion must be one of {', '.join(map(repr, DIFFUSIONS))}, got {diffusion!r}")
+        steps = schedule or (PaperSteps() if step_size is None else ConstantSteps(step_size))
+        size = None if batch_size is None else check_integer(batch_size, "batch_size", 1)
+        return cls(size, steps, check_integer(updates_per_draw, "updates_per_draw", 1), diffusion)
+
+    def randomness(
+        self, rng: np.random.Generator, done: int, n_updates: int, n_responses: int, size: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
+
+        Batches are drawn with replacement, min(batch_size, n) at a time. Where there is nothing to draw they
+        are empty, which the gradients take as all responses.
+        """
+        steps = np.asarray(self.schedule(done + 1 + np.arange(n_updates), n_responses), dtype=np.float64)
+        m = min(self.batch_size or 0, n_responses)
+        batches = rng.integers(0, max(n_responses, 1), size=(n_updates, m))
+        return steps, batches, rng.standard_normal((n_updates, size))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values to store with a run."""
+        return {
+            "batch_size": "all" if self.batch_size is None else self.batch_size,
+            "schedule": repr(self.schedule),
+            "updates_per_draw": self.updates_per_draw,
+            "diffusion": self.diffusion,
+        }

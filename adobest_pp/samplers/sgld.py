@@ -1,0 +1,166 @@
+"""Reflected stochastic-gradient Langevin dynamics as a PyMC step method."""
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pymc.blocking import RaveledVars
+from pymc.distributions.transforms import _default_transform, log
+from pymc.model import modelcontext
+from pymc.step_methods.arraystep import ArrayStepShared
+from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_value_vars_from_user_vars
+
+from adobest_pp.samplers.gradients import EvidenceGradient, GradientEstimator, ModelGradient
+from adobest_pp.samplers.kernels import DIFFUSIONS
+from adobest_pp.samplers.schedules import Schedule
+from adobest_pp.samplers.settings import LangevinSettings
+from adobest_pp.samplers.structure import surrogate_prior
+
+if TYPE_CHECKING:
+    from pymc import Model
+
+    from adobest_pp.responses import Responses
+
+__all__ = ["ReflectedSGLD"]
+
+
+@dataclass_state
+class ReflectedSGLDState(StepMethodState):
+    """What a chain needs to go on: besides its point and its random stream, the number of updates made."""
+
+    n_updates: int
+    settings: LangevinSettings = field(metadata={"frozen": True})
+
+
+class ReflectedSGLD(ArrayStepShared):
+    """Stochastic-gradient Langevin dynamics on positive variables, reflected at zero.
+
+    One update estimates the gradient of the log-posterior from a batch of responses drawn with replacement, takes
+    half a step γ along it, adds noise of variance γ, and reflects what became negative [1]_ [2]_. There is no
+    Metropolis correction: the error falls with the step, and for exact draws use `sample(..., "nuts")`.
+
+    Parameters
+    ----------
+    vars : variable or list of variables, optional
+        Positive, untransformed variables of the model (``default_transform=None``); all by default.
+    responses : Responses, optional
+        Take the gradient from this compiled evidence instead of the model's graph, some hundred times as fast.
+        The model must be that of `frequency_model(responses, surrogate=True)`.
+    batch_size : int or None, default 50
+        Responses in a batch (all of them at most); None uses the whole data at every update.
+    step_size : float, optional
+        A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n.
+    schedule : Schedule, optional
+        Another rule for the steps: `DecayingSteps`, or any function of the update and the number of responses.
+    updates_per_draw : int, default 1
+        Updates made for each draw that is kept.
+    diffusion : {"reflected", "preconditioned"}
+        The paper's diffusion, or the expanded-mean one of [3]_, which is better where categories may be empty.
+
+    Notes
+    -----
+    Sampler stats: ``sgld_step_size`` and ``sgld_gradient_norm`` of a draw's last update, and ``sgld_reflections``
+    (coordinates) and ``sgld_rejected`` (updates refused because they were not finite), summed over the draw.
+
+    See Also
+    --------
+    adobest_pp.sample : The same sampler without a model to write.
+    adobest_pp.samplers.kernels : The equations.
+
+    References
+    ----------
+    .. [1] M. Welling and Y. W. Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
+    .. [2] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
+       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+    .. [3] S. Patterson and Y. W. Teh, Stochastic Gradient Riemannian Langevin Dynamics on the Probability
+       Simplex, NeurIPS 2013.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import adobest_pp as ad
+    >>> with ad.frequency_model(responses, surrogate=True) as model:  # doctest: +SKIP
+    ...     draws = pm.sample(step=ad.ReflectedSGLD(model["phi"], responses=responses))
+    """
+
+    name = "reflected_sgld"
+    _state_class = ReflectedSGLDState
+    stats_dtypes_shapes = {  # noqa: RUF012
+        "sgld_step_size": (np.float64, []),
+        "sgld_gradient_norm": (np.float64, []),
+        "sgld_reflections": (np.int64, []),
+        "sgld_rejected": (np.int64, []),
+    }
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        responses: "Responses | None" = None,
+        batch_size: int | None = 50,
+        step_size: float | None = None,
+        schedule: Schedule | None = None,
+        updates_per_draw: int = 1,
+        diffusion: str = "reflected",
+        model: "Model | None" = None,
+        rng: Any = None,
+        initial_point: dict[str, Any] | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
+        blocked: bool = True,
+    ) -> None:
+        model = modelcontext(model)
+        self.settings = LangevinSettings.of(batch_size, step_size, schedule, updates_per_draw, diffusion)
+        values = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        _check_positive_and_untransformed(values, model)
+        self.estimator: GradientEstimator
+        if responses is None:
+            point = model.initial_point() if initial_point is None else initial_point
+            self.estimator = ModelGradient(values, model, point, compile_kwargs or {})
+        else:
+            self.estimator = EvidenceGradient(responses, surrogate_prior(model, values, responses))
+        self.n_responses = self.estimator.n_responses()
+        self.n_updates = 0
+        super().__init__(values, self.estimator.shared, blocked=blocked, rng=rng)
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """Start a chain: its own random stream, the first update, and the data as they are now."""
+        super().setup_chain(rng, tune, draws)
+        self.n_responses = self.estimator.n_responses()
+        self.n_updates = 0
+
+    def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
+        """Make the updates of one draw."""
+        phi = np.array(q0.data, dtype=np.float64)
+        todo = self.settings.updates_per_draw
+        steps, batches, noise = self.settings.randomness(self.rng, self.n_updates, todo, self.n_responses, phi.size)
+        diffusion = DIFFUSIONS[self.settings.diffusion]
+        norm, reflections, rejected = self.estimator.updates(diffusion, phi, steps, batches, noise)
+        self.n_updates += todo
+        stats = {
+            "sgld_step_size": steps[-1],
+            "sgld_gradient_norm": norm,
+            "sgld_reflections": reflections,
+            "sgld_rejected": rejected,
+        }
+        return RaveledVars(phi, q0.point_map_info), [stats]
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:
+        """Never chosen automatically: it is not exact."""
+        return Competence.INCOMPATIBLE
+
+
+def _check_positive_and_untransformed(values: Sequence[Any], model: "Model") -> None:
+    for value in values:
+        rv = model.values_to_rvs[value]
+        transform = model.rvs_to_transforms[rv]
+        if transform is not None:
+            raise ValueError(
+                f"vars must be untransformed: create {rv.name!r} with default_transform=None, "
+                f"got it with the transform {transform.name!r}"
+            )
+        if _default_transform(rv.owner.op, rv) is not log:
+            raise ValueError(f"vars must have all positive numbers as their support, got {rv.name!r}, a {rv.owner.op}")
