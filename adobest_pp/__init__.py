@@ -7,6 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from adobest_pp.adaptation import Utility as Utility
+    from adobest_pp.adaptation import select_subset as select_subset
+    from adobest_pp.adaptation import semi_adaptive_subset as semi_adaptive_subset
+    from adobest_pp.adaptation import utility as utility
     from adobest_pp.evidence import Evidence as Evidence
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
@@ -25,10 +29,14 @@ _HOMES = {
     "Responses": "responses",
     "SRR": "mechanisms",
     "SubsetSelection": "mechanisms",
+    "Utility": "adaptation",
     "audit": "mechanisms",
     "privacy_loss": "mechanisms",
+    "select_subset": "adaptation",
+    "semi_adaptive_subset": "adaptation",
+    "utility": "adaptation",
 }
-_MODULES = ("evidence", "likelihood", "mechanisms", "responses")
+_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "plots", "responses")
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 # Beyond this, squares of probability ratios leave double precision (and no privacy is left anyway).
 MAX_EPSILON = 300.0
+SUM_TOLERANCE = 1e-6
 
 
 def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
@@ -57,6 +58,14 @@ def check_kappa(value: Any) -> float:
     number = _check_real(value, "kappa", "a number above 0 and at most 1")
     if not 0 < number <= 1:
         raise ValueError(f"kappa must be a number above 0 and at most 1, got {value!r}")
+    return number
+
+
+def check_alpha(value: Any) -> float:
+    """Return a probability mass in [0, 1], or refuse."""
+    number = _check_real(value, "alpha", "a number from 0 to 1")
+    if not 0 <= number <= 1:
+        raise ValueError(f"alpha must be a number from 0 to 1, got {value!r}")
     return number
 
 
@@ -135,4 +144,14 @@ def check_theta(theta: ArrayLike, n_categories: int, name: str = "theta") -> NDA
     total = float(array.sum())
     if not (math.isfinite(total) and total > 0 and array.min() >= 0):
         raise ValueError(f"{name} must be {allowed}, got {array!r}")
+    return array
+
+
+def check_probabilities(theta: ArrayLike, n_categories: int | None = None) -> NDArray[np.float64]:
+    """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (θ in single precision does), or refuse."""
+    size = n_categories if n_categories is not None else max(2, np.size(theta))
+    array = check_theta(theta, size)
+    total = float(array.sum())
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ValueError(f"theta must sum to 1 within {SUM_TOLERANCE:g}, got a sum of {total!r}")
     return array

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from adobest_pp.mechanisms import Audit
+    from adobest_pp.mechanisms import RRRR, Audit
 
 # Local variables in a traceback could show a private category, so they are never printed.
 app = typer.Typer(
@@ -70,6 +70,19 @@ def demo(
     run(people, epsilon, seed)
 
 
+@app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")
+def utilities(
+    theta: Annotated[str, typer.Option(help="Category probabilities, separated by commas.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
+    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
+) -> None:
+    """Print the six utilities of RRRR for every subset size, and the size that each chooses."""
+    from adobest_pp.mechanisms import RRRR
+
+    probabilities = _read_numbers(theta, "--theta")
+    _print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
+
+
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     try:
@@ -108,6 +121,37 @@ def _read_matrix(path: Path) -> Any:
         raise ValueError(
             f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
         ) from None
+
+
+def _read_numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None
+
+
+def _print_utilities(theta: list[float], mechanism: "RRRR") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from adobest_pp.adaptation import UTILITIES, select_subset, semi_adaptive_subset, utility
+
+    columns = [utility(name, theta, mechanism) for name in UTILITIES]
+    sizes = [len(select_subset(theta, mechanism, name)) for name in UTILITIES]
+    table = Table(title=str(mechanism))
+    for heading in ("k", *UTILITIES):
+        table.add_column(heading, justify="right")
+    for k in range(mechanism.n_categories):
+        marked = ((f"{column[k]:.4g}", k == size) for column, size in zip(columns, sizes, strict=True))
+        table.add_row(str(k), *(f"[bold]{value}*[/bold]" if best else f"{value} " for value, best in marked))
+    console = Console()
+    console.print(table)
+    order = semi_adaptive_subset(theta, 1.0).tolist()
+    console.print(
+        f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.\n"
+        "* the size that the utility chooses: the greatest value, and of equal ones the smallest size.",
+        highlight=False,
+    )
 
 
 def _print_audit(result: "Audit") -> None:

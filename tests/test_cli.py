@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from adobest_pp import RRRR, SRR
+from adobest_pp import RRRR, SRR, select_subset, utility
+from adobest_pp.adaptation import UTILITIES
 
 
 def adobest(*arguments):
@@ -75,3 +76,30 @@ def test_demo_prints_an_estimate():
 
 def test_help_has_an_example():
     assert "Example: adobest audit" in adobest("audit", "--help").stdout
+
+
+def test_utilities_prints_every_size_and_marks_the_chosen_ones():
+    theta = [0.1, 0.6, 0.1, 0.2]
+    done = adobest("utilities", "--theta", "0.1,0.6,0.1,0.2", "--epsilon", 1, "--kappa", 0.8)
+    assert done.returncode == 0
+    rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if line.startswith("│")]
+    assert [int(row[0]) for row in rows] == [0, 1, 2, 3]
+    for column, name in enumerate(UTILITIES, start=1):
+        values = utility(name, theta, RRRR(4, 1.0, 0.8))
+        np.testing.assert_allclose([float(row[column].strip(" *")) for row in rows], values, rtol=1e-3)
+        chosen = len(select_subset(theta, RRRR(4, 1.0, 0.8), name))
+        assert ["*" in row[column] for row in rows] == [k == chosen for k in range(4)]
+    assert "in this order: 1, 3, 0." in done.stdout
+    assert "Example: adobest utilities" in adobest("utilities", "--help").stdout
+
+
+def test_utilities_refuses_what_is_no_distribution():
+    for theta, reason in [
+        ("0.5,x", "--theta must be numbers"),
+        ("0.5,0.4", "theta must sum to 1"),
+        ("1", "n_categories"),
+    ]:
+        done = adobest("utilities", "--theta", theta, "--epsilon", 1)
+        assert done.returncode == 2
+        assert reason in done.stderr
+        assert "Traceback" not in done.stderr
