@@ -27,7 +27,8 @@ class Records(NamedTuple):
 
     For each set: its mask, and whichever of S and its complement is smaller as ``members[offsets[v]:offsets[v+1]]``,
     with the weight of the mass of those (`near`), of the other categories (`far`) and of the answer itself (`own`)
-    in h. `stamp`, `level` and `pull` are work space of the gradient. `last_of_size` finds the last set of each size.
+    in h. `stamp`, `level` and `pull` are work space of the gradients. `last_of_size` finds the last set of each size.
+    `counts[kind, y]` is kept for the exact sampler only, and has no rows otherwise.
     """
 
     used: NDArray[np.int64]
@@ -43,10 +44,11 @@ class Records(NamedTuple):
     level: NDArray[np.float64]
     pull: NDArray[np.float64]
     last_of_size: NDArray[np.int64]
+    counts: NDArray[np.int32]
 
 
-def new_records(n_categories: int, n_responses: int = 16, n_sets: int = 16) -> Records:
-    """Return empty records with room for so many responses and sets."""
+def new_records(n_categories: int, n_responses: int = 16, n_sets: int = 16, *, counted: bool = False) -> Records:
+    """Return empty records with room for so many responses and sets, that count the responses or not."""
     return Records(
         used=np.zeros(4, dtype=np.int64),
         code=np.empty(n_responses, dtype=np.uint64),
@@ -61,6 +63,7 @@ def new_records(n_categories: int, n_responses: int = 16, n_sets: int = 16) -> R
         level=np.empty(n_sets),
         pull=np.empty(n_sets),
         last_of_size=np.full(n_categories, -1),
+        counts=np.zeros((FIRST_SET + n_sets if counted else 0, n_categories), dtype=np.int32),
     )
 
 
@@ -71,7 +74,7 @@ def reserve(records: Records, n_responses: int, n_sets: int) -> Records:
     sets = _room(records.near.size, int(records.used[SETS]) + n_sets)
     if responses == records.code.size and sets == records.near.size:
         return records
-    grown = new_records(k, responses, sets)
+    grown = new_records(k, responses, sets, counted=len(records.counts) > 0)
     for name in Records._fields:
         old, new = getattr(records, name), getattr(grown, name)
         new[: len(old)] = old
@@ -112,7 +115,6 @@ def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
         records.members[place] = order[i]
         place += 1
     records.offsets[v + 1] = place
-    records.stamp[v] = 0
     records.used[MEMBERS] = place
     records.used[SETS] = v + 1
     records.last_of_size[size] = v
@@ -132,3 +134,5 @@ def record(records, answer, v, size):  # type: ignore[no-untyped-def]
     records.code[t] = (np.uint64(kind) << _HALF) | np.uint64(answer)
     records.set_of[t] = v
     records.used[RESPONSES] = t + 1
+    if records.counts.shape[0] > 0:
+        records.counts[kind, answer] += 1
