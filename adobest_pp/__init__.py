@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from adobest_pp.adaptation import select_subset as select_subset
     from adobest_pp.adaptation import semi_adaptive_subset as semi_adaptive_subset
     from adobest_pp.adaptation import utility as utility
+    from adobest_pp.distributions import PrivateResponse as PrivateResponse
     from adobest_pp.evidence import Evidence as Evidence
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
@@ -18,25 +19,40 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import SubsetSelection as SubsetSelection
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
+    from adobest_pp.programs import frequency_model as frequency_model
     from adobest_pp.responses import Responses as Responses
+    from adobest_pp.samplers.api import sample as sample
+    from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
+    from adobest_pp.samplers.schedules import ConstantSteps as ConstantSteps
+    from adobest_pp.samplers.schedules import DecayingSteps as DecayingSteps
+    from adobest_pp.samplers.schedules import PaperSteps as PaperSteps
+    from adobest_pp.samplers.sgld import ReflectedSGLD as ReflectedSGLD
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Audit": "mechanisms",
+    "ConstantSteps": "samplers.schedules",
+    "DataAugmentationGibbs": "samplers.gibbs",
+    "DecayingSteps": "samplers.schedules",
     "Evidence": "evidence",
+    "PaperSteps": "samplers.schedules",
+    "PrivateResponse": "distributions",
     "RRRR": "mechanisms",
+    "ReflectedSGLD": "samplers.sgld",
     "Responses": "responses",
     "SRR": "mechanisms",
     "SubsetSelection": "mechanisms",
     "Utility": "adaptation",
     "audit": "mechanisms",
+    "frequency_model": "programs",
     "privacy_loss": "mechanisms",
+    "sample": "samplers.api",
     "select_subset": "adaptation",
     "semi_adaptive_subset": "adaptation",
     "utility": "adaptation",
 }
-_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "plots", "responses")
+_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "plots", "responses", "samplers", "tensors")
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 

@@ -155,3 +155,15 @@ def check_probabilities(theta: ArrayLike, n_categories: int | None = None) -> ND
     if abs(total - 1) > SUM_TOLERANCE:
         raise ValueError(f"theta must sum to 1 within {SUM_TOLERANCE:g}, got a sum of {total!r}")
     return array
+
+
+def check_prior(prior: ArrayLike, n_categories: int) -> NDArray[np.float64]:
+    """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or refuse."""
+    allowed = f"a positive number, or {n_categories} of them"
+    try:
+        values = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"prior must be {allowed}, got {prior!r}") from None
+    if values.shape not in ((), (n_categories,)) or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(f"prior must be {allowed}, got {prior!r}")
+    return np.full(n_categories, values)

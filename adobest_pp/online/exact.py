@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp.fast_random import integer, normal, uniform
-from adobest_pp.online.records import FIRST_SET, INSIDE, RESPONSES, SETS, SRR
+from adobest_pp.online.records import FIRST_SET, INSIDE, RESPONSES, SETS
 
 __all__ = ["ExactState", "hamiltonian_updates", "new_exact_state"]
 

@@ -17,7 +17,6 @@ import math
 import numpy as np
 from numba import njit
 
-from adobest_pp.likelihood import set_masses
 from adobest_pp.samplers.kernels import TINY
 
 # Up to this many people are allocated one by one: a pass over the categories is cheaper than a binomial for each.
@@ -30,7 +29,9 @@ def allocate(  # type: ignore[no-untyped-def]
 ):
     """Draw how many people are in each category given θ and all answers, into `allocation` of shape (K,)."""
     total = theta.sum()
-    masses = set_masses(theta, members, offsets)
+    masses = np.zeros(offsets.size - 1)
+    for v in range(masses.size):
+        masses[v] = theta[members[offsets[v] : offsets[v + 1]]].sum()
     inner = np.zeros(masses.size, dtype=np.int64)
     outer = np.zeros(masses.size, dtype=np.int64)
     anywhere = 0

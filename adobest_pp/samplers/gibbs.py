@@ -1,6 +1,6 @@
 """Gibbs sampling by data augmentation as a PyMC step method."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class DataAugmentationGibbs(BlockedStep):
 
     name = "data_augmentation_gibbs"
     _state_class = StepMethodState
-    stats_dtypes_shapes = {"gibbs_distance": (np.float64, [])}  # noqa: RUF012
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {"gibbs_distance": (np.float64, [])}
 
     def __init__(
         self,

@@ -223,3 +223,51 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         stats[1] += max(reflections, 0)
         stats[2] += reflections < 0
     stats[0] = np.linalg.norm(gradient)
+
+
+@njit(cache=True)
+def langevin_draws(  # type: ignore[no-untyped-def]
+    diffusion,
+    phi,
+    steps,
+    batches,
+    noise,
+    prior,
+    base,
+    own,
+    inside,
+    category,
+    set_index,
+    count,
+    members,
+    offsets,
+    draws,
+    stats,
+):
+    """Run `langevin_updates` in as many equal parts as `draws` (D, K) has rows, and write θ after each.
+
+    `stats`, of shape (D, 3), gets those of each part; the other arguments are as there.
+    """
+    updates = steps.size // draws.shape[0]
+    gradient = np.empty(phi.size)
+    for d in range(draws.shape[0]):
+        part = slice(d * updates, (d + 1) * updates)
+        langevin_updates(
+            diffusion,
+            phi,
+            steps[part],
+            batches[part],
+            noise[part],
+            prior,
+            base,
+            own,
+            inside,
+            category,
+            set_index,
+            count,
+            members,
+            offsets,
+            gradient,
+            stats[d],
+        )
+        draws[d] = phi / phi.sum()

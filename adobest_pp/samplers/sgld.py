@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pymc.blocking import RaveledVars
@@ -88,7 +88,7 @@ class ReflectedSGLD(ArrayStepShared):
 
     name = "reflected_sgld"
     _state_class = ReflectedSGLDState
-    stats_dtypes_shapes = {  # noqa: RUF012
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "sgld_step_size": (np.float64, []),
         "sgld_gradient_norm": (np.float64, []),
         "sgld_reflections": (np.int64, []),

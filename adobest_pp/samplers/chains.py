@@ -1,0 +1,95 @@
+"""Whole chains of the compiled samplers, without PyMC: microseconds a draw, where `pymc.sample` takes some hundred.
+
+Each is a generator over blocks of draws, so that whoever consumes it can show progress or stop.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood import kernel_arguments
+from adobest_pp.samplers.augmentation import dirichlet, gibbs_draws
+from adobest_pp.samplers.kernels import DIFFUSIONS, langevin_draws
+from adobest_pp.samplers.settings import LangevinSettings
+
+__all__ = ["gibbs_chain", "sgld_chain"]
+
+# Draws in a block, and how many random numbers may be held at once.
+BLOCK = 200
+MAX_NUMBERS = 2_000_000
+
+Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
+
+
+def gibbs_chain(
+    evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
+) -> Iterator[Block]:
+    """Yield blocks of θ and of stats, from a start drawn from the prior.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Collapsed responses.
+    prior : array of shape (K,)
+        Concentration of the Dirichlet prior.
+    n_draws : int
+        Draws in all.
+    rng : numpy.random.Generator
+        The chain's own.
+    """
+    arguments = kernel_arguments(evidence)
+    theta = np.empty(prior.size)
+    dirichlet(rng, prior, theta)
+    for start in range(0, n_draws, BLOCK):
+        draws = np.empty((min(BLOCK, n_draws - start), prior.size))
+        before = theta.copy()
+        gibbs_draws(rng, theta, prior, *arguments, draws)
+        distance = 0.5 * np.abs(np.diff(draws, axis=0, prepend=before[None])).sum(axis=1)
+        yield draws, {"gibbs_distance": distance}
+
+
+def sgld_chain(
+    evidence: Evidence,
+    row_of: NDArray[np.int64],
+    prior: NDArray[np.float64],
+    n_draws: int,
+    rng: np.random.Generator,
+    settings: LangevinSettings,
+) -> Iterator[Block]:
+    """Yield blocks of θ = φ/Σφ and of stats; θ starts from a draw of the prior, and Σφ from its prior mean.
+
+    Parameters
+    ----------
+    evidence, prior, n_draws, rng
+        As for `gibbs_chain`.
+    row_of : array of int, shape (n,)
+        The row of evidence of each response.
+    settings : LangevinSettings
+        Batches, steps, updates per draw and diffusion.
+    """
+    arguments = kernel_arguments(evidence)
+    n, k = row_of.size, prior.size
+    phi = np.empty(k)
+    dirichlet(rng, prior, phi)
+    phi *= prior.sum()
+    per_update = k + min(settings.batch_size or 0, n)
+    block = max(1, min(BLOCK, MAX_NUMBERS // (per_update * settings.updates_per_draw)))
+    for start in range(0, n_draws, block):
+        draws = np.empty((min(block, n_draws - start), k))
+        stats = np.empty((len(draws), 3))
+        todo = len(draws) * settings.updates_per_draw
+        done = start * settings.updates_per_draw
+        steps, batches, noise = settings.randomness(rng, done, todo, n, k)
+        diffusion = DIFFUSIONS[settings.diffusion]
+        langevin_draws(diffusion, phi, steps, row_of[batches], noise, prior, *arguments, draws, stats)
+        yield (
+            draws,
+            {
+                "sgld_step_size": steps[settings.updates_per_draw - 1 :: settings.updates_per_draw],
+                "sgld_gradient_norm": stats[:, 0],
+                "sgld_reflections": stats[:, 1].astype(np.int64),
+                "sgld_rejected": stats[:, 2].astype(np.int64),
+            },
+        )
