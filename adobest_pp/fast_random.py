@@ -27,7 +27,7 @@ _TAIL = 3.6541528853610088  # where the bottom layer of 256 equal areas under ex
 def seed_state(seed: int | np.random.SeedSequence | None) -> NDArray[np.uint64]:
     """Return the four words of a generator, well mixed from any seed."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    return sequence.generate_state(4, np.uint64)
+    return np.asarray(sequence.generate_state(4, np.uint64), dtype=np.uint64)
 
 
 def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:

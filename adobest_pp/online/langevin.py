@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp.fast_random import integer, normal
-from adobest_pp.online.records import FIRST_SET, RESPONSES, SRR, STAMP
+from adobest_pp.online.records import FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
 
 __all__ = ["Workspace", "langevin_updates", "new_workspace"]
 
@@ -42,7 +42,7 @@ def new_workspace(n_categories: int, batch_size: int) -> Workspace:
 
 @njit(cache=True, error_model="numpy")
 def langevin_updates(  # type: ignore[no-untyped-def]
-    state, phi, records, prior, coefficients, steps, batch_size, mean, first_kept, work
+    state, phi, records, prior, steps, batch_size, mean, first_kept, work
 ):
     """Run one update φ ← |φ + (γ/2)·slope + √γ·W| for each step size γ in `steps`, on all responses recorded so far.
 
@@ -52,8 +52,8 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         The generator, advanced in place.
     phi : float64[K]
         Moved in place. An update that would leave the finite numbers is dropped.
-    records, prior, coefficients, steps
-        The responses, ρ, the mechanism's `Coefficients` and the step sizes.
+    records, prior, steps
+        The responses, ρ and the step sizes.
     batch_size : int
         m; with fewer responses than that, all of their number is drawn. Draws are with replacement.
     mean : float64[K]
@@ -62,13 +62,18 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         ``steps.size`` to add nothing.
     work : Workspace
         Overwritten.
+
+    Returns
+    -------
+    int
+        How many θ were added to `mean`.
     """
     n = records.used[RESPONSES]
     m = min(batch_size, n)
     scale = n / m if m > 0 else 0.0
     total = phi.sum()
     for j in range(steps.size):
-        shared = _batch_slope(state, phi, total, records, coefficients, n, m, work)
+        shared = _batch_slope(state, phi, total, records, n, m, work)
         half, root = 0.5 * steps[j], math.sqrt(steps[j])
         # (ρ−1)/φ is taken no closer to zero than the width of the noise, see samplers.kernels.slope_floor.
         constant = half * (scale * (shared - m / total) - 1.0)
@@ -88,10 +93,11 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         if j >= first_kept:
             for i in range(phi.size):
                 mean[i] += phi[i] / total
+    return max(steps.size - first_kept, 0)
 
 
 @njit(cache=True, error_model="numpy")
-def _batch_slope(state, phi, total, records, coefficients, n, m, work):  # type: ignore[no-untyped-def]
+def _batch_slope(state, phi, total, records, n, m, work):  # type: ignore[no-untyped-def]
     """Draw a batch; write Σ (g_i − c)/h into ``work.slope`` and return Σ c/h, with c what all categories share.
 
     Answers that need no set are only counted: K divisions then serve them all. The others are put aside without a
@@ -105,17 +111,17 @@ def _batch_slope(state, phi, total, records, coefficients, n, m, work):  # type:
         kind = code >> _HALF
         work.tally[min(kind, _FIRST_SET) * np.uint64(k) + (code & _LOW)] += np.int32(1)
         work.outside[n_outside] = code
-        n_outside += np.int64(kind >= _FIRST_SET)
+        n_outside += int(kind >= _FIRST_SET)
     work.slope[:] = 0.0
     shared = _set_slope(phi, total, records, n_outside, work)
-    odds = coefficients.inner_own[k - 1] / coefficients.inner[k - 1]
+    odds = records.own[INSIDE]
     for i in range(k):
         work.proposal[i] = work.tally[i] / (total + odds * phi[i])
     for i in range(k):
         work.slope[i] += odds * work.proposal[i]
         shared += work.proposal[i]
     if records.last_of_size[0] >= 0:
-        odds = coefficients.outer_own[0] / coefficients.outer[0]
+        odds = records.own[SRR]
         for i in range(k):
             weight = work.tally[SRR * k + i] / (total + odds * phi[i])
             work.slope[i] += odds * weight
@@ -131,7 +137,7 @@ def _set_slope(phi, total, records, n_outside, work):  # type: ignore[no-untyped
     n_touched = 0
     for j in range(n_outside):
         y = work.outside[j] & _LOW
-        v = (work.outside[j] >> _HALF) - _FIRST_SET
+        v = work.outside[j] >> _HALF
         if records.stamp[v] != now:
             records.stamp[v] = now
             mass = 0.0

@@ -1,66 +1,114 @@
-"""Algorithm 1, compiled: choose a subset, take an answer, sample; for as many simulated people as there is room."""
+"""Algorithm 1, compiled: choose a subset, take answers, sample; and again."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from adobest_pp.adaptation.choice import choose_size
-from adobest_pp.fast_random import uniform
-from adobest_pp.online.langevin import langevin_updates
-from adobest_pp.online.records import RESPONSES, SETS, publish, record
+from adobest_pp.fast_random import seed_state, uniform
+from adobest_pp.online.exact import ExactState, hamiltonian_updates, new_exact_state
+from adobest_pp.online.langevin import Workspace, langevin_updates, new_workspace
+from adobest_pp.online.records import KINDS, RESPONSES, publish, record
 
-__all__ = ["run", "simulate_answer"]
+__all__ = ["Chain", "Plan", "draw_chain", "new_chain", "run", "sample_round", "simulate_answer"]
+
+
+class Plan(NamedTuple):
+    """How the loop is run: the method (see `choose_size`), m, people per round, and the sampler."""
+
+    code: int
+    alpha: float
+    smallest_size: int
+    batch_size: int
+    round_size: int
+    exact: bool
+
+
+class Chain(NamedTuple):
+    """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ."""
+
+    state: NDArray[np.uint64]
+    phi: NDArray[np.float64]
+    order: NDArray[np.int64]
+    prior: NDArray[np.float64]
+    work: Workspace
+    hamiltonian: ExactState
+
+
+def new_chain(prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None) -> Chain:
+    """Return a chain at Θ₀ = 1/K."""
+    k = prior.size
+    start = np.full(k, prior.mean())
+    return Chain(seed_state(seed), start, np.arange(k), prior, new_workspace(k, batch_size), new_exact_state(prior))
 
 
 @njit(cache=True, error_model="numpy")
-def run(  # type: ignore[no-untyped-def]
-    state, x, code, alpha, smallest_size, coefficients, prior, phi, order, records, steps, batch_size, round_size, sizes,
-    path, path_every, work,
-):  # fmt: skip
-    """Run Algorithm 1 on the people not asked yet, until all are or the tables of subsets are full.
+def sample_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+    """Sample on all that is recorded, with one gradient for each of `steps` (whose sizes are those of SGLD).
+
+    θ of the updates from number `first_kept` on is added to `mean`; returns how many that are.
+    """
+    if plan.exact:
+        return hamiltonian_updates(
+            chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.hamiltonian
+        )[2]
+    return langevin_updates(
+        chain.state, chain.phi, records, chain.prior, steps, plan.batch_size, mean, first_kept, chain.work
+    )
+
+
+@njit(cache=True, error_model="numpy")
+def draw_chain(plan, chain, records, steps, draws):  # type: ignore[no-untyped-def]
+    """Sample with each row of `steps` and write θ after the last of them into `draws`, of shape (kept, K)."""
+    first = len(steps) - len(draws)
+    for j in range(len(steps)):
+        sample_round(plan, chain, records, steps[j], chain.phi, steps.shape[1])
+        if j >= first:
+            draws[j - first] = chain.phi / chain.phi.sum()
+
+
+@njit(cache=True, error_model="numpy")
+def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, path_every):  # type: ignore[no-untyped-def]
+    """Run Algorithm 1 on simulated people, for as many rounds as there are rows of `steps`.
+
+    Each person takes one uniform number of the generator; each round then takes what its updates take.
 
     Parameters
     ----------
-    state : uint64[4]
-        The generator. Each person takes one uniform number; each round then takes what its updates take.
+    plan, chain, records, coefficients
+        Settings, sampler, responses so far (with room for all T) and the mechanism's `Coefficients`.
     x : int64[T]
-        The simulated people's categories.
-    code, alpha, smallest_size, coefficients
-        The method and the mechanism, see `choose_size`.
-    prior, phi, order : arrays of shape (K,)
-        ρ, the chain, and the categories in the order of the last choice; the last two in place.
-    records : Records
-        With room for all T responses.
+        The people's categories.
+    first_round : int
+        The round that ``steps[0]`` belongs to.
     steps : float64[rounds, M]
         Step sizes of each round.
-    batch_size, round_size : int
-        m, and how many people are asked between two choices.
     sizes : int32[T]
         |S_t| of each person, written.
     path : float64[P, K]
         Θ_t after every `path_every` rounds, written.
-    work : Workspace
-        Overwritten.
 
     Returns
     -------
-    bool
-        Whether everyone has been asked.
+    int
+        The round to go on with: earlier than asked where the tables of subsets are full.
     """
-    t = records.used[RESPONSES]
-    while t < x.size:
-        if records.used[SETS] == records.near.size:
-            return False
-        size = choose_size(code, alpha, phi, coefficients, order, smallest_size)
-        v = publish(records, order, size, coefficients)
-        for _ in range(min(round_size, x.size - t)):
-            record(records, simulate_answer(uniform(state), x[t], order, size, coefficients), v, size)
+    for r in range(first_round, first_round + len(steps)):
+        if records.used[KINDS] == records.near.size:
+            return r
+        size = choose_size(plan.code, plan.alpha, chain.phi, coefficients, chain.order, plan.smallest_size)
+        v = publish(records, chain.order, size, coefficients)
+        for _ in range(min(plan.round_size, x.size - records.used[RESPONSES])):
+            t = records.used[RESPONSES]
+            answer = simulate_answer(uniform(chain.state), x[t], chain.order, size, coefficients)
+            record(records, answer, v, size)
             sizes[t] = size
-            t += 1
-        r = (t - 1) // round_size
-        langevin_updates(state, phi, records, prior, coefficients, steps[r], batch_size, phi, steps.shape[1], work)
+        sample_round(plan, chain, records, steps[r - first_round], chain.phi, steps.shape[1])
         if (r + 1) % path_every == 0:
-            path[(r + 1) // path_every - 1] = phi / phi.sum()
-    return True
+            path[(r + 1) // path_every - 1] = chain.phi / chain.phi.sum()
+    return first_round + len(steps)
 
 
 @njit(cache=True, error_model="numpy")
@@ -70,16 +118,16 @@ def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped
     place = 0
     while order[place] != x:
         place += 1
-    truth = inner + coefficients.inner_own[size] if place < size else outer + coefficients.outer_own[size]
+    is_member = place < size
+    truth = inner + coefficients.inner_own[size] if is_member else outer + coefficients.outer_own[size]
     if u < truth:
         return x
     u -= truth
-    # What is left is shared out among the categories but x: `inner` each in S, `cross` or `outer` each outside.
-    n_inside = size - 1 if place < size else size
+    # What is left is shared out among the other categories: `inner` each in S, `cross` or `outer` each outside.
+    n_inside = size - is_member
     n_outside = order.size - 1 - n_inside
     if u < n_inside * inner or n_outside == 0:
         other = min(np.int64(u / inner), n_inside - 1)
-        return order[other + (place < size and other >= place)]
-    other = min(np.int64((u - n_inside * inner) / (cross if place < size else outer)), n_outside - 1)
-    other += size
-    return order[other + (place >= size and other >= place)]
+        return order[other + (is_member and other >= place)]
+    other = size + min(np.int64((u - n_inside * inner) / (cross if is_member else outer)), n_outside - 1)
+    return order[other + (not is_member and other >= place)]

@@ -1,6 +1,6 @@
-"""What the compiled loop keeps of the responses: one 64-bit code each, and tables of the published subsets.
+"""What Algorithm 1 keeps of the responses: one 64-bit code each, and tables of the published subsets.
 
-SGLD needs the gradient of ln h only, and a factor common to g and h drops out of g_i/h. Divided by `inner`, an answer
+Sampling needs ln h up to a constant only, and a factor of it that θ is not in drops out. Divided by `inner`, an answer
 inside its subset reads h ∝ 1 + (e^ε₁ − 1)·θ[y] whatever the subset and its size, and divided by `outer`, one outside
 reads h ∝ θ(Sᶜ) + (cross/outer)·θ(S) + (e^ε₂ − 1)·θ[y]. So a response is an answer y and a kind: `INSIDE`, `SRR` (the
 empty subset) or the set it is outside of.
@@ -12,23 +12,29 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["FIRST_SET", "INSIDE", "SRR", "Records", "new_records", "publish", "record", "reserve"]
+from adobest_pp.mechanisms import Coefficients
 
-# The upper half of a code is the kind of the response, the lower half its answer.
+__all__ = ["FIRST_SET", "INSIDE", "SRR", "Records", "add_set", "new_records", "publish", "record", "reserve"]
+
+# Kinds of responses: two that need no set, and from FIRST_SET on the sets themselves.
 INSIDE, SRR, FIRST_SET = 0, 1, 2
+# The upper half of a code is the kind of the response, the lower half its answer.
 _HALF = np.uint64(32)
 
 # Places in `Records.used`.
-RESPONSES, SETS, MEMBERS, STAMP = range(4)
+RESPONSES, KINDS, MEMBERS, ROWS, STAMP = range(5)
 
 
 class Records(NamedTuple):
-    """Arrays with room to grow; `used` tells how much of them is in use (responses, sets, members, last stamp).
+    """Arrays with room to grow; `used` tells how much of them is in use (and the last stamp that was given).
 
-    For each set: its mask, and whichever of S and its complement is smaller as ``members[offsets[v]:offsets[v+1]]``,
-    with the weight of the mass of those (`near`), of the other categories (`far`) and of the answer itself (`own`)
-    in h. `stamp`, `level` and `pull` are work space of the gradients. `last_of_size` finds the last set of each size.
-    `counts[kind, y]` is kept for the exact sampler only, and has no rows otherwise.
+    For each response its `code` and the subset it was given under, `set_of`. For each kind: the mask of its subset;
+    whichever of S and its complement is smaller as ``members[offsets[v]:offsets[v+1]]``; and the weights in h of the
+    mass of those (`near`), of the mass of the other categories (`far`) and of the answer itself (`own`). `stamp`,
+    `level` and `pull` are work space of the gradients. `last_of_size` finds the last subset of each size.
+
+    For the exact sampler, distinct (kind, answer) pairs are rows with counts, found by `pair_row` (row number plus
+    one); without it, these arrays are empty.
     """
 
     used: NDArray[np.int64]
@@ -44,37 +50,49 @@ class Records(NamedTuple):
     level: NDArray[np.float64]
     pull: NDArray[np.float64]
     last_of_size: NDArray[np.int64]
-    counts: NDArray[np.int32]
+    pair_row: NDArray[np.int32]
+    row_kind: NDArray[np.int64]
+    row_answer: NDArray[np.int64]
+    row_count: NDArray[np.float64]
 
 
-def new_records(n_categories: int, n_responses: int = 16, n_sets: int = 16, *, counted: bool = False) -> Records:
-    """Return empty records with room for so many responses and sets, that count the responses or not."""
-    return Records(
-        used=np.zeros(4, dtype=np.int64),
+def new_records(
+    coefficients: Coefficients, n_responses: int = 16, n_sets: int = 16, *, counted: bool = False
+) -> Records:
+    """Return empty records with room for so many responses and sets, that count equal responses or not."""
+    k, n_kinds = coefficients.inner.size, FIRST_SET + n_sets
+    records = Records(
+        used=np.array([0, FIRST_SET, 0, 0, 0]),
         code=np.empty(n_responses, dtype=np.uint64),
         set_of=np.empty(n_responses, dtype=np.int32),
-        masks=np.zeros((n_sets, n_categories), dtype=bool),
-        near=np.empty(n_sets),
-        far=np.empty(n_sets),
-        own=np.empty(n_sets),
-        members=np.empty(n_sets * max(n_categories // 2, 1), dtype=np.uint64),
-        offsets=np.zeros(n_sets + 1, dtype=np.uint64),
-        stamp=np.zeros(n_sets, dtype=np.int64),
-        level=np.empty(n_sets),
-        pull=np.empty(n_sets),
-        last_of_size=np.full(n_categories, -1),
-        counts=np.zeros((FIRST_SET + n_sets if counted else 0, n_categories), dtype=np.int32),
+        masks=np.zeros((n_kinds, k), dtype=bool),
+        near=np.empty(n_kinds),
+        far=np.empty(n_kinds),
+        own=np.empty(n_kinds),
+        members=np.empty(n_kinds * max(k // 2, 1), dtype=np.uint64),
+        offsets=np.zeros(n_kinds + 1, dtype=np.uint64),
+        stamp=np.zeros(n_kinds, dtype=np.int64),
+        level=np.empty(n_kinds),
+        pull=np.empty(n_kinds),
+        last_of_size=np.full(k, -1),
+        pair_row=np.zeros((n_kinds if counted else 0, k), dtype=np.int32),
+        row_kind=np.empty(n_responses if counted else 0, dtype=np.int64),
+        row_answer=np.empty(n_responses if counted else 0, dtype=np.int64),
+        row_count=np.zeros(n_responses if counted else 0),
     )
+    records.near[:FIRST_SET], records.far[:FIRST_SET] = 0.0, 1.0
+    records.own[INSIDE] = coefficients.inner_own[-1] / coefficients.inner[-1]
+    records.own[SRR] = coefficients.outer_own[0] / coefficients.outer[0]
+    return records
 
 
-def reserve(records: Records, n_responses: int, n_sets: int) -> Records:
+def reserve(records: Records, coefficients: Coefficients, n_responses: int, n_sets: int) -> Records:
     """Return records with room for so many more responses and sets; arrays at least double when they grow."""
-    k = records.last_of_size.size
     responses = _room(records.code.size, int(records.used[RESPONSES]) + n_responses)
-    sets = _room(records.near.size, int(records.used[SETS]) + n_sets)
-    if responses == records.code.size and sets == records.near.size:
+    kinds = _room(records.near.size, int(records.used[KINDS]) + n_sets)
+    if responses == records.code.size and kinds == records.near.size:
         return records
-    grown = new_records(k, responses, sets, counted=len(records.counts) > 0)
+    grown = new_records(coefficients, responses, kinds - FIRST_SET, counted=len(records.pair_row) > 0)
     for name in Records._fields:
         old, new = getattr(records, name), getattr(grown, name)
         new[: len(old)] = old
@@ -87,7 +105,7 @@ def _room(have: int, needed: int) -> int:
 
 @njit(cache=True)
 def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
-    """Return the place of the set ``order[:size]`` in the tables; a set that was just published is found again.
+    """Return the kind of the set ``order[:size]``; a set that was just published is found again.
 
     Only the last set of the same size is looked at: once the adaptation has settled, that is nearly always the one.
     There must be room for one more set.
@@ -99,40 +117,54 @@ def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
             same = same and records.masks[last, order[i]]
         if same:
             return last
-    v = records.used[SETS]
+    v = records.used[KINDS]
     for i in range(size):
         records.masks[v, order[i]] = True
-    inside = coefficients.cross[size] / coefficients.outer[size]
-    records.own[v] = coefficients.outer_own[size] / coefficients.outer[size]
-    if 2 * size <= order.size:
-        records.near[v], records.far[v] = inside, 1.0
-        first, end = 0, size
-    else:
-        records.near[v], records.far[v] = 1.0, inside
-        first, end = size, order.size
-    place = records.used[MEMBERS]
-    for i in range(first, end):
-        records.members[place] = order[i]
-        place += 1
-    records.offsets[v + 1] = place
-    records.used[MEMBERS] = place
-    records.used[SETS] = v + 1
-    records.last_of_size[size] = v
+    add_set(records, size, coefficients)
     return v
 
 
 @njit(cache=True)
+def add_set(records, size, coefficients):  # type: ignore[no-untyped-def]
+    """Complete the tables for a new set of `size` categories, whose mask is already in its place."""
+    v = records.used[KINDS]
+    mask = records.masks[v]
+    inside = coefficients.cross[size] / coefficients.outer[size]
+    smaller = 2 * size <= mask.size
+    records.near[v] = inside if smaller else 1.0
+    records.far[v] = 1.0 if smaller else inside
+    records.own[v] = coefficients.outer_own[size] / coefficients.outer[size]
+    # In the order of the categories, so that sums over a set come out the same however it was found.
+    place = records.used[MEMBERS]
+    for i in range(mask.size):
+        if mask[i] == smaller:
+            records.members[place] = i
+            place += 1
+    records.offsets[v + 1] = place
+    records.used[MEMBERS] = place
+    records.used[KINDS] = v + 1
+    records.last_of_size[size] = v
+
+
+@njit(cache=True)
 def record(records, answer, v, size):  # type: ignore[no-untyped-def]
-    """Add a response: an answer given under set `v`, which has `size` categories. There must be room for it."""
+    """Add a response: an answer given under the set of kind `v`, which has `size` categories. There must be room."""
     if size == 0:
         kind = SRR
     elif records.masks[v, answer]:
         kind = INSIDE
     else:
-        kind = FIRST_SET + v
+        kind = v
     t = records.used[RESPONSES]
     records.code[t] = (np.uint64(kind) << _HALF) | np.uint64(answer)
-    records.set_of[t] = v
+    records.set_of[t] = v - FIRST_SET
     records.used[RESPONSES] = t + 1
-    if records.counts.shape[0] > 0:
-        records.counts[kind, answer] += 1
+    if len(records.pair_row) > 0:
+        row = records.pair_row[kind, answer] - 1
+        if row < 0:
+            row = records.used[ROWS]
+            records.used[ROWS] = row + 1
+            records.pair_row[kind, answer] = row + 1
+            records.row_kind[row] = kind
+            records.row_answer[row] = answer
+        records.row_count[row] += 1.0
