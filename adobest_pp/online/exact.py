@@ -83,15 +83,15 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
     for i in range(k):
         exact.momentum[i] = normal(state)
         exact.candidate[i] = exact.z[i]
-    before = _log_density(exact.candidate, phi, records, prior, exact.slope)
+    before = _log_density(exact.candidate, phi, records, prior, exact.slope, True)
     for i in range(k):
         before -= 0.5 * exact.momentum[i] ** 2
     after = before
-    for _ in range(n_steps):
+    for j in range(n_steps):
         for i in range(k):
             exact.momentum[i] += 0.5 * step * exact.width[i] * exact.slope[i]
             exact.candidate[i] += step * exact.width[i] * exact.momentum[i]
-        after = _log_density(exact.candidate, phi, records, prior, exact.slope)
+        after = _log_density(exact.candidate, phi, records, prior, exact.slope, j == n_steps - 1)
         for i in range(k):
             exact.momentum[i] += 0.5 * step * exact.width[i] * exact.slope[i]
     for i in range(k):
@@ -104,29 +104,35 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
 
 
 @njit(cache=True, error_model="numpy")
-def _log_density(z, phi, records, prior, slope):  # type: ignore[no-untyped-def]
-    """Return the log-density of z = ln φ and write its gradient into `slope`; φ = e^z is written too."""
+def _log_density(z, phi, records, prior, slope, with_value):  # type: ignore[no-untyped-def]
+    """Write the gradient of the log-density of z = ln φ into `slope` and φ = e^z too; return the value if asked to.
+
+    The logarithms cost more than all the rest, and only the ends of a trajectory need them.
+    """
+    # Fields of a named tuple are unpacked once: see `langevin_updates`.
+    near, far, own, members, offsets = records.near, records.far, records.own, records.members, records.offsets
+    level, pull = records.level, records.pull
+    row_kind, row_answer, row_count = records.row_kind, records.row_answer, records.row_count
+    n, n_kinds = records.used[RESPONSES], records.used[KINDS]
     total, value = 0.0, 0.0
     for i in range(z.size):
         phi[i] = math.exp(z[i])
         total += phi[i]
         value += prior[i] * z[i] - phi[i]
         slope[i] = 0.0
-    n_kinds = _levels(phi, total, records)
+    _levels(phi, total, n_kinds, near, far, members, offsets, level, pull)
     for row in range(records.used[ROWS]):
-        v, y, count = records.row_kind[row], records.row_answer[row], records.row_count[row]
-        h = records.level[v] + records.own[v] * phi[y]
-        value += count * math.log(h)
-        records.pull[v] += count / h
-        slope[y] += records.own[v] * count / h
-    shared = -records.used[RESPONSES] / total
-    for v in range(n_kinds):
-        shared += records.pull[v] * records.far[v]
-        for i in range(records.offsets[v], records.offsets[v + 1]):
-            slope[records.members[i]] += records.pull[v] * (records.near[v] - records.far[v])
+        v, y, count = row_kind[row], row_answer[row], row_count[row]
+        h = level[v] + own[v] * phi[y]
+        if with_value:
+            value += count * math.log(h)
+        weight = count / h
+        pull[v] += weight
+        slope[y] += own[v] * weight
+    shared = _pull_sets(n_kinds, near, far, members, offsets, pull, slope) - n / total
     for i in range(z.size):
         slope[i] = prior[i] + phi[i] * (slope[i] + shared - 1.0)
-    return value - records.used[RESPONSES] * math.log(total)
+    return value - n * math.log(total)
 
 
 @njit(cache=True, error_model="numpy")
@@ -137,44 +143,49 @@ def _update_metric(records, prior, exact):  # type: ignore[no-untyped-def]
     over the responses, apart for what all categories share, what members of a set differ by, and the answer itself
     (which is outside its set, where the weight is 1).
     """
-    theta = exact.center
-    expected, information, squares = exact.slope, exact.width, exact.candidate
+    near, far, own, members, offsets = records.near, records.far, records.own, records.members, records.offsets
+    level, pull, n_kinds = records.level, records.pull, records.used[KINDS]
+    row_kind, row_answer, row_count = records.row_kind, records.row_answer, records.row_count
+    theta, expected, information = exact.center, exact.slope, exact.width
     expected[:] = 0.0
     information[:] = 0.0
-    squares[:] = 0.0
-    n_kinds = _levels(theta, 1.0, records)
+    _levels(theta, 1.0, n_kinds, near, far, members, offsets, level, pull)
     spread = 0.0
     for row in range(records.used[ROWS]):
-        v, y, count = records.row_kind[row], records.row_answer[row], records.row_count[row]
-        near, far, own = records.near[v], records.far[v], records.own[v]
-        h = records.level[v] + own * theta[y]
-        records.pull[v] += count / h
-        expected[y] += count * own / h
-        information[y] += count * (((1.0 + own) / h - 1.0) ** 2 - (1.0 / h - 1.0) ** 2)
-        spread += count * (far / h - 1.0) ** 2
-        difference = count * ((near / h - 1.0) ** 2 - (far / h - 1.0) ** 2)
-        for i in range(records.offsets[v], records.offsets[v + 1]):
-            squares[records.members[i]] += difference
-    shared = 0.0
-    for v in range(n_kinds):
-        shared += records.pull[v] * records.far[v]
-        for i in range(records.offsets[v], records.offsets[v + 1]):
-            expected[records.members[i]] += records.pull[v] * (records.near[v] - records.far[v])
+        v, y, count = row_kind[row], row_answer[row], row_count[row]
+        h = level[v] + own[v] * theta[y]
+        pull[v] += count / h
+        expected[y] += count * own[v] / h
+        information[y] += count * (((1.0 + own[v]) / h - 1.0) ** 2 - (1.0 / h - 1.0) ** 2)
+        spread += count * (far[v] / h - 1.0) ** 2
+        difference = count * ((near[v] / h - 1.0) ** 2 - (far[v] / h - 1.0) ** 2)
+        for i in range(offsets[v], offsets[v + 1]):
+            information[members[i]] += difference
+    shared = _pull_sets(n_kinds, near, far, members, offsets, pull, expected)
     weight = prior.sum() + records.used[RESPONSES]
     for i in range(theta.size):
-        precision = exact.prior_precision[i] + theta[i] ** 2 * max(information[i] + squares[i] + spread, 0.0)
+        precision = exact.prior_precision[i] + theta[i] ** 2 * max(information[i] + spread, 0.0)
         exact.width[i] = 1.0 / math.sqrt(precision)
         theta[i] = (prior[i] + theta[i] * (expected[i] + shared)) / weight
 
 
-@njit(cache=True, error_model="numpy")
-def _levels(phi, total, records):  # type: ignore[no-untyped-def]
-    """Write the part of h that all answers of a kind share into `level`, clear `pull`; return the number of kinds."""
-    n_kinds = records.used[KINDS]
+@njit(cache=True, error_model="numpy", inline="always")
+def _levels(phi, total, n_kinds, near, far, members, offsets, level, pull):  # type: ignore[no-untyped-def]
+    """Write the part of h that all answers of a kind share into `level`, and clear `pull`."""
     for v in range(n_kinds):
         mass = 0.0
-        for i in range(records.offsets[v], records.offsets[v + 1]):
-            mass += phi[records.members[i]]
-        records.level[v] = records.near[v] * mass + records.far[v] * max(total - mass, 0.0)
-        records.pull[v] = 0.0
-    return n_kinds
+        for i in range(offsets[v], offsets[v + 1]):
+            mass += phi[members[i]]
+        level[v] = near[v] * mass + far[v] * max(total - mass, 0.0)
+        pull[v] = 0.0
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _pull_sets(n_kinds, near, far, members, offsets, pull, slope):  # type: ignore[no-untyped-def]
+    """Add what members of the sets get of `pull` beyond the others to `slope`; return what all categories get."""
+    shared = 0.0
+    for v in range(n_kinds):
+        shared += pull[v] * far[v]
+        for i in range(offsets[v], offsets[v + 1]):
+            slope[members[i]] += pull[v] * (near[v] - far[v])
+    return shared

@@ -68,27 +68,43 @@ def langevin_updates(  # type: ignore[no-untyped-def]
     int
         How many θ were added to `mean`.
     """
-    n = records.used[RESPONSES]
+    # Every use of a field of a named tuple counts a reference, which costs more than the arithmetic: unpack them once.
+    used, code, last_of_size = records.used, records.code, records.last_of_size
+    near, far, own, members, offsets = records.near, records.far, records.own, records.members, records.offsets
+    stamp, level, pull = records.stamp, records.level, records.pull
+    tally, outside, touched, slope, proposal = work
+    n = used[RESPONSES]
     m = min(batch_size, n)
     scale = n / m if m > 0 else 0.0
     total = phi.sum()
     for j in range(steps.size):
-        shared = _batch_slope(state, phi, total, records, n, m, work)
+        used[STAMP] += 1
+        now = used[STAMP]
+        n_outside = _draw_batch(state, code, n, m, phi.size, tally, outside)
+        for i in range(phi.size):
+            slope[i] = 0.0
+        shared = _set_slope(
+            phi, total, outside, n_outside, near, far, own, members, offsets, stamp, level, pull, now, touched, slope
+        )
+        shared += _free_slope(phi, total, tally, INSIDE, own[INSIDE], slope, proposal)
+        if last_of_size[0] >= 0:
+            shared += _free_slope(phi, total, tally, SRR, own[SRR], slope, proposal)
         half, root = 0.5 * steps[j], math.sqrt(steps[j])
-        # (ρ−1)/φ is taken no closer to zero than the width of the noise, see samplers.kernels.slope_floor.
         constant = half * (scale * (shared - m / total) - 1.0)
         for i in range(phi.size):
-            drift = half * (scale * work.slope[i] + (prior[i] - 1.0) / max(phi[i], root)) + constant
-            work.slope[i] = phi[i] + drift
+            # (ρ−1)/φ is taken no closer to zero than the width of the noise, see samplers.kernels.slope_floor.
+            drift = scale * slope[i] + (prior[i] - 1.0) / max(phi[i], root)
+            slope[i] = phi[i] + half * drift + constant
         for i in range(phi.size):
-            work.proposal[i] = normal(state)
+            proposal[i] = normal(state)
         for i in range(phi.size):
-            work.proposal[i] = abs(work.slope[i] + root * work.proposal[i])
+            proposal[i] = abs(slope[i] + root * proposal[i])
         reach = 0.0
         for i in range(phi.size):
-            reach += work.proposal[i]
+            reach += proposal[i]
         if 0.0 < reach < np.inf:
-            phi[:] = work.proposal
+            for i in range(phi.size):
+                phi[i] = proposal[i]
             total = reach
         if j >= first_kept:
             for i in range(phi.size):
@@ -96,66 +112,61 @@ def langevin_updates(  # type: ignore[no-untyped-def]
     return max(steps.size - first_kept, 0)
 
 
-@njit(cache=True, error_model="numpy")
-def _batch_slope(state, phi, total, records, n, m, work):  # type: ignore[no-untyped-def]
-    """Draw a batch; write Σ (g_i − c)/h into ``work.slope`` and return Σ c/h, with c what all categories share.
+@njit(cache=True, error_model="numpy", inline="always")
+def _draw_batch(state, code, n, m, k, tally, outside):  # type: ignore[no-untyped-def]
+    """Count the answers of a batch by kind, and put those outside their subset aside; return how many these are.
 
-    Answers that need no set are only counted: K divisions then serve them all. The others are put aside without a
-    branch that could be mispredicted, and the mass of a set is summed once for all its answers.
+    There is no branch to be mispredicted: all answers are written, and the place moves on for those that stay.
     """
-    k = phi.size
-    work.tally[:] = 0
+    for i in range(tally.size):
+        tally[i] = 0
     n_outside = 0
     for _ in range(m):
-        code = records.code[integer(state, n)]
-        kind = code >> _HALF
-        work.tally[min(kind, _FIRST_SET) * np.uint64(k) + (code & _LOW)] += np.int32(1)
-        work.outside[n_outside] = code
+        drawn = code[integer(state, n)]
+        kind = drawn >> _HALF
+        tally[min(kind, _FIRST_SET) * np.uint64(k) + (drawn & _LOW)] += np.int32(1)
+        outside[n_outside] = drawn
         n_outside += int(kind >= _FIRST_SET)
-    work.slope[:] = 0.0
-    shared = _set_slope(phi, total, records, n_outside, work)
-    odds = records.own[INSIDE]
-    for i in range(k):
-        work.proposal[i] = work.tally[i] / (total + odds * phi[i])
-    for i in range(k):
-        work.slope[i] += odds * work.proposal[i]
-        shared += work.proposal[i]
-    if records.last_of_size[0] >= 0:
-        odds = records.own[SRR]
-        for i in range(k):
-            weight = work.tally[SRR * k + i] / (total + odds * phi[i])
-            work.slope[i] += odds * weight
-            shared += weight
+    return n_outside
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[no-untyped-def]
+    """Add Σ own·1{i=y}/h of the counted answers, which need no set, to `slope`; return their Σ 1/h."""
+    for i in range(phi.size):
+        weights[i] = tally[kind * phi.size + i] / (total + own * phi[i])
+    shared = 0.0
+    for i in range(phi.size):
+        slope[i] += own * weights[i]
+        shared += weights[i]
     return shared
 
 
-@njit(cache=True, error_model="numpy")
-def _set_slope(phi, total, records, n_outside, work):  # type: ignore[no-untyped-def]
-    """Do the same for the answers outside their subset."""
-    records.used[STAMP] += 1
-    now = records.used[STAMP]
+@njit(cache=True, error_model="numpy", inline="always")
+def _set_slope(  # type: ignore[no-untyped-def]
+    phi, total, outside, n_outside, near, far, own, members, offsets, stamp, level, pull, now, touched, slope
+):
+    """Do the same for the answers outside their subset; the mass of a set is summed once for all its answers."""
     n_touched = 0
     for j in range(n_outside):
-        y = work.outside[j] & _LOW
-        v = work.outside[j] >> _HALF
-        if records.stamp[v] != now:
-            records.stamp[v] = now
+        y, v = outside[j] & _LOW, outside[j] >> _HALF
+        if stamp[v] != now:
             mass = 0.0
-            for i in range(records.offsets[v], records.offsets[v + _ONE]):
-                mass += phi[records.members[i]]
+            for i in range(offsets[v], offsets[v + _ONE]):
+                mass += phi[members[i]]
             # Both parts are non-negative, so nothing cancels however large ε is.
-            records.level[v] = records.near[v] * mass + records.far[v] * max(total - mass, 0.0)
-            records.pull[v] = 0.0
-            work.touched[n_touched] = v
+            level[v] = near[v] * mass + far[v] * max(total - mass, 0.0)
+            pull[v] = 0.0
+            stamp[v] = now
+            touched[n_touched] = v
             n_touched += 1
-        weight = 1.0 / (records.level[v] + records.own[v] * phi[y])
-        records.pull[v] += weight
-        work.slope[y] += weight * records.own[v]
+        weight = 1.0 / (level[v] + own[v] * phi[y])
+        pull[v] += weight
+        slope[y] += weight * own[v]
     shared = 0.0
     for j in range(n_touched):
-        v = work.touched[j]
-        shared += records.pull[v] * records.far[v]
-        weight = records.pull[v] * (records.near[v] - records.far[v])
-        for i in range(records.offsets[v], records.offsets[v + _ONE]):
-            work.slope[records.members[i]] += weight
+        v = touched[j]
+        shared += pull[v] * far[v]
+        for i in range(offsets[v], offsets[v + _ONE]):
+            slope[members[i]] += pull[v] * (near[v] - far[v])
     return shared

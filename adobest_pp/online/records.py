@@ -31,7 +31,8 @@ class Records(NamedTuple):
     For each response its `code` and the subset it was given under, `set_of`. For each kind: the mask of its subset;
     whichever of S and its complement is smaller as ``members[offsets[v]:offsets[v+1]]``; and the weights in h of the
     mass of those (`near`), of the mass of the other categories (`far`) and of the answer itself (`own`). `stamp`,
-    `level` and `pull` are work space of the gradients. `last_of_size` finds the last subset of each size.
+    `level` and `pull` are work space of the gradients. `last_of_size` finds the last subset of each size, and
+    `previous` the one before it.
 
     For the exact sampler, distinct (kind, answer) pairs are rows with counts, found by `pair_row` (row number plus
     one); without it, these arrays are empty.
@@ -50,6 +51,7 @@ class Records(NamedTuple):
     level: NDArray[np.float64]
     pull: NDArray[np.float64]
     last_of_size: NDArray[np.int64]
+    previous: NDArray[np.int64]
     pair_row: NDArray[np.int32]
     row_kind: NDArray[np.int64]
     row_answer: NDArray[np.int64]
@@ -75,6 +77,7 @@ def new_records(
         level=np.empty(n_kinds),
         pull=np.empty(n_kinds),
         last_of_size=np.full(k, -1),
+        previous=np.full(n_kinds, -1),
         pair_row=np.zeros((n_kinds if counted else 0, k), dtype=np.int32),
         row_kind=np.empty(n_responses if counted else 0, dtype=np.int64),
         row_answer=np.empty(n_responses if counted else 0, dtype=np.int64),
@@ -105,18 +108,19 @@ def _room(have: int, needed: int) -> int:
 
 @njit(cache=True)
 def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
-    """Return the kind of the set ``order[:size]``; a set that was just published is found again.
+    """Return the kind of the set ``order[:size]``, adding it if it is new. There must be room for one more set.
 
-    Only the last set of the same size is looked at: once the adaptation has settled, that is nearly always the one.
-    There must be room for one more set.
+    SGLD only looks at the last set of the same size: once the adaptation has settled, that is nearly always the one,
+    and a set that is there twice does no harm. The exact sampler pays for every set at every step, and looks at all.
     """
-    last = records.last_of_size[size]
-    if last >= 0:
+    v = records.last_of_size[size]
+    while v >= 0:
         same = True
         for i in range(size):
-            same = same and records.masks[last, order[i]]
+            same = same and records.masks[v, order[i]]
         if same:
-            return last
+            return v
+        v = records.previous[v] if len(records.pair_row) > 0 else -1
     v = records.used[KINDS]
     for i in range(size):
         records.masks[v, order[i]] = True
@@ -143,6 +147,7 @@ def add_set(records, size, coefficients):  # type: ignore[no-untyped-def]
     records.offsets[v + 1] = place
     records.used[MEMBERS] = place
     records.used[KINDS] = v + 1
+    records.previous[v] = records.last_of_size[size]
     records.last_of_size[size] = v
 
 
