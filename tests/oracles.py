@@ -146,23 +146,47 @@ def _moments(theta, weights, rows):
 # ---------------------------------------------------------------- utilities
 # `matrix` is G[y, x] and `theta` the probabilities, as float arrays or as object arrays of Decimal: the same
 # definitions (section 4.3 of the paper) then run in double precision or with as many digits as the context has.
-def utilities(matrix, theta):
-    """U2 … U6 of one subset by dense matrices."""
-    h = matrix @ theta
-    return {
-        "entropy": (h * _ln(h)).sum(),
-        "tv1": (abs(matrix - h[:, None]) * theta[None, :]).sum() / 2,
-        "tv2": -abs(h - theta).sum() / 2,
-        "mse": (matrix**2 * theta[None, :] ** 2 / h[:, None]).sum() - 1,
-        "honest": (matrix.diagonal() * theta).sum(),
-    }
-
-
-def fisher_utility(matrix, theta, last):
-    """U1 of one subset: F = AᵀD⁻¹A, A[y, j] = G[y, j] − G[y, last], for the K−1 other components of θ."""
-    free = [j for j in range(theta.size) if j != last]
+def fisher_utility(matrix, theta, last=-1):
+    """U1: F = AᵀD⁻¹A, A[y, j] = G[y, j] − G[y, last], for the other K−1 components of θ."""
+    free = np.delete(np.arange(theta.size), last)
     difference = matrix[:, free] - matrix[:, [last]]
     return -_inverse(difference.T @ (difference / (matrix @ theta)[:, None])).trace()
+
+
+def entropy_utility(matrix, theta):
+    """U2."""
+    h = matrix @ theta
+    return (h * _ln(h)).sum()
+
+
+def tv1_utility(matrix, theta):
+    """U3."""
+    return (abs(matrix - (matrix @ theta)[:, None]) * theta).sum() / 2
+
+
+def tv2_utility(matrix, theta):
+    """U4."""
+    return -abs(matrix @ theta - theta).sum() / 2
+
+
+def mse_utility(matrix, theta):
+    """U5, by the proposition of the paper."""
+    return ((matrix * theta) ** 2 / (matrix @ theta)[:, None]).sum() - 1
+
+
+def honest_utility(matrix, theta):
+    """U6."""
+    return (matrix.diagonal() * theta).sum()
+
+
+DENSE_UTILITIES = {
+    "fisher": fisher_utility,
+    "entropy": entropy_utility,
+    "tv1": tv1_utility,
+    "tv2": tv2_utility,
+    "mse": mse_utility,
+    "honest": honest_utility,
+}
 
 
 def squared_error(matrix, theta, estimator):

@@ -12,7 +12,7 @@ from adobest_pp.adaptation import kernels
 __all__ = ["METHODS", "TIE", "best_size", "choose_size", "semi_adaptive_size", "sort_descending"]
 
 TIE = 1e-12
-INSERTION_LIMIT = 64
+RUN = 32  # up to here insertion beats merging
 
 NONADAPTIVE, SEMI_ADAPTIVE, FISHER, ENTROPY, TV1, TV2, MSE, HONEST = range(8)
 METHODS = {
@@ -95,18 +95,14 @@ def semi_adaptive_size(alpha, ranked):  # type: ignore[no-untyped-def]
 @njit(cache=True, error_model="numpy")
 def sort_descending(theta, order):  # type: ignore[no-untyped-def]
     """Put `order` in the order of θ, greatest first and equal ones by index; return θ in it, divided by its sum."""
-    if theta.size > INSERTION_LIMIT:
-        order[:] = np.argsort(-theta, kind="mergesort")
-    else:
-        for i in range(1, order.size):
-            item = order[i]
-            j = i
-            while j > 0 and (
-                theta[order[j - 1]] < theta[item] or (theta[order[j - 1]] == theta[item] and order[j - 1] > item)
-            ):
-                order[j] = order[j - 1]
-                j -= 1
-            order[j] = item
+    n = order.size
+    for start in range(0, n, RUN):
+        _insertion_sort(theta, order, start, min(start + RUN, n))
+    width = RUN
+    while width < n:
+        for start in range(0, n - width, 2 * width):
+            _merge(theta, order, start, start + width, min(start + 2 * width, n))
+        width *= 2
     ranked = np.empty(theta.size)
     total = 0.0
     for i in range(theta.size - 1, -1, -1):
@@ -115,3 +111,36 @@ def sort_descending(theta, order):  # type: ignore[no-untyped-def]
     for i in range(theta.size):
         ranked[i] /= total
     return ranked
+
+
+@njit(cache=True, error_model="numpy")
+def _precedes(theta, i, j):  # type: ignore[no-untyped-def]
+    return theta[i] > theta[j] or (theta[i] == theta[j] and i < j)
+
+
+@njit(cache=True, error_model="numpy")
+def _insertion_sort(theta, order, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start + 1, stop):
+        item = order[i]
+        j = i
+        while j > start and _precedes(theta, item, order[j - 1]):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = item
+
+
+@njit(cache=True, error_model="numpy")
+def _merge(theta, order, start, middle, stop):  # type: ignore[no-untyped-def]
+    """Merge two sorted runs; runs that are in order already, as most are from one step to the next, cost nothing."""
+    if not _precedes(theta, order[middle], order[middle - 1]):
+        return
+    left = order[start:middle].copy()
+    i, j, place = 0, middle, start
+    while i < left.size:
+        if j < stop and _precedes(theta, order[j], left[i]):
+            order[place] = order[j]
+            j += 1
+        else:
+            order[place] = left[i]
+            i += 1
+        place += 1

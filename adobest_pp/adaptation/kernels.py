@@ -159,16 +159,18 @@ def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
     head[0] = 0.0
     for i in range(n):
         head[i + 1] = head[i] + theta[i]
+    above = 0  # how many of S have (k+1)θ > 1: more and more of them as k grows
     for k in range(1, n - 1):
         inner, outer = coefficients.inner[k], coefficients.outer[k]
-        s = first_below(theta, 0, k, k + 1.0, 1.0)
-        total = inner * ((k + 1) * head[s] - s)
+        while above < k and (k + 1) * theta[above] > 1:
+            above += 1
+        total = inner * ((k + 1) * head[above] - above)
         slope = k * inner + (n - k) * outer
         shared = coefficients.cross[k] * (1 - tail[k]) + outer * tail[k]
         s = first_below(theta, k, n, slope, shared)
         values[k] = -(total + slope * (tail[k] - tail[s]) - shared * (s - k))
-    s = first_below(theta, 0, n, float(n), 1.0)
-    excess = n * head[s] - s
+    above = first_below(theta, 0, n, float(n), 1.0)
+    excess = n * head[above] - above
     values[0] = -coefficients.outer[0] * excess
     values[n - 1] = -coefficients.inner[n - 1] * excess
     return values
@@ -178,7 +180,7 @@ def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
 def mse(theta, coefficients):  # type: ignore[no-untyped-def]
     """Return U5 = Σ G[y,x]²θ_x²/h(y) − 1, minus the squared error of guessing X from Y. O(K²) in all.
 
-    1 − U5-sum is Σ_y (h² − Σ_x G²θ²)/h, twice the sum over pairs {x, x'} of the products Gθ·G'θ', divided by h.
+    Since Σh = 1, −U5 = Σ_y (h² − Σ_x G²θ²)/h, and each numerator is twice Σ GθG'θ' over the pairs {x, x'}.
     In S this is inner·(u·θ_y(1−θ_y) + pairs)/(1 + uθ_y), where `pairs` is the sum of θ_xθ_x' over all pairs.
     """
     n = theta.size
