@@ -51,8 +51,9 @@ def new_exact_state(prior: NDArray[np.float64]) -> ExactState:
 def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept, exact):  # type: ignore[no-untyped-def]
     """Run trajectories from φ, in place, until `n_updates` gradients have been taken; the last one is completed.
 
-    θ of each trajectory that begins after `first_kept` gradients is added to `mean`. Returns how many trajectories
-    there were, how many of them were accepted, and how many are in `mean`.
+    θ of each trajectory that ends after more than `first_kept` gradients is added to `mean`: of the last one at least,
+    unless `first_kept` is `n_updates`, and then of none. Returns how many trajectories there were, how many of them
+    were accepted, and how many are in `mean`.
     """
     k = phi.size
     _update_metric(records, prior, exact)
@@ -67,11 +68,11 @@ def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept,
         for i in range(k):
             phi[i] = math.exp(exact.z[i])
             total += phi[i]
-        if spent >= first_kept:
+        spent += n_steps
+        if first_kept < min(spent, n_updates):
             kept += 1
             for i in range(k):
                 mean[i] += phi[i] / total
-        spent += n_steps
     return trajectories, accepted, kept
 
 

@@ -38,9 +38,9 @@ class Chain(NamedTuple):
 
 
 def new_chain(prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None) -> Chain:
-    """Return a chain at Θ₀ = 1/K."""
+    """Return a chain at Θ₀ = 1/K, and at the prior mean of Σφ (kept where its square is a number)."""
     k = prior.size
-    start = np.full(k, prior.mean())
+    start = np.full(k, np.clip(prior, 1e-150, 1e150).mean())
     return Chain(seed_state(seed), start, np.arange(k), prior, new_workspace(k, batch_size), new_exact_state(prior))
 
 
@@ -126,8 +126,9 @@ def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped
     # What is left is shared out among the other categories: `inner` each in S, `cross` or `outer` each outside.
     n_inside = size - is_member
     n_outside = order.size - 1 - n_inside
+    # Rounding may leave a little too much, and divided by a tiny share that is more than an integer holds.
     if u < n_inside * inner or n_outside == 0:
-        other = min(np.int64(u / inner), n_inside - 1)
+        other = np.int64(min(u / inner, n_inside - 1.0))
         return order[other + (is_member and other >= place)]
-    other = size + min(np.int64((u - n_inside * inner) / (cross if is_member else outer)), n_outside - 1)
+    other = size + np.int64(min((u - n_inside * inner) / (cross if is_member else outer), n_outside - 1.0))
     return order[other + (not is_member and other >= place)]

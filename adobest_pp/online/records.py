@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from adobest_pp.mechanisms import Coefficients
 
-__all__ = ["FIRST_SET", "INSIDE", "SRR", "Records", "add_set", "new_records", "publish", "record", "reserve"]
+__all__ = [
+    "FIRST_SET",
+    "INSIDE",
+    "SRR",
+    "Records",
+    "add_set",
+    "new_records",
+    "publish",
+    "record",
+    "record_many",
+    "reserve",
+]
 
 # Kinds of responses: two that need no set, and from FIRST_SET on the sets themselves.
 INSIDE, SRR, FIRST_SET = 0, 1, 2
@@ -173,3 +184,10 @@ def record(records, answer, v, size):  # type: ignore[no-untyped-def]
             records.row_kind[row] = kind
             records.row_answer[row] = answer
         records.row_count[row] += 1.0
+
+
+@njit(cache=True)
+def record_many(records, answers, v, size):  # type: ignore[no-untyped-def]
+    """Add several responses that were given under one set. There must be room for them."""
+    for answer in answers:
+        record(records, answer, v, size)

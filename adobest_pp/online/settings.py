@@ -10,7 +10,7 @@ from adobest_pp._checks import check_alpha, check_integer, check_prior
 from adobest_pp.adaptation import METHODS
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.loop import Plan
-from adobest_pp.samplers.schedules import Schedule
+from adobest_pp.samplers.schedules import Schedule, schedule_settings
 from adobest_pp.samplers.settings import LangevinSettings
 
 __all__ = ["LoopSettings"]
@@ -84,7 +84,7 @@ class LoopSettings:
             "prior": self.prior.tolist(),
             "updates": self.updates,
             "batch_size": self.plan.batch_size,
-            "schedule": repr(self.schedule),
+            "schedule": schedule_settings(self.schedule),
             "adapt_every": self.plan.round_size,
             "smallest_size": self.plan.smallest_size,
             "sampler": self.sampler,

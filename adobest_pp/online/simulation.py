@@ -160,10 +160,10 @@ def simulate(
         smallest_size=smallest_size,
     )
     n_final = check_integer(final_updates, "final_updates", 2)
-    seed = random_seed if isinstance(random_seed, np.random.SeedSequence) else np.random.SeedSequence(random_seed)
+    seed = _seed_sequence(random_seed)
     people_seed, chain_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
     x = _people(population, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
-    chain = new_chain(settings.prior, settings.plan.batch_size, chain_seed)
+    chain = new_chain(settings.prior, min(settings.plan.batch_size, x.size), chain_seed)
     records, sizes, people, path = _ask_everyone(settings, chain, x, path_length, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
     description = settings.describe() | {
@@ -172,6 +172,12 @@ def simulate(
         "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
     }
     return OnlineRun(estimate, _as_responses(mechanism, records, categories), sizes, people, path, description)
+
+
+def _seed_sequence(random_seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
+    if random_seed is None or isinstance(random_seed, np.random.SeedSequence):
+        return random_seed or np.random.SeedSequence()
+    return np.random.SeedSequence(check_integer(random_seed, "random_seed", 0))
 
 
 def _people(
