@@ -111,7 +111,8 @@ def _log_density(z, phi, records, prior, slope, with_value):  # type: ignore[no-
     The logarithms cost more than all the rest, and only the ends of a trajectory need them.
     """
     # Fields of a named tuple are unpacked once: see `langevin_updates`.
-    near, far, own, members, offsets = records.near, records.far, records.own, records.members, records.offsets
+    near, far, own = records.near, records.far, records.own
+    members, starts, stops = records.members, records.starts, records.stops
     level, pull = records.level, records.pull
     row_kind, row_answer, row_count = records.row_kind, records.row_answer, records.row_count
     n, n_kinds = records.used[RESPONSES], records.used[KINDS]
@@ -121,7 +122,7 @@ def _log_density(z, phi, records, prior, slope, with_value):  # type: ignore[no-
         total += phi[i]
         value += prior[i] * z[i] - phi[i]
         slope[i] = 0.0
-    _levels(phi, total, n_kinds, near, far, members, offsets, level, pull)
+    _levels(phi, total, n_kinds, near, far, members, starts, stops, level, pull)
     for row in range(records.used[ROWS]):
         v, y, count = row_kind[row], row_answer[row], row_count[row]
         h = level[v] + own[v] * phi[y]
@@ -130,7 +131,7 @@ def _log_density(z, phi, records, prior, slope, with_value):  # type: ignore[no-
         weight = count / h
         pull[v] += weight
         slope[y] += own[v] * weight
-    shared = _pull_sets(n_kinds, near, far, members, offsets, pull, slope) - n / total
+    shared = _pull_sets(n_kinds, near, far, members, starts, stops, pull, slope) - n / total
     for i in range(z.size):
         slope[i] = prior[i] + phi[i] * (slope[i] + shared - 1.0)
     return value - n * math.log(total)
@@ -144,13 +145,14 @@ def _update_metric(records, prior, exact):  # type: ignore[no-untyped-def]
     over the responses, apart for what all categories share, what members of a set differ by, and the answer itself
     (which is outside its set, where the weight is 1).
     """
-    near, far, own, members, offsets = records.near, records.far, records.own, records.members, records.offsets
+    near, far, own = records.near, records.far, records.own
+    members, starts, stops = records.members, records.starts, records.stops
     level, pull, n_kinds = records.level, records.pull, records.used[KINDS]
     row_kind, row_answer, row_count = records.row_kind, records.row_answer, records.row_count
     theta, expected, information = exact.center, exact.slope, exact.width
     expected[:] = 0.0
     information[:] = 0.0
-    _levels(theta, 1.0, n_kinds, near, far, members, offsets, level, pull)
+    _levels(theta, 1.0, n_kinds, near, far, members, starts, stops, level, pull)
     spread = 0.0
     for row in range(records.used[ROWS]):
         v, y, count = row_kind[row], row_answer[row], row_count[row]
@@ -160,9 +162,9 @@ def _update_metric(records, prior, exact):  # type: ignore[no-untyped-def]
         information[y] += count * (((1.0 + own[v]) / h - 1.0) ** 2 - (1.0 / h - 1.0) ** 2)
         spread += count * (far[v] / h - 1.0) ** 2
         difference = count * ((near[v] / h - 1.0) ** 2 - (far[v] / h - 1.0) ** 2)
-        for i in range(offsets[v], offsets[v + 1]):
+        for i in range(starts[v], stops[v]):
             information[members[i]] += difference
-    shared = _pull_sets(n_kinds, near, far, members, offsets, pull, expected)
+    shared = _pull_sets(n_kinds, near, far, members, starts, stops, pull, expected)
     weight = prior.sum() + records.used[RESPONSES]
     for i in range(theta.size):
         precision = exact.prior_precision[i] + theta[i] ** 2 * max(information[i] + spread, 0.0)
@@ -171,22 +173,22 @@ def _update_metric(records, prior, exact):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _levels(phi, total, n_kinds, near, far, members, offsets, level, pull):  # type: ignore[no-untyped-def]
+def _levels(phi, total, n_kinds, near, far, members, starts, stops, level, pull):  # type: ignore[no-untyped-def]
     """Write the part of h that all answers of a kind share into `level`, and clear `pull`."""
     for v in range(n_kinds):
         mass = 0.0
-        for i in range(offsets[v], offsets[v + 1]):
+        for i in range(starts[v], stops[v]):
             mass += phi[members[i]]
         level[v] = near[v] * mass + far[v] * max(total - mass, 0.0)
         pull[v] = 0.0
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _pull_sets(n_kinds, near, far, members, offsets, pull, slope):  # type: ignore[no-untyped-def]
+def _pull_sets(n_kinds, near, far, members, starts, stops, pull, slope):  # type: ignore[no-untyped-def]
     """Add what members of the sets get of `pull` beyond the others to `slope`; return what all categories get."""
     shared = 0.0
     for v in range(n_kinds):
         shared += pull[v] * far[v]
-        for i in range(offsets[v], offsets[v + 1]):
+        for i in range(starts[v], stops[v]):
             slope[members[i]] += pull[v] * (near[v] - far[v])
     return shared

@@ -12,16 +12,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp.fast_random import integer, normal
-from adobest_pp.online.records import FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
+from adobest_pp.online.records import BLOCK, FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
 
 __all__ = ["Workspace", "langevin_updates", "new_workspace"]
 
-_HALF, _LOW, _FIRST_SET, _ONE = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(FIRST_SET), np.uint64(1)
+_HALF, _LOW, _FIRST_SET = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(FIRST_SET)
+_BLOCK = np.uint64(BLOCK)
+_1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(1, BLOCK))
 
 
 class Workspace(NamedTuple):
-    """Arrays that every update overwrites."""
+    """Arrays that every update overwrites; `position` is φ, and like `slope` has room for the places of no category."""
 
+    position: NDArray[np.float64]
     tally: NDArray[np.int32]
     outside: NDArray[np.uint64]
     touched: NDArray[np.uint64]
@@ -32,10 +35,11 @@ class Workspace(NamedTuple):
 def new_workspace(n_categories: int, batch_size: int) -> Workspace:
     """Return work space for batches of at most `batch_size` responses."""
     return Workspace(
+        position=np.zeros(n_categories + BLOCK),
         tally=np.empty(3 * n_categories, dtype=np.int32),
         outside=np.empty(batch_size + 1, dtype=np.uint64),
         touched=np.empty(batch_size, dtype=np.uint64),
-        slope=np.empty(n_categories),
+        slope=np.empty(n_categories + BLOCK),
         proposal=np.empty(n_categories),
     )
 
@@ -70,45 +74,72 @@ def langevin_updates(  # type: ignore[no-untyped-def]
     """
     # Every use of a field of a named tuple counts a reference, which costs more than the arithmetic: unpack them once.
     used, code, last_of_size = records.used, records.code, records.last_of_size
-    near, far, own, members, offsets = records.near, records.far, records.own, records.members, records.offsets
+    near, far, own, members, starts, stops = (
+        records.near,
+        records.far,
+        records.own,
+        records.members,
+        records.starts,
+        records.stops,
+    )
     stamp, level, pull = records.stamp, records.level, records.pull
-    tally, outside, touched, slope, proposal = work
-    n = used[RESPONSES]
+    position, tally, outside, touched, slope, proposal = work
+    k, n = phi.size, used[RESPONSES]
     m = min(batch_size, n)
     scale = n / m if m > 0 else 0.0
-    total = phi.sum()
+    total = 0.0
+    for i in range(k):
+        position[i] = phi[i]
+        total += phi[i]
     for j in range(steps.size):
         used[STAMP] += 1
         now = used[STAMP]
-        n_outside = _draw_batch(state, code, n, m, phi.size, tally, outside)
-        for i in range(phi.size):
+        n_outside = _draw_batch(state, code, n, m, k, tally, outside)
+        for i in range(k):
             slope[i] = 0.0
         shared = _set_slope(
-            phi, total, outside, n_outside, near, far, own, members, offsets, stamp, level, pull, now, touched, slope
+            position,
+            total,
+            outside,
+            n_outside,
+            near,
+            far,
+            own,
+            members,
+            starts,
+            stops,
+            stamp,
+            level,
+            pull,
+            now,
+            touched,
+            slope,
         )
-        shared += _free_slope(phi, total, tally, INSIDE, own[INSIDE], slope, proposal)
+        shared += _free_slope(position, total, tally, INSIDE, own[INSIDE], slope, proposal)
         if last_of_size[0] >= 0:
-            shared += _free_slope(phi, total, tally, SRR, own[SRR], slope, proposal)
+            shared += _free_slope(position, total, tally, SRR, own[SRR], slope, proposal)
         half, root = 0.5 * steps[j], math.sqrt(steps[j])
         constant = half * (scale * (shared - m / total) - 1.0)
-        for i in range(phi.size):
+        for i in range(k):
             # (ρ−1)/φ is taken no closer to zero than the width of the noise, see samplers.kernels.slope_floor.
-            drift = scale * slope[i] + (prior[i] - 1.0) / max(phi[i], root)
-            slope[i] = phi[i] + half * drift + constant
-        for i in range(phi.size):
+            drift = scale * slope[i] + (prior[i] - 1.0) / max(position[i], root)
+            slope[i] = position[i] + half * drift + constant
+        for i in range(k):
             proposal[i] = normal(state)
-        for i in range(phi.size):
+        for i in range(k):
             proposal[i] = abs(slope[i] + root * proposal[i])
         reach = 0.0
-        for i in range(phi.size):
+        for i in range(k):
             reach += proposal[i]
         if 0.0 < reach < np.inf:
-            for i in range(phi.size):
-                phi[i] = proposal[i]
+            for i in range(k):
+                position[i] = proposal[i]
             total = reach
         if j >= first_kept:
-            for i in range(phi.size):
-                mean[i] += phi[i] / total
+            for i in range(k):
+                mean[i] += position[i] / total
+    for i in range(k):
+        phi[i] = position[i]
     return max(steps.size - first_kept, 0)
 
 
@@ -133,10 +164,11 @@ def _draw_batch(state, code, n, m, k, tally, outside):  # type: ignore[no-untype
 @njit(cache=True, error_model="numpy", inline="always")
 def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[no-untyped-def]
     """Add Σ own·1{i=y}/h of the counted answers, which need no set, to `slope`; return their Σ 1/h."""
-    for i in range(phi.size):
-        weights[i] = tally[kind * phi.size + i] / (total + own * phi[i])
+    k = weights.size
+    for i in range(k):
+        weights[i] = tally[kind * k + i] / (total + own * phi[i])
     shared = 0.0
-    for i in range(phi.size):
+    for i in range(k):
         slope[i] += own * weights[i]
         shared += weights[i]
     return shared
@@ -144,7 +176,7 @@ def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[n
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _set_slope(  # type: ignore[no-untyped-def]
-    phi, total, outside, n_outside, near, far, own, members, offsets, stamp, level, pull, now, touched, slope
+    phi, total, outside, n_outside, near, far, own, members, starts, stops, stamp, level, pull, now, touched, slope
 ):
     """Do the same for the answers outside their subset; the mass of a set is summed once for all its answers."""
     n_touched = 0
@@ -152,8 +184,10 @@ def _set_slope(  # type: ignore[no-untyped-def]
         y, v = outside[j] & _LOW, outside[j] >> _HALF
         if stamp[v] != now:
             mass = 0.0
-            for i in range(offsets[v], offsets[v + _ONE]):
-                mass += phi[members[i]]
+            for b in range(starts[v], stops[v], _BLOCK):
+                mass += ((phi[members[b]] + phi[members[b + _1]]) + (phi[members[b + _2]] + phi[members[b + _3]])) + (
+                    (phi[members[b + _4]] + phi[members[b + _5]]) + (phi[members[b + _6]] + phi[members[b + _7]])
+                )
             # Both parts are non-negative, so nothing cancels however large ε is.
             level[v] = near[v] * mass + far[v] * max(total - mass, 0.0)
             pull[v] = 0.0
@@ -167,6 +201,14 @@ def _set_slope(  # type: ignore[no-untyped-def]
     for j in range(n_touched):
         v = touched[j]
         shared += pull[v] * far[v]
-        for i in range(offsets[v], offsets[v + _ONE]):
-            slope[members[i]] += pull[v] * (near[v] - far[v])
+        more = pull[v] * (near[v] - far[v])
+        for b in range(starts[v], stops[v], _BLOCK):
+            slope[members[b]] += more
+            slope[members[b + _1]] += more
+            slope[members[b + _2]] += more
+            slope[members[b + _3]] += more
+            slope[members[b + _4]] += more
+            slope[members[b + _5]] += more
+            slope[members[b + _6]] += more
+            slope[members[b + _7]] += more
     return shared

@@ -32,6 +32,9 @@ INSIDE, SRR, FIRST_SET = 0, 1, 2
 # The upper half of a code is the kind of the response, the lower half its answer.
 _HALF = np.uint64(32)
 
+# Members of a set are taken so many at a time: a loop of one length for nearly all sets is one that is well predicted.
+BLOCK = 8
+
 # Places in `Records.used`.
 RESPONSES, KINDS, MEMBERS, ROWS, STAMP = range(5)
 
@@ -40,10 +43,10 @@ class Records(NamedTuple):
     """Arrays with room to grow; `used` tells how much of them is in use (and the last stamp that was given).
 
     For each response its `code` and the subset it was given under, `set_of`. For each kind: the mask of its subset;
-    whichever of S and its complement is smaller as ``members[offsets[v]:offsets[v+1]]``; and the weights in h of the
-    mass of those (`near`), of the mass of the other categories (`far`) and of the answer itself (`own`). `stamp`,
-    `level` and `pull` are work space of the gradients. `last_of_size` finds the last subset of each size, and
-    `previous` the one before it.
+    whichever of S and its complement is smaller as ``members[starts[v]:stops[v]]``, filled up to whole blocks with
+    places K, K+1, … that no category has; and the weights in h of the mass of those (`near`), of the mass of the other
+    categories (`far`) and of the answer itself (`own`). `stamp`, `level` and `pull` are work space of the gradients.
+    `last_of_size` finds the last subset of each size, and `previous` the one before it.
 
     For the exact sampler, distinct (kind, answer) pairs are rows with counts, found by `pair_row` (row number plus
     one); without it, these arrays are empty.
@@ -56,8 +59,9 @@ class Records(NamedTuple):
     near: NDArray[np.float64]
     far: NDArray[np.float64]
     own: NDArray[np.float64]
-    members: NDArray[np.uint64]
-    offsets: NDArray[np.uint64]
+    members: NDArray[np.uint32]
+    starts: NDArray[np.uint64]
+    stops: NDArray[np.uint64]
     stamp: NDArray[np.int64]
     level: NDArray[np.float64]
     pull: NDArray[np.float64]
@@ -82,8 +86,9 @@ def new_records(
         near=np.empty(n_kinds),
         far=np.empty(n_kinds),
         own=np.empty(n_kinds),
-        members=np.empty(n_kinds * max(k // 2, 1), dtype=np.uint64),
-        offsets=np.zeros(n_kinds + 1, dtype=np.uint64),
+        members=np.empty(n_kinds * BLOCK * -(-(k // 2) // BLOCK), dtype=np.uint32),
+        starts=np.zeros(n_kinds, dtype=np.uint64),
+        stops=np.zeros(n_kinds, dtype=np.uint64),
         stamp=np.zeros(n_kinds, dtype=np.int64),
         level=np.empty(n_kinds),
         pull=np.empty(n_kinds),
@@ -151,11 +156,15 @@ def add_set(records, size, coefficients):  # type: ignore[no-untyped-def]
     records.own[v] = coefficients.outer_own[size] / coefficients.outer[size]
     # In the order of the categories, so that sums over a set come out the same however it was found.
     place = records.used[MEMBERS]
+    records.starts[v] = place
     for i in range(mask.size):
         if mask[i] == smaller:
             records.members[place] = i
             place += 1
-    records.offsets[v + 1] = place
+    records.stops[v] = place
+    while place % BLOCK != 0:
+        records.members[place] = mask.size + place % BLOCK
+        place += 1
     records.used[MEMBERS] = place
     records.used[KINDS] = v + 1
     records.previous[v] = records.last_of_size[size]
