@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import SubsetSelection as SubsetSelection
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
+    from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
+    from adobest_pp.online import OnlineRun as OnlineRun
+    from adobest_pp.online import simulate as simulate
     from adobest_pp.programs import frequency_model as frequency_model
     from adobest_pp.responses import Responses as Responses
     from adobest_pp.samplers.api import sample as sample
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdaptiveCollector": "online",
     "Audit": "mechanisms",
     "ConstantSteps": "samplers.schedules",
     "DataAugmentationGibbs": "samplers.gibbs",
     "DecayingSteps": "samplers.schedules",
     "Evidence": "evidence",
+    "OnlineRun": "online",
     "PaperSteps": "samplers.schedules",
     "PrivateResponse": "distributions",
     "RRRR": "mechanisms",
@@ -50,9 +55,10 @@ _HOMES = {
     "sample": "samplers.api",
     "select_subset": "adaptation",
     "semi_adaptive_subset": "adaptation",
+    "simulate": "online",
     "utility": "adaptation",
 }
-_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "plots", "responses", "samplers", "tensors")
+_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "online", "plots", "responses", "samplers", "tensors")
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 

@@ -3,12 +3,9 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from adobest_pp.mechanisms import RRRR, Audit
 
 # Local variables in a traceback could show a private category, so they are never printed.
 app = typer.Typer(
@@ -47,6 +44,7 @@ def audit(
 ) -> None:
     """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold."""
     from adobest_pp.mechanisms import audit as run_audit
+    from adobest_pp.tables import print_audit
 
     if matrix is not None and (mechanism is not None or categories is not None):
         raise ValueError("--matrix must be given alone: it takes the place of --mechanism and --categories")
@@ -54,7 +52,7 @@ def audit(
         result = run_audit(_read_matrix(matrix), epsilon)
     else:
         result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa, size))
-    _print_audit(result)
+    print_audit(result)
     raise typer.Exit(0 if result.holds else 1)
 
 
@@ -78,9 +76,50 @@ def utilities(
 ) -> None:
     """Print the six utilities of RRRR for every subset size, and the size that each chooses."""
     from adobest_pp.mechanisms import RRRR
+    from adobest_pp.tables import print_utilities
 
     probabilities = _read_numbers(theta, "--theta")
-    _print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
+    print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
+
+
+@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.nc")
+def collect(
+    people: Annotated[Path, typer.Argument(help="A CSV file with a header and one person a row.")],
+    column: Annotated[str, typer.Option(help="The column with the private values.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
+    out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
+    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
+    utility: Annotated[str, typer.Option(help="What the subsets are chosen for.")] = "honest",
+    alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
+    adapt_every: Annotated[int, typer.Option(help="People asked between two choices of a subset.")] = 1,
+    categories: Annotated[
+        str | None, typer.Option(help="The possible values, separated by commas; without it, those in the file.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Ask everyone in a file adaptively and privately, and write their randomized answers."""
+    from adobest_pp.online import collect_csv
+    from adobest_pp.tables import print_collection
+
+    labels = None if categories is None else [label.strip() for label in categories.split(",")]
+    if not out.parent.is_dir():
+        raise ValueError(f"--out must be in a folder that exists, got {str(out)!r}")
+    collector = collect_csv(
+        people,
+        column,
+        epsilon,
+        kappa,
+        labels,
+        progressbar=not quiet,
+        utility=utility,
+        alpha=alpha,
+        adapt_every=adapt_every,
+        random_seed=seed,
+    )
+    collector.responses.to_netcdf(out)
+    if not quiet:
+        print_collection(collector, out, listed=labels is not None)
 
 
 def main() -> None:
@@ -128,50 +167,3 @@ def _read_numbers(text: str, option: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None
-
-
-def _print_utilities(theta: list[float], mechanism: "RRRR") -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from adobest_pp.adaptation import UTILITIES, select_subset, semi_adaptive_subset, utility
-
-    columns = [utility(name, theta, mechanism) for name in UTILITIES]
-    sizes = [len(select_subset(theta, mechanism, name)) for name in UTILITIES]
-    table = Table(title=str(mechanism))
-    for heading in ("k", *UTILITIES):
-        table.add_column(heading, justify="right")
-    for k in range(mechanism.n_categories):
-        marked = ((f"{column[k]:.4g}", k == size) for column, size in zip(columns, sizes, strict=True))
-        table.add_row(str(k), *(f"[bold]{value}*[/bold]" if best else f"{value} " for value, best in marked))
-    console = Console()
-    console.print(table)
-    order = semi_adaptive_subset(theta, 1.0).tolist()
-    console.print(
-        f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.\n"
-        "* the size that the utility chooses: the greatest value, and of equal ones the smallest size.",
-        highlight=False,
-    )
-
-
-def _print_audit(result: "Audit") -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{result.subject}, promised ε = {result.epsilon:g}")
-    for heading in ("size", "checked", "loss", "slack", "x", "x′", "y", "holds"):
-        table.add_column(heading, justify="right")
-    for row in result.rows:
-        values = (row.size, row.checked, f"{row.loss:.12f}", f"{row.slack:.2e}", row.x, row.x_prime, row.y)
-        table.add_row(*map(str, values), "yes" if row.holds else "NO")
-    console = Console()
-    console.print(table)
-    worst = result.worst
-    if result.holds:
-        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, in exact arithmetic."
-    else:
-        verdict = (
-            f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
-            f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
-        )
-    console.print(verdict, highlight=False)

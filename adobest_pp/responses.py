@@ -83,7 +83,7 @@ class Responses:
             Category names.
         """
         responses = cls(mechanism, categories)
-        checked = responses._check_answers(answers)
+        checked = responses.check_answers(answers)
         if subset_index is None and (subsets is None or np.ndim(subsets) < 2):
             responses.append(answers, subset=subsets)
             return responses
@@ -103,7 +103,7 @@ class Responses:
         subset : indices or boolean mask, optional
             The subset that was published: needed for RRRR, and not allowed for other mechanisms.
         """
-        checked = self._check_answers(answers)
+        checked = self.check_answers(answers)
         if isinstance(self.mechanism, RRRR):
             if subset is None:
                 raise ValueError("subset must be the one published to these people (RRRR needs it), got None")
@@ -118,6 +118,28 @@ class Responses:
         else:
             index = None
         self._store(checked, index)
+
+    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Return answers as `append` takes them, of shape (n,) or (n, d), or refuse."""
+        checked = check_answers(answers, self.n_categories)
+        if not isinstance(self.mechanism, SubsetSelection):
+            if checked.ndim > 1:
+                raise ValueError(f"answers must be one index or a row of them, got an array of shape {checked.shape}")
+            return np.atleast_1d(checked)
+        size = self.mechanism.size
+        rows = np.atleast_2d(checked)
+        if rows.ndim != 2 or rows.shape[1] != size:
+            raise ValueError(f"answers must be rows of {size} categories each, got an array of shape {checked.shape}")
+        if np.any(np.diff(rows, axis=1) <= 0):
+            raise ValueError(
+                "answers must list categories in increasing order, each once: any other order could reveal the truth"
+            )
+        return rows
+
+    def find_subset(self, subset: ArrayLike) -> int:
+        """Return the row of `subsets` that a subset has, or −1 if no answer was given under it."""
+        key = np.packbits(check_subset(subset, self.n_categories)).tobytes()
+        return self._set_places.get(key, -1)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -216,44 +238,13 @@ class Responses:
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
         """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else."""
-        import xarray as xr
-
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"path must name a response file, got {os.fspath(path)!r}, which does not exist")
-        try:
-            with xr.open_dataset(path, engine="h5netcdf") as opened:
-                dataset = opened.load()
-        except Exception:
-            raise ValueError(
-                f"path must name a response file written by Responses.to_netcdf, got {os.fspath(path)!r}, "
-                "which is damaged or not a netCDF file"
-            ) from None
-        try:
-            return cls.from_xarray(dataset)
-        except (KeyError, ValueError) as reason:
-            raise ValueError(f"path must name a response file, got {os.fspath(path)!r}: {reason}") from None
+        return read_responses(path)[0]
 
     def _collapse(self) -> tuple[Evidence, NDArray[np.int64]]:
         table = ResponseTable(
             self._answers.values.astype(np.int64), self._set_index.values.astype(np.int64), self._sets.values
         )
         return collapse(self.mechanism, table)
-
-    def _check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
-        checked = check_answers(answers, self.n_categories)
-        if not isinstance(self.mechanism, SubsetSelection):
-            if checked.ndim > 1:
-                raise ValueError(f"answers must be one index or a row of them, got an array of shape {checked.shape}")
-            return np.atleast_1d(checked)
-        size = self.mechanism.size
-        rows = np.atleast_2d(checked)
-        if rows.ndim != 2 or rows.shape[1] != size:
-            raise ValueError(f"answers must be rows of {size} categories each, got an array of shape {checked.shape}")
-        if np.any(np.diff(rows, axis=1) <= 0):
-            raise ValueError(
-                "answers must list categories in increasing order, each once: any other order could reveal the truth"
-            )
-        return rows
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new."""
@@ -269,6 +260,27 @@ class Responses:
             self._answers.extend(answers)
         if index is not None:
             self._set_index.extend(index)
+
+
+def read_responses(path: str | os.PathLike[str]) -> tuple[Responses, dict[str, Any]]:
+    """Return the responses of a file, and all of its attributes."""
+    import xarray as xr
+
+    name = os.fspath(path)
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            dataset = opened.load()
+    except Exception:
+        raise ValueError(
+            f"path must name a response file written by Responses.to_netcdf, got {name!r}, "
+            "which is damaged or not a netCDF file"
+        ) from None
+    try:
+        return Responses.from_xarray(dataset), dict(dataset.attrs)
+    except (KeyError, ValueError) as reason:
+        raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
 
 
 class _Column:

@@ -9,13 +9,21 @@ References
 """
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ConstantSteps", "DecayingSteps", "PaperSteps", "Schedule"]
+__all__ = [
+    "ConstantSteps",
+    "DecayingSteps",
+    "PaperSteps",
+    "Schedule",
+    "schedule_from_settings",
+    "schedule_settings",
+]
 
 
 class Schedule(Protocol):
@@ -76,6 +84,24 @@ class PaperSteps:
         """Return γ for each update."""
         _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
         return np.asarray(self.scale / n)
+
+
+def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
+    """Return plain values from which `schedule_from_settings` builds an equal schedule; of others, their repr."""
+    if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps):
+        return {"schedule": type(schedule).__name__, **asdict(schedule)}
+    return repr(schedule)
+
+
+def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
+    """Build the schedule whose `schedule_settings` these are."""
+    if isinstance(settings, str):
+        raise ValueError(f"schedule must be one of {', '.join(__all__[:3])} to be rebuilt, got {settings}")
+    kinds: dict[str, Callable[..., Schedule]] = {
+        kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps)
+    }
+    values = dict(settings)
+    return kinds[values.pop("schedule")](**values)
 
 
 def _check_positive(value: float, name: str) -> None:

@@ -1,0 +1,91 @@
+"""What the collector and the simulation are set to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_alpha, check_integer, check_prior
+from adobest_pp.adaptation import METHODS
+from adobest_pp.mechanisms import RRRR
+from adobest_pp.online.loop import Plan
+from adobest_pp.samplers.schedules import Schedule, schedule_settings
+from adobest_pp.samplers.settings import LangevinSettings
+
+__all__ = ["LoopSettings"]
+
+SAMPLERS = ("sgld", "exact")
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """Checked settings of Algorithm 1; build with `LoopSettings.of`."""
+
+    mechanism: RRRR
+    method: str
+    alpha: float | None
+    prior: NDArray[np.float64]
+    updates: int
+    schedule: Schedule
+    sampler: str
+    plan: Plan
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: RRRR,
+        method: str,
+        *,
+        alpha: float | None,
+        prior: ArrayLike,
+        updates: int,
+        batch_size: int,
+        step_size: float | None,
+        schedule: Schedule | None,
+        adapt_every: int,
+        sampler: str,
+        smallest_size: int = 0,
+    ) -> "LoopSettings":
+        """Check every setting, or refuse."""
+        if not isinstance(mechanism, RRRR):
+            raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {mechanism!r}")
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+        if (alpha is not None) != (method == "semi_adaptive"):
+            raise ValueError(f"alpha must be given for 'semi_adaptive' and for it alone, got {alpha!r} with {method!r}")
+        if sampler not in SAMPLERS:
+            raise ValueError(f"sampler must be 'sgld' or 'exact', got {sampler!r}")
+        langevin = LangevinSettings.of(check_integer(batch_size, "batch_size", 1), step_size, schedule)
+        plan = Plan(
+            METHODS[method],
+            0.0 if alpha is None else check_alpha(alpha),
+            check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
+            check_integer(batch_size, "batch_size", 1),
+            check_integer(adapt_every, "adapt_every", 1),
+            sampler == "exact",
+        )
+        densities = check_prior(prior, mechanism.n_categories)
+        n_updates = check_integer(updates, "updates", 1)
+        return cls(mechanism, method, alpha, densities, n_updates, langevin.schedule, sampler, plan)
+
+    def steps(
+        self, done: int | NDArray[np.int64], n_updates: int, n_responses: int | NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the step sizes of the updates that follow the first `done`, made with `n_responses` at hand."""
+        return np.asarray(self.schedule(done + 1 + np.arange(n_updates), n_responses), dtype=np.float64)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values to store with a run."""
+        return {
+            **self.mechanism.settings(),
+            "method": self.method,
+            **({} if self.alpha is None else {"alpha": self.alpha}),
+            "prior": self.prior.tolist(),
+            "updates": self.updates,
+            "batch_size": self.plan.batch_size,
+            "schedule": schedule_settings(self.schedule),
+            "adapt_every": self.plan.round_size,
+            "smallest_size": self.plan.smallest_size,
+            "sampler": self.sampler,
+        }

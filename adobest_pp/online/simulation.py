@@ -1,0 +1,242 @@
+"""Algorithm 1 on simulated people, the whole loop compiled."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp.mechanisms import RRRR
+from adobest_pp.online.loop import Chain, new_chain, run, sample_round
+from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
+from adobest_pp.online.settings import LoopSettings
+from adobest_pp.responses import Responses
+from adobest_pp.samplers.progress import SlowProgress
+from adobest_pp.samplers.schedules import Schedule
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["OnlineRun", "simulate"]
+
+_UPDATES_AT_ONCE = 40_000
+_LOWER_HALF = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class OnlineRun:
+    """What a simulated collection gives.
+
+    Attributes
+    ----------
+    estimate : array of shape (K,)
+        θ averaged over the last half of the final updates.
+    responses : Responses
+        What the collector holds in the end.
+    sizes : array of int, shape (T,)
+        |S_t| for each person.
+    path_people : array of int, shape (P,)
+        How many people had been asked at each point of the path.
+    path : array of shape (P, K)
+        Θ_t at these points.
+    settings : dict
+        Every setting needed to repeat the run.
+    """
+
+    estimate: NDArray[np.float64]
+    responses: Responses
+    sizes: NDArray[np.int32]
+    path_people: NDArray[np.int64]
+    path: NDArray[np.float64]
+    settings: dict[str, Any]
+
+    def to_xarray(self) -> "xr.Dataset":
+        """Return estimate, sizes and path as a labelled dataset; the responses have a dataset of their own."""
+        import xarray as xr
+
+        variables = {
+            "estimate": ("category", self.estimate),
+            "size": ("response", self.sizes),
+            "theta": (("people", "category"), self.path),
+        }
+        coordinates = {"category": list(self.responses.categories), "people": self.path_people}
+        return xr.Dataset(variables, coords=coordinates, attrs={"settings": json.dumps(self.settings)})
+
+
+def simulate(
+    population: ArrayLike,
+    mechanism: RRRR,
+    method: str = "honest",
+    *,
+    n_people: int | None = None,
+    alpha: float | None = None,
+    prior: ArrayLike = 1.0,
+    updates: int = 20,
+    batch_size: int = 50,
+    step_size: float | None = None,
+    schedule: Schedule | None = None,
+    final_updates: int = 2000,
+    adapt_every: int = 1,
+    sampler: str = "sgld",
+    smallest_size: int = 0,
+    path_length: int = 200,
+    categories: Sequence[Any] | None = None,
+    random_seed: int | np.random.SeedSequence | None = None,
+    progressbar: bool = False,
+) -> OnlineRun:
+    """Simulate an adaptive collection, Algorithm 1 of the paper [1]_.
+
+    The answers are drawn by the simulation's generator: what only simulates is not a private mechanism.
+
+    Parameters
+    ----------
+    population : array
+        θ, K probabilities (floating point), from which `n_people` are drawn; or the categories x of the people
+        (integers), asked in that order.
+    mechanism : RRRR
+        What the people's devices run.
+    method : str
+        ``"nonadaptive"``, ``"semi_adaptive"`` (with `alpha`), ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``,
+        ``"mse"`` or ``"honest"``.
+    n_people : int, optional
+        How many people to draw from θ; 500·K, as in the paper, by default.
+    alpha : float, optional
+        The mass that ``"semi_adaptive"`` asks of the subset.
+    prior : float or array of shape (K,)
+        ρ of the Dirichlet prior.
+    updates, batch_size : int
+        M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
+        batch of SGLD.
+    step_size, schedule
+        Step sizes of SGLD, as of `ReflectedSGLD`; the paper's 0.5/t by default.
+    final_updates : int
+        Updates after the last answer; the estimate averages the last half of them.
+    adapt_every : int
+        People asked between two choices.
+    sampler : {"sgld", "exact"}
+        What draws Θ_t: the paper's sampler, or one that leaves the true posterior invariant.
+    smallest_size : int
+        The smallest candidate for |S|; the authors' program leaves 0 out.
+    path_length : int
+        At most how many Θ_t to keep, evenly spaced.
+    categories : sequence of K labels, optional
+        Category names.
+    random_seed : int or numpy.random.SeedSequence, optional
+        The same seed gives the same run, whatever else runs beside it.
+    progressbar : bool
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    OnlineRun
+        Estimate, responses, subset sizes, path and settings.
+
+    References
+    ----------
+    .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
+       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=1.0), n_people=1000, random_seed=1)
+    >>> run.estimate.shape, len(run.responses), run.sizes.max() < 3
+    ((3,), 1000, np.True_)
+    """
+    settings = LoopSettings.of(
+        mechanism,
+        method,
+        alpha=alpha,
+        prior=prior,
+        updates=updates,
+        batch_size=batch_size,
+        step_size=step_size,
+        schedule=schedule,
+        adapt_every=adapt_every,
+        sampler=sampler,
+        smallest_size=smallest_size,
+    )
+    n_final = check_integer(final_updates, "final_updates", 2)
+    seed = _seed_sequence(random_seed)
+    people_seed, chain_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
+    x = _people(population, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
+    chain = new_chain(settings.prior, min(settings.plan.batch_size, x.size), chain_seed)
+    records, sizes, people, path = _ask_everyone(settings, chain, x, path_length, progressbar)
+    estimate = _final_estimate(settings, chain, records, n_final)
+    description = settings.describe() | {
+        "n_people": x.size,
+        "final_updates": n_final,
+        "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
+    }
+    return OnlineRun(estimate, _as_responses(mechanism, records, categories), sizes, people, path, description)
+
+
+def _seed_sequence(random_seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
+    if random_seed is None or isinstance(random_seed, np.random.SeedSequence):
+        return random_seed or np.random.SeedSequence()
+    return np.random.SeedSequence(check_integer(random_seed, "random_seed", 0))
+
+
+def _people(
+    population: ArrayLike, n_categories: int, n_people: int | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    array = np.asarray(population)
+    if array.dtype.kind == "f":
+        theta = check_probabilities(array, n_categories)
+        n = 500 * n_categories if n_people is None else check_integer(n_people, "n_people", 1)
+        return rng.choice(n_categories, size=n, p=theta / theta.sum())
+    allowed = f"{n_categories} probabilities, or integer categories from 0 to {n_categories - 1}"
+    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+        raise ValueError(f"population must be {allowed}, got {array.dtype} of shape {array.shape}")
+    if array.min() < 0 or array.max() >= n_categories:
+        raise ValueError(f"population must be {allowed}, got a category out of range")
+    if n_people is not None:
+        raise ValueError(f"n_people must be left out where the people's categories are given, got {n_people!r}")
+    return array.astype(np.int64)
+
+
+def _ask_everyone(
+    settings: LoopSettings, chain: Chain, x: NDArray[np.int64], path_length: int, progressbar: bool
+) -> tuple[Records, NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
+    """Run all rounds but for the sampling after the last answer, a block at a time."""
+    k, round_size, n_updates = settings.mechanism.n_categories, settings.plan.round_size, settings.updates
+    n_rounds = -(-x.size // round_size)
+    path_every = max(1, -(-n_rounds // check_integer(path_length, "path_length", 1)))
+    path = np.empty((n_rounds // path_every, k))
+    sizes = np.empty(x.size, dtype=np.int32)
+    records = new_records(settings.mechanism.coefficients, x.size, counted=settings.plan.exact)
+    at_once = max(1, _UPDATES_AT_ONCE // n_updates)
+    with SlowProgress(n_rounds, "collecting", progressbar) as progress:
+        r = 0
+        while r < n_rounds:
+            rounds = np.arange(r, min(r + at_once, n_rounds))[:, None]
+            at_hand = np.minimum((rounds + 1) * round_size, x.size)
+            steps = settings.steps(rounds * n_updates, n_updates, at_hand)
+            reached = run(
+                settings.plan, chain, records, settings.mechanism.coefficients, x, r, steps, sizes, path, path_every
+            )
+            progress.advance(reached - r)
+            if reached < rounds[-1, 0] + 1:
+                records = reserve(records, settings.mechanism.coefficients, 0, 1)
+            r = reached
+    people = np.minimum((np.arange(len(path)) + 1) * path_every * round_size, x.size)
+    return records, sizes, people, path
+
+
+def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_updates: int) -> NDArray[np.float64]:
+    n = int(records.used[RESPONSES])
+    done = -(-n // settings.plan.round_size) * settings.updates
+    steps = settings.steps(done, n_updates, n)
+    mean = np.zeros(settings.mechanism.n_categories)
+    half = n_updates - n_updates // 2
+    kept = sample_round(settings.plan, chain, records, steps, mean, half)
+    return np.asarray(mean / kept)
+
+
+def _as_responses(mechanism: RRRR, records: Records, categories: Sequence[Any] | None) -> Responses:
+    n, n_kinds = int(records.used[RESPONSES]), int(records.used[KINDS])
+    answers = (records.code[:n] & _LOWER_HALF).astype(np.int64)
+    return Responses.from_arrays(mechanism, answers, records.masks[FIRST_SET:n_kinds], records.set_of[:n], categories)

@@ -1,0 +1,83 @@
+"""The tables that the command line prints."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from adobest_pp.mechanisms import RRRR, Audit
+
+if TYPE_CHECKING:
+    from adobest_pp.online import AdaptiveCollector
+
+__all__ = ["print_audit", "print_collection", "print_utilities"]
+
+
+def print_utilities(theta: list[float], mechanism: RRRR) -> None:
+    """Print the six utilities for every subset size, and mark the size that each chooses."""
+    from adobest_pp.adaptation import UTILITIES, select_subset, semi_adaptive_subset, utility
+
+    columns = [utility(name, theta, mechanism) for name in UTILITIES]
+    sizes = [len(select_subset(theta, mechanism, name)) for name in UTILITIES]
+    table = Table(title=str(mechanism))
+    for heading in ("k", *UTILITIES):
+        table.add_column(heading, justify="right")
+    for k in range(mechanism.n_categories):
+        marked = ((f"{column[k]:.4g}", k == size) for column, size in zip(columns, sizes, strict=True))
+        table.add_row(str(k), *(f"[bold]{value}*[/bold]" if best else f"{value} " for value, best in marked))
+    console = Console()
+    console.print(table)
+    order = semi_adaptive_subset(theta, 1.0).tolist()
+    console.print(
+        f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.\n"
+        "* the size that the utility chooses: the greatest value, and of equal ones the smallest size.",
+        highlight=False,
+    )
+
+
+def print_audit(result: Audit) -> None:
+    """Print the exact loss of every subset size, and whether the promise holds."""
+    table = Table(title=f"{result.subject}, promised ε = {result.epsilon:g}")
+    for heading in ("size", "checked", "loss", "slack", "x", "x′", "y", "holds"):
+        table.add_column(heading, justify="right")
+    for row in result.rows:
+        values = (row.size, row.checked, f"{row.loss:.12f}", f"{row.slack:.2e}", row.x, row.x_prime, row.y)
+        table.add_row(*map(str, values), "yes" if row.holds else "NO")
+    console = Console()
+    console.print(table)
+    worst = result.worst
+    if result.holds:
+        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, in exact arithmetic."
+    else:
+        verdict = (
+            f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
+            f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+        )
+    console.print(verdict, highlight=False)
+
+
+def print_collection(collector: "AdaptiveCollector", path: Path, *, listed: bool) -> None:
+    """Print what a collection tells, where it is, and what protects the people in it."""
+    estimate = collector.estimate()
+    epsilon = collector.mechanism.epsilon
+    table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
+    for heading in ("category", "estimate", "95 % interval"):
+        table.add_column(heading, justify="left" if heading == "category" else "right")
+    columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
+    for label, mean, lower, upper in zip(*columns, strict=True):
+        table.add_row(escape(str(label)), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}")
+    console = Console()
+    console.print(table)
+    console.print(
+        f"Estimate and interval are those of the collection's own sampler. Randomized answers: {path}",
+        highlight=False,
+        markup=False,
+    )
+    if not listed:
+        console.print(
+            "The list of categories was read from the file, so it tells that someone has each of them; "
+            "name the possible values with --categories where that is sensitive.",
+            highlight=False,
+        )

@@ -1,0 +1,282 @@
+"""A collector in use: rounds, late answers, saving, and being killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, DecayingSteps, Responses, Utility, select_subset
+from adobest_pp.online.journal import journal_path
+
+MECHANISM = RRRR(5, 1.0, 0.8)
+LABELS = ["a", "b", "c", "d", "<e>"]
+
+
+def answer_all(collector, x, seed):
+    """Ask people one by one; the answers are simulated so that two collectors can be given the same."""
+    rng = np.random.default_rng(seed)
+    published = []
+    for person in x:
+        subset = collector.next_subset()
+        published.append(subset.tolist())
+        collector.record(collector.mechanism.privatize(person, subset, rng=rng))
+    return published
+
+
+def people(n, seed=0):
+    return np.random.default_rng(seed).choice(5, size=n, p=[0.5, 0.3, 0.1, 0.1, 0])
+
+
+def assert_same(first, second):
+    assert first._state() == second._state()
+    xr.testing.assert_identical(first.responses.to_xarray(), second.responses.to_xarray())
+    xr.testing.assert_identical(first.estimate(50), second.estimate(50))
+
+
+SETTINGS = [
+    {},
+    {"utility": "semi_adaptive", "alpha": 0.8, "adapt_every": 7},
+    {"utility": "mse", "sampler": "exact", "prior": 0.5},
+    {"utility": "tv1", "schedule": DecayingSteps(0.01, 0.6), "batch_size": 3, "updates": 4},
+    {"utility": "nonadaptive", "step_size": 1e-3, "prior": [1, 2, 3, 4, 5]},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_reloaded_collector_goes_on_bit_for_bit(settings, tmp_path):
+    collector = AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=3, **settings)
+    answer_all(collector, people(30), 1)
+    collector.save(tmp_path / "poll.nc")
+    reloaded = AdaptiveCollector.load(tmp_path / "poll.nc")
+    assert_same(reloaded, collector)
+    # What follows the save is in the journal of the first alone; a copy of both files is yet another collector.
+    first = answer_all(collector, people(20, 1), 2)
+    from_journal = AdaptiveCollector.load(tmp_path / "poll.nc")
+    assert_same(from_journal, collector)
+    second = answer_all(reloaded, people(20, 1), 2)
+    assert first == second
+    assert_same(reloaded, collector)
+
+
+def test_saving_again_starts_a_new_journal(tmp_path):
+    path = tmp_path / "poll.nc"
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    for _ in range(3):
+        answer_all(collector, people(10), 1)
+        collector.save(path)
+        assert len(journal_path(path).read_text().splitlines()) == 1
+        assert_same(AdaptiveCollector.load(path), collector)
+    # A crash between the new snapshot and the new journal leaves the old journal, which must not count twice.
+    journal_path(path).write_text(json.dumps({"snapshot": "older"}) + '\n{"answers":[0],"subset":[0]}\n')
+    assert len(AdaptiveCollector.load(path).responses) == 30
+
+
+def test_a_line_that_was_cut_off_is_as_if_never_written(tmp_path):
+    path = tmp_path / "poll.nc"
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    collector.save(path)
+    answer_all(collector, people(10), 1)
+    with journal_path(path).open("ab") as handle:
+        handle.write(b'{"answers":[1')
+    reloaded = AdaptiveCollector.load(path)
+    assert_same(reloaded, collector)
+    reloaded.record(0, [0])
+    assert len(AdaptiveCollector.load(path).responses) == 11
+
+
+def test_the_saved_file_is_a_response_file(tmp_path):
+    collector = AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=3)
+    answer_all(collector, people(10), 1)
+    collector.save(tmp_path / "poll.nc")
+    assert Responses.from_netcdf(tmp_path / "poll.nc").evidence() == collector.responses.evidence()
+    collector.responses.to_netcdf(tmp_path / "responses.nc")
+    with pytest.raises(ValueError, match=r"path must name a file of AdaptiveCollector\.save"):
+        AdaptiveCollector.load(tmp_path / "responses.nc")
+
+
+def test_a_killed_collector_loses_no_recorded_answer(tmp_path):
+    """Kill a process at several moments; every answer whose `record` had returned is there, and at most one more."""
+    path = tmp_path / "poll.nc"
+    program = textwrap.dedent(f"""
+        import sys
+        from adobest_pp import AdaptiveCollector, RRRR
+        if {path.exists()!r} or sys.argv[1] == "load":
+            collector = AdaptiveCollector.load({str(path)!r})
+        else:
+            collector = AdaptiveCollector(RRRR(5, 1.0), random_seed=1)
+            collector.save({str(path)!r})
+        while True:
+            collector.record(collector.mechanism.privatize(1, collector.next_subset()))
+            print(len(collector.responses), flush=True)
+            if len(collector.responses) % 40 == 0:
+                collector.save({str(path)!r})
+    """)
+    recorded = 0
+    for stop, how in ((5, "new"), (23, "load"), (57, "load")):
+        with subprocess.Popen([sys.executable, "-c", program, how], stdout=subprocess.PIPE, text=True) as process:
+            while recorded < stop:
+                recorded = int(process.stdout.readline())
+            os.kill(process.pid, signal.SIGKILL)
+            recorded = max([recorded, *map(int, process.stdout.read().split())])
+        survived = len(AdaptiveCollector.load(path).responses)
+        assert recorded <= survived <= recorded + 1
+        recorded = survived
+
+
+def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "poll.nc"
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    answer_all(collector, people(5), 1)
+    collector.save(path)
+    state, content = collector._state(), journal_path(path).read_bytes()
+
+    def fail(descriptor):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for call in (collector.next_subset, lambda: collector.record(0)):
+        with pytest.raises(OSError, match="no space left"):
+            call()
+    monkeypatch.undo()
+    assert collector._state() == state
+    assert len(collector.responses) == 5
+    assert journal_path(path).read_bytes() == content
+    assert_same(AdaptiveCollector.load(path), collector)
+
+
+def test_rounds_publish_one_subset_to_all():
+    collector = AdaptiveCollector(MECHANISM, adapt_every=10, random_seed=0)
+    published = answer_all(collector, people(40), 1)
+    for start in range(0, 40, 10):
+        assert published[start : start + 10] == [published[start]] * 10
+    assert collector._rounds == 3
+    collector.next_subset()
+    assert collector._rounds == 4
+
+
+def test_a_round_may_be_recorded_at_once():
+    one_by_one, at_once = (AdaptiveCollector(MECHANISM, adapt_every=50, random_seed=0) for _ in range(2))
+    rng = np.random.default_rng(1)
+    for _ in range(4):
+        subset = at_once.next_subset()
+        assert np.array_equal(one_by_one.next_subset(), subset)
+        answers = MECHANISM.privatize(people(50), subset, rng=rng)
+        at_once.record(answers)
+        for answer in answers:
+            one_by_one.record(answer)
+    assert_same(one_by_one, at_once)
+
+
+def test_answers_may_come_late_and_in_any_order():
+    collector = AdaptiveCollector(MECHANISM, random_seed=0)
+    first = collector.next_subset()
+    collector.record(0)
+    second = collector.next_subset()
+    collector.record([1, 2], subset=first)
+    collector.record(3, subset=np.isin(np.arange(5), second))
+    responses = collector.responses
+    assert responses.answers.tolist() == [0, 1, 2, 3]
+    subsets = [np.flatnonzero(mask).tolist() for mask in responses.subsets[responses.subset_index]]
+    assert subsets == [first.tolist(), first.tolist(), first.tolist(), second.tolist()]
+
+
+def test_asking_twice_gives_the_same_subset():
+    collector = AdaptiveCollector(MECHANISM, random_seed=0)
+    answer_all(collector, people(10), 0)
+    assert np.array_equal(collector.next_subset(), collector.next_subset())
+    collector.next_subset()[:] = 0
+    assert np.array_equal(collector.next_subset(), np.unique(collector.next_subset()))
+
+
+def test_estimate_is_labelled_and_leaves_the_chain_alone():
+    collector = AdaptiveCollector(RRRR(5, 5.0), categories=LABELS, random_seed=0, sampler="exact")
+    answer_all(collector, people(1500), 0)
+    before = collector._state()
+    estimate = collector.estimate()
+    assert collector._state() == before
+    assert estimate["category"].values.tolist() == LABELS
+    assert estimate["mean"].sum() == pytest.approx(1)
+    assert bool((estimate["lower"] <= estimate["mean"]).all() and (estimate["mean"] <= estimate["upper"]).all())
+    # Four standard errors of a share of 0.5 among 1500 people.
+    assert estimate["mean"].values[0] == pytest.approx(0.5, abs=0.06)
+    xr.testing.assert_identical(collector.estimate(), estimate)
+
+
+def test_estimate_before_anyone_answered_is_the_prior():
+    for sampler in ("sgld", "exact"):
+        collector = AdaptiveCollector(MECHANISM, random_seed=0, sampler=sampler, step_size=0.05)
+        estimate = collector.estimate(4000)
+        assert estimate["mean"].values == pytest.approx(np.full(5, 0.2), abs=0.1)
+        assert (estimate["upper"] > 0.4).all()
+
+
+def test_a_utility_of_ones_own():
+    tiny = Utility("tiny", "smallest subset but none", lambda theta, coefficients: -np.abs(np.arange(theta.size) - 1.0))
+    collector = AdaptiveCollector(MECHANISM, utility=tiny, random_seed=0)
+    published = answer_all(collector, people(10), 0)
+    assert [len(subset) for subset in published] == [1] * 10
+    theta = collector._chain.phi / collector._chain.phi.sum()
+    assert collector.next_subset().size == select_subset(theta, MECHANISM, tiny).size
+    with pytest.raises(ValueError, match="utility must be one of the built-in ones to be saved"):
+        collector.save("nowhere.nc")
+
+
+def test_a_schedule_of_ones_own_cannot_be_saved(tmp_path):
+    collector = AdaptiveCollector(MECHANISM, schedule=lambda update, n: ConstantSteps(0.1)(update, n), random_seed=0)
+    with pytest.raises(ValueError, match="schedule must be one of"):
+        collector.save(tmp_path / "poll.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("y", [5, -1, 0.0, "a", [[0]], None, np.nan, [0, 7]])
+def test_an_impossible_answer_changes_nothing(y, tmp_path):
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    answer_all(collector, people(5), 1)
+    collector.save(tmp_path / "poll.nc")
+    before, journal = collector._state(), journal_path(tmp_path / "poll.nc").read_bytes()
+    with pytest.raises(ValueError, match="answers must "):
+        collector.record(y)
+    with pytest.raises(ValueError, match="subset must "):
+        collector.record(0, subset=[9])
+    assert collector._state() == before
+    assert len(collector.responses) == 5
+    assert journal_path(tmp_path / "poll.nc").read_bytes() == journal
+
+
+def test_an_answer_before_any_subset_is_refused():
+    with pytest.raises(ValueError, match="none has been published yet"):
+        AdaptiveCollector(MECHANISM).record(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"utility": "best"}, "method"),
+        ({"utility": "honest", "alpha": 0.5}, "alpha"),
+        ({"utility": "semi_adaptive"}, "alpha"),
+        ({"utility": "semi_adaptive", "alpha": 2}, "alpha"),
+        ({"prior": 0}, "prior"),
+        ({"prior": [1, 1]}, "prior"),
+        ({"updates": 0}, "updates"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"adapt_every": 0}, "adapt_every"),
+        ({"step_size": -1}, "step_size"),
+        ({"step_size": 0.1, "schedule": ConstantSteps(0.1)}, "step_size"),
+        ({"sampler": "gibbs"}, "sampler"),
+        ({"categories": ["a"]}, "categories"),
+    ],
+)
+def test_bad_settings_are_refused(settings, name):
+    with pytest.raises(ValueError, match=f"{name} must "):
+        AdaptiveCollector(MECHANISM, **settings)
+
+
+def test_only_rrrr_adapts():
+    with pytest.raises(ValueError, match="mechanism must be an RRRR"):
+        AdaptiveCollector("RRRR")

@@ -1,0 +1,147 @@
+"""Where settings are at their ends: every number stays a number, and what a run returns fits together."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adobest_pp as ad
+from adobest_pp.adaptation import METHODS
+from adobest_pp.online import simulate
+
+# Decades, so that hypothesis goes far out.
+decades = st.integers(-300, 300).map(lambda power: 10.0**power)
+moderate_decades = st.integers(-12, 12).map(lambda power: 10.0**power)
+
+
+@st.composite
+def populations(draw):
+    """θ with any number of zeros, down to all mass on one category."""
+    k = draw(st.integers(2, 8))
+    weights = draw(st.lists(st.sampled_from([0.0, 1e-12, 0.1, 1.0]), min_size=k, max_size=k))
+    weights[draw(st.integers(0, k - 1))] = 1.0
+    return np.array(weights) / np.sum(weights)
+
+
+@st.composite
+def arguments(draw):
+    """Anything that `simulate` accepts, with few people."""
+    theta = draw(populations())
+    method = draw(st.sampled_from(list(METHODS)))
+    options = {
+        "n_people": draw(st.sampled_from([1, 2, 3, 30])),
+        "updates": draw(st.sampled_from([1, 2, 20])),
+        "batch_size": draw(st.sampled_from([1, 3, 50, 10**12])),
+        "final_updates": draw(st.sampled_from([2, 3, 20])),
+        "adapt_every": draw(st.sampled_from([1, 4, 10**9])),
+        "smallest_size": draw(st.integers(0, theta.size - 1)),
+        "prior": draw(st.one_of(st.just(1.0), moderate_decades, decades)),
+        "sampler": draw(st.sampled_from(["sgld", "exact"])),
+        "step_size": draw(st.one_of(st.none(), moderate_decades, decades)),
+        "random_seed": draw(st.integers(0, 2**32)),
+    }
+    if method == "semi_adaptive":
+        options["alpha"] = draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))
+    epsilon = draw(st.one_of(st.floats(0.01, 300.0), st.sampled_from([0.01, 1.0, 40.0, 300.0])))
+    mechanism = ad.RRRR(theta.size, epsilon, draw(st.sampled_from([0.01, 0.8, 1.0])))
+    return theta, mechanism, method, options
+
+
+def check_consistent(run, n_people, smallest_size=0):
+    k = run.estimate.size
+    assert np.isfinite(run.estimate).all()
+    assert (run.estimate >= 0).all()
+    assert run.estimate.sum() == pytest.approx(1, abs=1e-9)
+    assert np.isfinite(run.path).all()
+    np.testing.assert_allclose(run.path.sum(axis=1), 1, atol=1e-9)
+    assert len(run.responses) == len(run.sizes) == n_people
+    assert run.path_people[-1] <= n_people
+    assert ((run.responses.answers >= 0) & (run.responses.answers < k)).all()
+    np.testing.assert_array_equal(run.responses.subsets.sum(axis=1)[run.responses.subset_index], run.sizes)
+    if run.settings["method"] == "nonadaptive":
+        assert (run.sizes == 0).all()
+    else:
+        assert ((run.sizes >= smallest_size) & (run.sizes < k)).all()
+
+
+@settings(max_examples=400)
+@given(arguments())
+def test_any_settings_give_numbers_that_fit_together(drawn):
+    theta, mechanism, method, options = drawn
+    run = simulate(theta, mechanism, method, **options)
+    check_consistent(run, options["n_people"], options["smallest_size"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sampler", ["sgld", "exact"])
+def test_two_categories_one_person(method, sampler):
+    alpha = 0.9 if method == "semi_adaptive" else None
+    for x in (0, 1):
+        check_consistent(simulate([x], ad.RRRR(2, 1.0), method, alpha=alpha, sampler=sampler, random_seed=x), 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sampler", ["sgld", "exact"])
+def test_everyone_is_of_one_category(method, sampler):
+    """With ε = 5 two hundred of the same answers leave little doubt."""
+    alpha = 0.9 if method == "semi_adaptive" else None
+    x = np.full(200, 3)
+    run = simulate(x, ad.RRRR(5, 5.0), method, alpha=alpha, sampler=sampler, random_seed=1)
+    check_consistent(run, 200)
+    assert run.estimate[3] > 0.8
+
+
+@pytest.mark.parametrize("final_updates", [2, 3, 5, 17])
+def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
+    """A trajectory may take more gradients than there are: the one that is begun counts."""
+    for seed in range(20):
+        run = simulate([0, 1], ad.RRRR(3, 1.0), sampler="exact", final_updates=final_updates, random_seed=seed)
+        check_consistent(run, 2)
+
+
+def test_a_batch_that_is_larger_than_any_memory():
+    x = np.zeros(20, dtype=int)
+    whole = simulate(x, ad.RRRR(3, 1.0), batch_size=10**15, random_seed=1)
+    np.testing.assert_array_equal(whole.estimate, simulate(x, ad.RRRR(3, 1.0), batch_size=20, random_seed=1).estimate)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mechanism": ad.SRR(3, 1.0)}, "mechanism must be an RRRR"),
+        ({"method": "best"}, "method must be one of 'nonadaptive'"),
+        ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
+        ({"method": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
+        ({"method": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
+        ({"sampler": "nuts"}, "sampler must be 'sgld' or 'exact'"),
+        ({"population": [0.5, 0.5, 0.5]}, "theta must sum to 1"),
+        ({"population": [0.5, 0.5]}, "theta must be 3 finite"),
+        ({"population": [0, 3]}, "population must be 3 probabilities, or integer categories from 0 to 2, got a cat"),
+        ({"population": [0, -1]}, "population must be 3 probabilities, or integer categories from 0 to 2, got a cat"),
+        ({"population": ["a"]}, "population must be 3 probabilities"),
+        ({"population": np.zeros((2, 2), int)}, "population must be 3 probabilities"),
+        ({"population": np.zeros(0, int)}, "population must be 3 probabilities"),
+        ({"population": [0, 1], "n_people": 2}, "n_people must be left out"),
+        ({"n_people": 0}, "n_people must be an integer of at least 1"),
+        ({"prior": 0.0}, "prior must be a positive number"),
+        ({"prior": [1.0, 1.0]}, "prior must be a positive number, or 3 of them"),
+        ({"updates": 0}, "updates must be an integer of at least 1"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
+        ({"batch_size": None}, "batch_size must be an integer of at least 1"),
+        ({"adapt_every": 0}, "adapt_every must be an integer of at least 1"),
+        ({"final_updates": 1}, "final_updates must be an integer of at least 2"),
+        ({"smallest_size": 3}, "smallest_size must be an integer from 0 to 2"),
+        ({"path_length": 0}, "path_length must be an integer of at least 1"),
+        ({"step_size": 0.0}, "step_size must be a positive number"),
+        ({"step_size": 0.1, "schedule": ad.PaperSteps()}, "step_size must be left out"),
+        ({"categories": ["a", "b"]}, "categories must be 3 distinct labels"),
+        ({"random_seed": -1}, "random_seed must be"),
+        ({"random_seed": "a"}, "random_seed must be"),
+    ],
+)
+def test_bad_input(changes, message):
+    good = {"population": [0.5, 0.3, 0.2], "mechanism": ad.RRRR(3, 1.0), "n_people": 5}
+    if isinstance(changes.get("population"), list | np.ndarray) and "n_people" not in changes:
+        del good["n_people"]
+    with pytest.raises(ValueError, match=f"^{message}"):
+        simulate(**(good | changes))
