@@ -1,6 +1,6 @@
 """A progress bar that appears only when it takes long enough to ask for one."""
 
-import time
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ PATIENCE = 2.0
 
 
 class SlowProgress:
-    """Count work done, and show it from two seconds on.
+    """Count work done, and show it from two seconds on, also where nothing is done yet (while code is compiled).
 
     Parameters
     ----------
@@ -26,29 +26,42 @@ class SlowProgress:
     """
 
     def __init__(self, total: int, label: str, enabled: bool = True) -> None:
-        self._total, self._label, self._enabled = total, label, enabled
+        self._total, self._label = total, label
         self._done = 0
         self._bar: Progress | None = None
-        self._began = time.monotonic()
+        self._over = False
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._show) if enabled else None
 
     def __enter__(self) -> "SlowProgress":
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def advance(self, amount: int) -> None:
         """Note that so many units more are done."""
         self._done += amount
-        if self._bar is None:
-            if not self._enabled or time.monotonic() - self._began < PATIENCE:
-                return
-            from rich.progress import Progress
-
-            self._bar = Progress()
-            self._bar.start()
-            self._task = self._bar.add_task(self._label, total=self._total)
-        self._bar.update(self._task, completed=self._done)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with self._lock:
+            self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._bar is not None:
             self._bar.stop()
+
+    def _show(self) -> None:
+        from rich.progress import Progress
+
+        with self._lock:
+            if self._over:
+                return
+            bar = Progress()
+            self._task = bar.add_task(self._label, total=self._total, completed=self._done)
+            bar.start()
+            self._bar = bar

@@ -1,6 +1,7 @@
 """adobest_pp.sample: labels, groups, attributes that repeat the run, files, progress, refusals."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -116,13 +117,22 @@ def test_time_of_the_schedule_starts_with_the_first_update():
 
 
 def test_progress_appears_only_when_it_takes_long(monkeypatch, capsys):
-    responses = labelled(MECHANISMS[0])
-    ad.sample(responses, "gibbs", draws=20, tune=0, chains=1)
+    monkeypatch.setattr(progress, "PATIENCE", 0.3)
+    with progress.SlowProgress(2, "Quick") as bar:
+        bar.advance(2)
+    with progress.SlowProgress(2, "Silent", enabled=False):
+        time.sleep(0.5)
     assert capsys.readouterr().out == ""
+    with progress.SlowProgress(2, "Compiling"):
+        time.sleep(0.6)
+    assert "Compiling" in capsys.readouterr().out
+
+
+def test_progress_can_be_turned_off(monkeypatch, capsys):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    ad.sample(responses, "gibbs", draws=20, tune=0, chains=1, progressbar=False)
+    ad.sample(labelled(MECHANISMS[0]), "gibbs", draws=20, tune=0, chains=1, progressbar=False)
     assert capsys.readouterr().out == ""
-    ad.sample(responses, "gibbs", draws=20, tune=0, chains=1)
+    ad.sample(labelled(MECHANISMS[0]), "gibbs", draws=20_000, tune=0, chains=2)
     assert "Sampling" in capsys.readouterr().out
 
 
