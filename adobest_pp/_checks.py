@@ -5,14 +5,18 @@ A private category ``x`` is the exception: its errors never show the value.
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Beyond this, squares of probability ratios leave double precision (and no privacy is left anyway).
-MAX_EPSILON = 300.0
+# The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits: beyond
+# this, hardly any are left (and no privacy).
+MAX_EPSILON = 30.0
+# Far more than anyone can ask for, and few enough for arrays of that length.
+MAX_CATEGORIES = 1_000_000
 SUM_TOLERANCE = 1e-6
 
 
@@ -32,16 +36,32 @@ def check_integer(value: Any, name: str, low: int, high: int | None = None) -> i
 
 def check_n_categories(value: Any) -> int:
     """Return the number of categories K ≥ 2, or refuse."""
-    return check_integer(value, "n_categories", 2)
+    return check_integer(value, "n_categories", 2, MAX_CATEGORIES)
 
 
 def _check_real(value: Any, name: str, allowed: str) -> float:
-    if isinstance(value, bool | np.bool_ | str | bytes):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
     try:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise TypeError
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, OverflowError):
         raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+
+
+def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
+    """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError; empty ones are of any kind.
+
+    NumPy would also take strings, booleans and complex numbers for numbers, and forget the mask of a masked array.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):
+        raise TypeError from None
+    if array.size and array.dtype.kind not in kinds:
+        raise TypeError
+    return array
 
 
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
@@ -72,22 +92,23 @@ def check_alpha(value: Any) -> float:
 def check_subset(subset: Any, n_categories: int) -> NDArray[np.bool_]:
     """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or refuse."""
     allowed = f"distinct category indices from 0 to {n_categories - 1}, or a boolean mask of length {n_categories}"
-    items = sorted(subset) if isinstance(subset, set | frozenset) else subset
+    refusal = ValueError(f"subset must be {allowed}, got {subset!r}")
     try:
-        array = np.asarray(items)
-    except ValueError:
-        raise ValueError(f"subset must be {allowed}, got {subset!r}") from None
-    if array.dtype == bool and array.shape == (n_categories,):
+        array = as_numbers(sorted(subset) if isinstance(subset, set | frozenset) else subset, "biu")
+    except TypeError:
+        raise refusal from None
+    if array.ndim != 1 or (array.dtype == bool and array.size != n_categories):
+        raise refusal
+    if array.dtype == bool:
         mask = array.copy()
-    elif array.ndim == 1 and (array.size == 0 or array.dtype.kind in "iu"):
+    else:
+        if array.size and (array.min() < 0 or array.max() >= n_categories):
+            raise refusal
         indices = array.astype(np.int64)
-        in_range = bool(np.all((indices >= 0) & (indices < n_categories)))
-        if not in_range or len(np.unique(indices)) < len(indices):
-            raise ValueError(f"subset must be {allowed}, got {subset!r}")
         mask = np.zeros(n_categories, dtype=bool)
         mask[indices] = True
-    else:
-        raise ValueError(f"subset must be {allowed}, got {subset!r}")
+        if mask.sum() < indices.size:
+            raise refusal
     if mask.all():
         raise ValueError(f"subset must leave at least one of the {n_categories} categories out, got all of them")
     return mask
@@ -97,13 +118,11 @@ def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
     """Return private categories as an integer array, or refuse without showing any of them."""
     message = f"x must be a category index from 0 to {n_categories - 1}, or an array of them (its value is not shown)"
     try:
-        array = np.asarray(x)
-        if array.dtype.kind not in "iu" and array.size > 0:
-            raise ValueError
-        if array.size > 0 and (array.min() < 0 or array.max() >= n_categories):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
+        array = as_numbers(x, "iu")
+    except TypeError:
         raise ValueError(message) from None
+    if array.size and (array.min() < 0 or array.max() >= n_categories):
+        raise ValueError(message)
     return array.astype(np.int64)
 
 
@@ -111,11 +130,9 @@ def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
     """Return randomized answers as an integer array of category indices, or refuse."""
     allowed = f"integer category indices from 0 to {n_categories - 1}"
     try:
-        array = np.asarray(answers)
-    except ValueError:
-        raise ValueError(f"answers must be {allowed}, got rows of unequal length") from None
-    if array.dtype.kind not in "iu" and array.size > 0:
-        raise ValueError(f"answers must be {allowed}, got values of type {array.dtype}")
+        array = as_numbers(answers, "iu")
+    except TypeError:
+        raise ValueError(f"answers must be {allowed}, got {answers!r}") from None
     wrong = (array < 0) | (array >= n_categories) if array.size else np.zeros(0, dtype=bool)
     if wrong.any():
         raise ValueError(f"answers must be {allowed}, got {array[wrong].flat[0]}")
@@ -126,9 +143,15 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
     """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or refuse."""
     if categories is None:
         return tuple(str(i) for i in range(n_categories))
+    refusal = ValueError(f"categories must be {n_categories} distinct labels in a fixed order, got {categories!r}")
+    if isinstance(categories, str | set | frozenset) or not isinstance(categories, Iterable):
+        raise refusal
     labels = tuple(str(label) for label in categories)
-    if isinstance(categories, str) or len(labels) != n_categories or len(set(labels)) != n_categories:
-        raise ValueError(f"categories must be {n_categories} distinct labels, got {categories!r}")
+    if len(labels) != n_categories or len(set(labels)) != n_categories:
+        raise refusal
+    # What a file could not give back: the end of a string within it, and halves of characters.
+    if any("\0" in label or label != label.encode(errors="replace").decode() for label in labels):
+        raise refusal
     return labels
 
 
@@ -136,8 +159,8 @@ def check_theta(theta: ArrayLike, n_categories: int, name: str = "theta") -> NDA
     """Return a vector of K finite, non-negative numbers with a positive sum, or refuse."""
     allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
     try:
-        array = np.ascontiguousarray(theta, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.ascontiguousarray(as_numbers(theta, "fiu"), dtype=np.float64)
+    except TypeError:
         raise ValueError(f"{name} must be {allowed}, got {theta!r}") from None
     if array.shape != (n_categories,):
         raise ValueError(f"{name} must be {allowed}, got an array of shape {array.shape}")
@@ -149,8 +172,12 @@ def check_theta(theta: ArrayLike, n_categories: int, name: str = "theta") -> NDA
 
 def check_probabilities(theta: ArrayLike, n_categories: int | None = None) -> NDArray[np.float64]:
     """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (θ in single precision does), or refuse."""
-    size = n_categories if n_categories is not None else max(2, np.size(theta))
-    array = check_theta(theta, size)
+    if n_categories is None:
+        try:
+            n_categories = max(2, as_numbers(theta, "fiu").size)
+        except TypeError:
+            raise ValueError(f"theta must be at least 2 non-negative numbers, got {theta!r}") from None
+    array = check_theta(theta, n_categories)
     total = float(array.sum())
     if abs(total - 1) > SUM_TOLERANCE:
         raise ValueError(f"theta must sum to 1 within {SUM_TOLERANCE:g}, got a sum of {total!r}")
@@ -161,8 +188,8 @@ def check_prior(prior: ArrayLike, n_categories: int) -> NDArray[np.float64]:
     """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or refuse."""
     allowed = f"a positive number, or {n_categories} of them"
     try:
-        values = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
+        values = as_numbers(prior, "fiu").astype(np.float64)
+    except TypeError:
         raise ValueError(f"prior must be {allowed}, got {prior!r}") from None
     if values.shape not in ((), (n_categories,)) or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"prior must be {allowed}, got {prior!r}")

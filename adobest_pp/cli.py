@@ -1,6 +1,7 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,8 +47,8 @@ def audit(
     from adobest_pp.mechanisms import audit as run_audit
     from adobest_pp.tables import print_audit
 
-    if matrix is not None and (mechanism is not None or categories is not None):
-        raise ValueError("--matrix must be given alone: it takes the place of --mechanism and --categories")
+    if matrix is not None and (mechanism is not None or categories is not None or size is not None):
+        raise ValueError("--matrix must be given alone: it takes the place of --mechanism, --categories and --size")
     if matrix is not None:
         result = run_audit(_read_matrix(matrix), epsilon)
     else:
@@ -151,12 +152,14 @@ def _read_matrix(path: Path) -> Any:
     import numpy as np
 
     if not path.is_file():
-        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which does not exist")
+        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which is none")
     try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except ValueError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy only warns of an empty file
+            if path.suffix.lower() == ".npy":
+                return np.load(path, allow_pickle=False)
+            return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+    except Exception:  # a damaged file may raise anything
         raise ValueError(
             f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
         ) from None

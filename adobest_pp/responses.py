@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_answers, check_labels, check_subset
+from adobest_pp._checks import as_numbers, check_answers, check_labels, check_subset
 from adobest_pp._files import replacing
 from adobest_pp.evidence import Evidence, ResponseTable, collapse, unique_rows
 from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, mechanism_from_settings
@@ -57,6 +57,8 @@ class Responses:
         self._set_index = _Column((), np.dtype(np.int32))
         self._sets = _Column((mechanism.n_categories,), np.dtype(bool))
         self._set_places: dict[bytes, int] = {}
+        # Set last of all: until then, what was written does not count.
+        self._n = 0
 
     @classmethod
     def from_arrays(
@@ -90,7 +92,11 @@ class Responses:
         if not isinstance(mechanism, RRRR):
             raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
         masks, index = _check_subset_table(subsets, subset_index, len(checked), mechanism.n_categories)
-        responses._store(checked, responses._intern(masks)[index])
+        used, place = np.unique(index, return_inverse=True)
+        first_use = np.argsort(np.unique(place, return_index=True)[1])
+        intern = np.empty(used.size, dtype=np.int64)
+        intern[first_use] = responses._intern(masks[used[first_use]])
+        responses._store(checked, intern[place])
         return responses
 
     def append(self, answers: ArrayLike, subset: ArrayLike | None = None) -> None:
@@ -108,7 +114,7 @@ class Responses:
             if subset is None:
                 raise ValueError("subset must be the one published to these people (RRRR needs it), got None")
             masks = check_subset(subset, self.n_categories)[None]
-            index = np.repeat(self._intern(masks), len(checked))
+            index = np.repeat(self._intern(masks if len(checked) else masks[:0]), len(checked))
         elif subset is not None:
             raise ValueError(f"subset must be left out for {type(self.mechanism).__name__}, got {subset!r}")
         elif isinstance(self.mechanism, SubsetSelection):
@@ -160,27 +166,27 @@ class Responses:
     def answers(self) -> NDArray[np.int64]:
         """The answers, of shape (n,); for subset selection of shape (n, d), each row increasing."""
         if isinstance(self.mechanism, SubsetSelection):
-            chosen = self._sets.values[self._set_index.values]
+            chosen = self._table().sets[self._table().set_index]
             return np.asarray(np.nonzero(chosen)[1]).reshape(len(self), self.mechanism.size)
-        return np.array(self._answers.values, dtype=np.int64)
+        return np.array(self._table().answers, dtype=np.int64)
 
     @property
     def subsets(self) -> NDArray[np.bool_]:
         """The distinct published subsets as masks of shape (V, K), in order of first use; none without RRRR."""
-        table = self._sets.values if isinstance(self.mechanism, RRRR) else self._sets.values[:0]
-        return table.copy()
+        sets = self._table().sets
+        return sets.copy() if isinstance(self.mechanism, RRRR) else sets[:0].copy()
 
     @property
     def subset_index(self) -> NDArray[np.int64]:
         """The row of `subsets` that each answer was given under, of shape (n,); empty without RRRR."""
-        index = self._set_index.values if isinstance(self.mechanism, RRRR) else self._set_index.values[:0]
-        return index.astype(np.int64)
+        index = self._table().set_index
+        return np.array(index if isinstance(self.mechanism, RRRR) else index[:0], dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self._set_index if isinstance(self.mechanism, SubsetSelection) else self._answers)
+        return self._n
 
     def __repr__(self) -> str:
-        subsets = f", {len(self._sets)} distinct subsets" if isinstance(self.mechanism, RRRR) else ""
+        subsets = f", {len(self._set_places)} distinct subsets" if isinstance(self.mechanism, RRRR) else ""
         return f"<Responses: {len(self)} answers{subsets}, {self.mechanism!r}>"
 
     def evidence(self) -> Evidence:
@@ -196,13 +202,13 @@ class Responses:
         import xarray as xr
 
         dims = ("response", "member") if isinstance(self.mechanism, SubsetSelection) else ("response",)
-        answers = self.answers.astype(self._answers.values.dtype)
+        answers = self.answers.astype(self._answers.dtype)
         variables: dict[str, Any] = {"answer": (dims, answers, {"long_name": "randomized answer, index of category"})}
         if isinstance(self.mechanism, RRRR):
             masks = (("subset", "category"), self.subsets, {"long_name": "whether a subset holds a category"})
             index = (
                 "response",
-                self._set_index.values.copy(),
+                self.subset_index.astype(np.int32),
                 {"long_name": "subset published to the person"},
             )
             variables |= {"subset_mask": masks, "subset_index": index}
@@ -223,7 +229,7 @@ class Responses:
         tables: dict[str, Any] = {}
         if isinstance(mechanism, RRRR):
             tables = {
-                "subsets": dataset["subset_mask"].values.astype(bool),
+                "subsets": _as_masks(dataset["subset_mask"].values),
                 "subset_index": dataset["subset_index"].values,
             }
         return cls.from_arrays(
@@ -241,25 +247,34 @@ class Responses:
         return read_responses(path)[0]
 
     def _collapse(self) -> tuple[Evidence, NDArray[np.int64]]:
-        table = ResponseTable(
-            self._answers.values.astype(np.int64), self._set_index.values.astype(np.int64), self._sets.values
-        )
-        return collapse(self.mechanism, table)
+        answers, set_index, sets = self._table()
+        return collapse(self.mechanism, ResponseTable(answers.astype(np.int64), set_index.astype(np.int64), sets))
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the place of each mask in the table of distinct sets, adding those that are new."""
+        """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""
         distinct, place = unique_rows(masks)
         keys = [row.tobytes() for row in np.packbits(distinct, axis=1)]
-        new = [i for i, key in enumerate(keys) if key not in self._set_places]
-        self._set_places.update({keys[i]: len(self._sets) + j for j, i in enumerate(new)})
-        self._sets.extend(distinct[new])
+        for i in np.argsort(np.unique(place, return_index=True)[1]):
+            if keys[i] not in self._set_places:
+                new = len(self._set_places)
+                self._sets.write(new, distinct[i : i + 1])
+                self._set_places[keys[i]] = new
         return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
 
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
         if not isinstance(self.mechanism, SubsetSelection):
-            self._answers.extend(answers)
+            self._answers.write(self._n, answers)
         if index is not None:
-            self._set_index.extend(index)
+            self._set_index.write(self._n, index)
+        self._n += len(answers)
+
+    def _table(self) -> ResponseTable:
+        """Return what is stored; parts that the mechanism has no use for are empty."""
+        n_answers = 0 if isinstance(self.mechanism, SubsetSelection) else self._n
+        n_indices = self._n if isinstance(self.mechanism, RRRR | SubsetSelection) else 0
+        return ResponseTable(
+            self._answers.first(n_answers), self._set_index.first(n_indices), self._sets.first(len(self._set_places))
+        )
 
 
 def read_responses(path: str | os.PathLike[str]) -> tuple[Responses, dict[str, Any]]:
@@ -279,55 +294,65 @@ def read_responses(path: str | os.PathLike[str]) -> tuple[Responses, dict[str, A
         ) from None
     try:
         return Responses.from_xarray(dataset), dict(dataset.attrs)
-    except (KeyError, ValueError) as reason:
+    except (KeyError, TypeError, ValueError, RecursionError) as reason:
         raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
 
 
 class _Column:
-    """An array that grows along its first axis in amortized constant time."""
+    """An array that grows along its first axis in amortized constant time; how much of it counts is known outside."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self._buffer = np.empty((16, *shape), dtype=dtype)
-        self._length = 0
+        self.dtype = dtype
 
-    def __len__(self) -> int:
-        return self._length
+    def first(self, n: int) -> NDArray[Any]:
+        return self._buffer[:n]
 
-    @property
-    def values(self) -> NDArray[Any]:
-        return self._buffer[: self._length]
-
-    def extend(self, rows: NDArray[Any]) -> None:
-        needed = self._length + len(rows)
-        if needed > len(self._buffer):
-            grown = np.empty((max(needed, 2 * len(self._buffer)), *self._buffer.shape[1:]), dtype=self._buffer.dtype)
-            grown[: self._length] = self.values
+    def write(self, start: int, rows: NDArray[Any]) -> None:
+        end = start + len(rows)
+        if end > len(self._buffer):
+            grown = np.empty((max(end, 2 * len(self._buffer)), *self._buffer.shape[1:]), dtype=self.dtype)
+            grown[:start] = self._buffer[:start]
             self._buffer = grown
-        self._buffer[self._length : needed] = rows
-        self._length = needed
+        self._buffer[start:end] = rows
 
 
 def _check_subset_table(
     subsets: ArrayLike | None, subset_index: ArrayLike | None, n: int, n_categories: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    masks = np.asarray(subsets)
+    try:
+        masks = as_numbers(subsets, "b")
+    except TypeError:
+        masks = np.empty(0)
     if masks.dtype != bool or masks.ndim != 2 or masks.shape[1] != n_categories:
-        raise ValueError(
-            f"subsets must be boolean masks of shape (V, {n_categories}), got {masks.dtype} of shape {masks.shape}"
-        )
+        raise ValueError(f"subsets must be boolean masks of shape (V, {n_categories}), got {subsets!r}")
     if masks.all(axis=1).any():
         raise ValueError(f"subsets must each leave at least one of the {n_categories} categories out")
-    index = np.arange(len(masks)) if subset_index is None else np.asarray(subset_index)
-    if index.shape != (n,) or index.dtype.kind not in "iu":
-        raise ValueError(f"subset_index must be {n} integers, one per answer, got {index.dtype} of shape {index.shape}")
+    try:
+        index = np.arange(len(masks)) if subset_index is None else as_numbers(subset_index, "iu")
+    except TypeError:
+        index = np.empty((0, 0))
+    if index.shape != (n,):
+        raise ValueError(f"subset_index must be {n} integers, one per answer, got {subset_index!r}")
     if n and (index.min() < 0 or index.max() >= len(masks)):
         raise ValueError(f"subset_index must be from 0 to {len(masks) - 1}, got {index.min()} to {index.max()}")
     return masks, index.astype(np.int64)
+
+
+def _as_masks(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return stored masks, which are booleans or the integers 0 and 1."""
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError("the variable 'subset_mask' must be 0 or 1 everywhere")
+    return values.astype(bool)
 
 
 def _check_schema(dataset: "xr.Dataset") -> None:
     if dataset.attrs.get("schema") != SCHEMA:
         raise ValueError(f"the attribute 'schema' must be {SCHEMA!r}, got {dataset.attrs.get('schema')!r}")
     version = dataset.attrs.get("schema_version")
-    if version is None or int(version) > SCHEMA_VERSION:
+    if not isinstance(version, int | np.integer) or version < 1:
+        raise ValueError(f"the schema version must be a whole number, got {version!r}")
+    if version > SCHEMA_VERSION:
         raise ValueError(f"the schema version must be at most {SCHEMA_VERSION}, got {version}: upgrade adobest_pp")
+    if "category" not in dataset.coords:
+        raise ValueError("the coordinate 'category' must be there, with the labels")

@@ -49,7 +49,8 @@ def print_audit(result: Audit) -> None:
     console.print(table)
     worst = result.worst
     if result.holds:
-        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, in exact arithmetic."
+        how = "up to the rounding of the matrix (2^-40)" if result.rounded else "in exact arithmetic"
+        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
     else:
         verdict = (
             f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "

@@ -54,7 +54,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
     text = tmp_path / "matrix.csv"
     text.write_text("a,b\n1,2\n")
     for arguments, reason in [
-        (["--mechanism", "rrrr", "--categories", 1, "--epsilon", 1], "n_categories must be an integer of at least 2"),
+        (["--mechanism", "rrrr", "--categories", 1, "--epsilon", 1], "n_categories must be an integer from 2"),
         (["--mechanism", "rrrr", "--categories", 5, "--epsilon", "nan"], "epsilon must be"),
         (["--mechanism", "rrrr", "--epsilon", 1], "--mechanism and --categories must be given together"),
         (["--matrix", text, "--epsilon", 1], "a CSV file of numbers without a header"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_probabilities
+from adobest_pp._checks import as_numbers, check_probabilities
 from adobest_pp.adaptation import kernels
 from adobest_pp.adaptation.choice import sort_descending
 from adobest_pp.mechanisms import RRRR, Coefficients
@@ -47,6 +47,10 @@ class Utility:
     name: str
     reference: str
     function: Callable[[NDArray[np.float64], Coefficients], NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of sorted θ and coefficients, got {self.function!r}")
 
 
 # The numbering is the paper's; the authors' program has U3 and U4 the other way round, without the ½.
@@ -112,11 +116,15 @@ def ranked_values(
     order = np.arange(theta.size)
     ranked = sort_descending(theta, order)
     # Adding zero turns the -0.0 of a negated empty sum into 0.0.
-    values = np.asarray(chosen.function(ranked, mechanism.coefficients), dtype=np.float64) + 0.0
+    returned = chosen.function(ranked, mechanism.coefficients)
+    try:
+        values = as_numbers(returned, "fiu").astype(np.float64) + 0.0
+    except TypeError:
+        values = np.empty(0)
     if values.shape != (theta.size,) or not np.all(values < np.inf):
         raise ValueError(
             f"the function of utility {chosen.name!r} must return {theta.size} values, each finite or -inf, "
-            f"got {values!r}"
+            f"got {returned!r}"
         )
     return values, order
 

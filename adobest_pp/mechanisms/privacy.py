@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_epsilon
+from adobest_pp._checks import as_numbers, check_epsilon
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
 
@@ -35,11 +35,15 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class Audit:
-    """The exact privacy loss of a mechanism, one row per subset size."""
+    """The exact privacy loss of a mechanism, one row per subset size.
+
+    `rounded` tells that the subject was a matrix of floats, for which an excess within their rounding is allowed.
+    """
 
     subject: str
     epsilon: float
     rows: tuple[AuditRow, ...]
+    rounded: bool = False
 
     @property
     def worst(self) -> AuditRow:
@@ -130,7 +134,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit
     outputs = [y for y, row in enumerate(matrix) if row.any()]
     case = AuditCase(0, outputs, list(range(matrix.shape[1])), weights)
     bound = exp_bounds(promise)[0] * (1 + MATRIX_ROUNDING)
-    return Audit(f"matrix of shape {matrix.shape}", promise, (_audit_row([case], promise, bound),))
+    return Audit(f"matrix of shape {matrix.shape}", promise, (_audit_row([case], promise, bound),), True)
 
 
 def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> AuditRow:
@@ -150,8 +154,8 @@ def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> Audit
 def _check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
     allowed = "a two-dimensional array of probabilities G[y, x] with at least two columns"
     try:
-        array = np.asarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = as_numbers(matrix, "fiu").astype(np.float64)
+    except TypeError:
         raise ValueError(f"matrix must be {allowed}, got {matrix!r}") from None
     if array.ndim != 2 or array.shape[1] < 2:
         raise ValueError(f"matrix must be {allowed}, got shape {array.shape}")

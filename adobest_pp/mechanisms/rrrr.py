@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import (
+    as_numbers,
     check_epsilon,
     check_integer,
     check_kappa,
@@ -91,6 +92,8 @@ class RRRR(Mechanism):
         object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
         if self._budgets:
             object.__setattr__(self, "epsilon1", self._budgets[0])
+            worst = max(_worst_ratio(case.weights) for case in self._size_cases())
+            object.__setattr__(self, "epsilon", log_upper_bound(worst))
             return
         epsilon, kappa = check_epsilon(self.epsilon), check_kappa(self.kappa)
         object.__setattr__(self, "epsilon", epsilon)
@@ -123,13 +126,16 @@ class RRRR(Mechanism):
         """
         k = check_n_categories(n_categories)
         first = check_epsilon(epsilon1, "epsilon1", allow_zero=True)
-        if isinstance(epsilon2, str) or (np.ndim(epsilon2) and np.shape(epsilon2) != (k,)):
+        try:
+            array = as_numbers(epsilon2, "fiu")
+        except TypeError:
+            array = np.empty((0, 0))
+        if array.shape not in ((), (k,)):
             raise ValueError(f"epsilon2 must be one number, or one for each of the {k} subset sizes, got {epsilon2!r}")
-        values = epsilon2 if isinstance(epsilon2, Sequence | np.ndarray) else [epsilon2] * k
-        second = tuple(check_epsilon(value, "epsilon2", allow_zero=True) for value in values)
-        unlabelled = cls(k, 0.0, None, _budgets=(first, second))
-        worst = max(_worst_ratio(case.weights) for case in unlabelled._size_cases())
-        return cls(k, log_upper_bound(worst), None, _budgets=(first, second))
+        second = tuple(
+            check_epsilon(value, "epsilon2", allow_zero=True) for value in np.broadcast_to(array, k).tolist()
+        )
+        return cls(k, math.nan, None, _budgets=(first, second))
 
     def epsilon2(self, size: int) -> float:
         """Return the budget of randomized response within the complement of a subset of `size` categories."""
@@ -144,7 +150,12 @@ class RRRR(Mechanism):
         epsilon2 = np.array(self._epsilon2)
         inner = 1 / (e1 + size)
         outer = np.where(size > 0, e1 * inner, 1.0) / (np.exp(epsilon2) + rest - 1)
-        return Coefficients(inner, math.expm1(self.epsilon1) * inner, outer, np.expm1(epsilon2) * outer, inner / rest)
+        columns = Coefficients(
+            inner, math.expm1(self.epsilon1) * inner, outer, np.expm1(epsilon2) * outer, inner / rest
+        )
+        for column in columns:
+            column.flags.writeable = False
+        return columns
 
     def transition_matrix(self, subset: ArrayLike) -> NDArray[np.float64]:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (K, K), when `subset` is published.
@@ -202,22 +213,10 @@ class RRRR(Mechanism):
         answer = np.where(chosen == k, others[extra], np.append(members, -1)[chosen])
         return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
 
-    def exact_weights(self, subset: ArrayLike, categories: Sequence[int] | None = None) -> NDArray[np.object_]:
-        """Return the integers W[y, x] that the production path draws against.
-
-        Full columns have equal sums. With `categories`, only their rows and columns are formed.
-        """
+    def exact_weights(self, subset: ArrayLike) -> NDArray[np.object_]:
+        """Return the integers W[y, x] that the production path draws against; columns have equal sums."""
         mask = check_subset(subset, self.n_categories)
-        k = int(mask.sum())
-        c = self.n_categories - k
-        keep1, keep2 = self._keep1 if k else UNIT, self._keep2[k]
-        total2 = keep2 + (c - 1) * UNIT
-        inside = mask if categories is None else mask[list(categories)]
-        weights = np.full((inside.size, inside.size), keep1 * UNIT * c, dtype=object)
-        weights[np.ix_(~inside, inside)] = UNIT * total2
-        weights[inside, :] = UNIT * c * total2
-        np.fill_diagonal(weights, [keep1 * c * total2 if member else keep1 * keep2 * c for member in inside])
-        return weights
+        return self._weights(mask, int(mask.sum()))
 
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield every subset for K ≤ 10; beyond, one of each size (relabelling categories changes nothing else)."""
@@ -236,11 +235,23 @@ class RRRR(Mechanism):
             return shared | {"epsilon1": self._budgets[0], "epsilon2": list(self._budgets[1])}
         return shared | {"kappa": self.kappa}
 
+    def _weights(self, inside: NDArray[np.bool_], size: int) -> NDArray[np.object_]:
+        """Return the weights among some categories, which are inside a subset of `size` categories or not."""
+        rest = self.n_categories - size
+        keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]
+        total2 = keep2 + (rest - 1) * UNIT
+        weights = np.full((inside.size, inside.size), keep1 * UNIT * rest, dtype=object)
+        weights[np.ix_(~inside, inside)] = UNIT * total2
+        weights[inside, :] = UNIT * rest * total2
+        own = {True: keep1 * rest * total2, False: keep1 * keep2 * rest}
+        np.fill_diagonal(weights, [own[bool(member)] for member in inside])
+        return weights
+
     def _size_cases(self) -> Iterator[AuditCase]:
         # Two categories inside and three outside show every case of the table in MATH: own, other, across.
         for size in range(self.n_categories):
             candidates = [0, 1][:size] + list(range(size, min(size + 3, self.n_categories)))
-            weights = self.exact_weights(range(size), candidates)
+            weights = self._weights(np.array(candidates) < size, size)
             yield AuditCase(size, candidates, candidates, weights)
 
     @cached_property

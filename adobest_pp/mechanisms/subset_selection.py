@@ -68,9 +68,9 @@ class SubsetSelection(Mechanism):
         """Return every possible answer in lexicographic order, of shape (C(K, d), d)."""
         if self.n_outputs > MAX_OUTPUTS:
             raise ValueError(
-                f"SubsetSelection with {self.n_categories} categories and size {self.size} has {self.n_outputs} "
-                f"possible answers; at most {MAX_OUTPUTS} are enumerated: use fewer categories, or linear_form(), "
-                "which describes them all"
+                f"SubsetSelection with {self.n_categories} categories and size {self.size} has about "
+                f"10^{math.log10(self.n_outputs):.1f} possible answers; at most {MAX_OUTPUTS} are enumerated: "
+                "use fewer categories, or linear_form(), which describes them all"
             )
         return np.array(list(combinations(range(self.n_categories), self.size)), dtype=np.int64)
 

@@ -69,11 +69,15 @@ def _read_column(
     name = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"path must name a CSV file, got {name!r}, which does not exist")
-    with open(path, newline="", encoding="utf-8-sig") as handle:
-        reader = csv.DictReader(handle)
-        if column not in (reader.fieldnames or []):
-            raise ValueError(f"column must be one of {reader.fieldnames or []} in {name!r}, got {column!r}")
-        values = [row[column] for row in reader]
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as handle:
+            reader = csv.DictReader(handle)
+            # The first row is not shown: without a header it would be that of a person.
+            if column not in (reader.fieldnames or []):
+                raise ValueError(f"column must be named in the first row of {name!r}, got {column!r}")
+            values = [row[column] for row in reader]
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"path must name a CSV file in UTF-8, got {name!r}, which is none") from None
     empty = next((i for i, value in enumerate(values) if value is None or value == ""), None)
     if empty is not None:
         raise ValueError(f"column must have a value in every row, got none for person {empty + 1} in {name!r}")

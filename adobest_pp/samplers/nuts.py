@@ -26,7 +26,7 @@ from nutpie.compile_pymc import CompiledPyMCModel
 
 from adobest_pp._simplex import log_theta, pull_to_free
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments, log_likelihood, maximum_likelihood, value_and_gradient
+from adobest_pp.likelihood import climb, kernel_arguments, log_likelihood, value_and_gradient
 from adobest_pp.responses import Responses
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def held_for_certain(evidence: Evidence) -> NDArray[np.bool_]:
     k = evidence.n_categories
     if evidence.n_responses == 0:
         return np.zeros(k, dtype=bool)
-    theta = maximum_likelihood(evidence, tolerance=1e-4, max_iterations=200)
+    theta, _ = climb(evidence, tolerance=0.01, max_iterations=200)
     least = log_likelihood(theta, evidence) - 10
     others = theta * (1 - np.eye(k))
     return np.array([not rest.any() or log_likelihood(rest / rest.sum(), evidence) < least for rest in others])

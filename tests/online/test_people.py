@@ -62,7 +62,7 @@ def test_nothing_but_answers_is_written(people, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--column", "vot"], "column must be one of"),
+        (["--column", "vot"], "column must be named in the first row"),
         (["--column", "vote", "--categories", "quetzal,okapi"], "categories must include every value"),
         (["--column", "vote", "--kappa", "2"], "kappa must be"),
         (["--column", "vote", "--utility", "best"], "method must be one of"),
@@ -76,6 +76,17 @@ def test_errors_are_one_sentence_and_show_no_value(people, tmp_path, arguments, 
     assert "Traceback" not in done.stderr
     assert "axolotl" not in done.stderr + done.stdout
     assert not out.exists()
+
+
+def test_a_file_that_is_no_csv_shows_none_of_its_content(tmp_path):
+    path, out = tmp_path / "people.csv", tmp_path / "responses.nc"
+    for content in (b"quetzal\nokapi\n", b"vote\nquetz\xe9l\n", b"vote\n" + b"quetzal" * 30_000 + b"\n"):
+        path.write_bytes(content)
+        done = adobest("collect", path, "--column", "vote", "--epsilon", 1, "--out", out)
+        assert done.returncode == 2
+        assert "quetz" not in done.stderr + done.stdout
+        assert "xe9" not in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_empty_value_and_a_missing_file_are_refused(tmp_path):
