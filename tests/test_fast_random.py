@@ -127,6 +127,13 @@ def test_normal_numbers_beyond_the_last_layer(normals):
         assert stats.kstest(survival, "uniform").pvalue > 1e-6
 
 
+def test_the_law_beyond_the_last_layer():
+    """Kolmogorov–Smirnov on many draws of that part alone, false alarm 1e-6."""
+    state = seed_state(5)
+    beyond = np.array([fast_random._beyond_tail(state) for _ in range(100_000)])
+    assert stats.kstest(stats.norm.sf(beyond) / stats.norm.sf(TAIL), "uniform").pvalue > 1e-6
+
+
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 16, 1000, 2**31 - 1, 2**31 + 1, 3 * 2**30, 2**32 - 1])
 def test_integers_against_python_integers(bound):
     state = seed_state(bound)

@@ -48,7 +48,7 @@ def test_answers_as_the_uniform_number_runs_from_0_to_1(size, epsilon):
         np.testing.assert_allclose(np.bincount(answers, minlength=K) / n, matrix[:, x], atol=1.01 / n)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 37.0, 300.0])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0, 30.0])
 @pytest.mark.parametrize("u", [0.0, 0.5, 1 - 2**-53])
 def test_the_greatest_uniform_number_gives_an_answer_in_range(epsilon, u):
     mechanism = ad.RRRR(K, epsilon)
@@ -59,7 +59,7 @@ def test_the_greatest_uniform_number_gives_an_answer_in_range(epsilon, u):
 
 def test_what_rounding_leaves_over_goes_to_the_last_category():
     """Probabilities that sum to a little less than 1: an answer beyond them is one of the others all the same."""
-    coefficients = ad.RRRR(K, 300.0).coefficients
+    coefficients = ad.RRRR(K, 30.0).coefficients
     short = coefficients._replace(
         inner_own=coefficients.inner_own * (1 - 1e-15), outer_own=coefficients.outer_own * (1 - 1e-15)
     )

@@ -1,8 +1,7 @@
 """Where the authors' program runs the same mechanism as ours, `nonadaptive`, the errors agree.
 
 The table holds the quartiles of ½Σ|θ̂ − θ*| over ten runs of the authors' program with K = 10 and T = 5000, θ*
-drawn from Dirichlet(ρ) for each run. It runs SRR at ε there, and SGLD with the constant step 0.5/T where the text
-has 0.5/t.
+drawn from Dirichlet(ρ) for each run. It runs SRR at ε there, and SGLD with the constant step 0.5/T; the text has 0.5/t.
 """
 
 import numpy as np

@@ -42,7 +42,7 @@ def arguments(draw):
     }
     if method == "semi_adaptive":
         options["alpha"] = draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))
-    epsilon = draw(st.one_of(st.floats(0.01, 300.0), st.sampled_from([0.01, 1.0, 40.0, 300.0])))
+    epsilon = draw(st.one_of(st.floats(0.01, 30.0), st.sampled_from([0.01, 1.0, 30.0])))
     mechanism = ad.RRRR(theta.size, epsilon, draw(st.sampled_from([0.01, 0.8, 1.0])))
     return theta, mechanism, method, options
 

@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 
 import adobest_pp as ad
-from adobest_pp.fast_random import seed_state
+from adobest_pp.fast_random import normal, seed_state, uniform
 from adobest_pp.online import simulate
-from adobest_pp.online.exact import hamiltonian_updates, new_exact_state
+from adobest_pp.online.exact import LONGEST_STEP, SHORTEST_STEP, _trajectory, hamiltonian_updates, new_exact_state
 from adobest_pp.online.loop import Plan, draw_chain, new_chain
 from adobest_pp.online.records import new_records, publish, record
 from tests import oracles
-from tests.online.test_gradients import collected
+from tests.online.test_gradients import collected, log_posterior
 from tests.strategies import rows_of
 
 EXACT = Plan(0, 0.0, 0, 50, 1, True)
@@ -67,6 +67,41 @@ def test_a_draw_of_the_prior_stays_one_when_moved_given_its_own_answers(prior):
     assert distance / replicates > 0.05  # a kernel that stays where it is would pass the rest
     for column, a in zip(moved.T, concentration, strict=True):
         assert stats.kstest(column, stats.gamma(a).cdf).pvalue > 1e-5
+
+
+def plain_trajectory(state, n_steps, z, rows, prior, width):
+    """The leapfrog for unit momenta in z/width and Metropolis' rule: where it ends, and whether it is kept."""
+
+    def slope(at):
+        theta = np.exp(at) / np.exp(at).sum()
+        return prior - np.exp(at) + theta * (oracles.gradient(theta, rows) - len(rows))
+
+    step = SHORTEST_STEP + (LONGEST_STEP - SHORTEST_STEP) * uniform(state)
+    momentum = np.array([normal(state) for _ in z])
+    at, energy = z.copy(), momentum @ momentum / 2 - log_posterior(z, rows, prior)
+    for _ in range(n_steps):
+        momentum = momentum + step / 2 * width * slope(at)
+        at = at + step * width * momentum
+        momentum = momentum + step / 2 * width * slope(at)
+    gain = energy - (momentum @ momentum / 2 - log_posterior(at, rows, prior))
+    kept = 1 - uniform(state) < np.exp(min(gain, 0.0))
+    return (at if kept else z), kept
+
+
+def test_trajectories_are_leapfrogs_that_are_kept_by_their_energy():
+    """With steps so wide that many are refused: where nearly all are kept, a wrong rule would not be noticed."""
+    k, n_kept = 4, 0
+    records, rows, _ = collected(ad.RRRR(k, 2.0), 60, seed=5, counted=True)
+    prior, rng = np.array([0.5, 1.0, 2.0, 3.0]), np.random.default_rng(5)
+    for seed in range(200):
+        state, exact = seed_state(seed), new_exact_state(prior)
+        exact.z[:], exact.width[:] = np.log(rng.gamma(5 * prior) / 5), 4 * (prior + 5) ** -0.5
+        n_steps = 1 + seed % 4
+        expected, kept = plain_trajectory(state.copy(), n_steps, exact.z.copy(), rows, prior, exact.width)
+        assert _trajectory(state, n_steps, np.empty(k), records, prior, exact) == kept
+        np.testing.assert_allclose(exact.z, expected, rtol=1e-7, atol=1e-7)
+        n_kept += kept
+    assert 40 < n_kept < 160
 
 
 def test_the_estimate_of_a_whole_run_is_the_posterior_mean():
