@@ -104,8 +104,8 @@ def collect(
     from adobest_pp.tables import print_collection
 
     labels = None if categories is None else [label.strip() for label in categories.split(",")]
-    if not out.parent.is_dir():
-        raise ValueError(f"--out must be in a folder that exists, got {str(out)!r}")
+    if not out.parent.is_dir() or out.is_dir() or (out.exists() and out.samefile(people)):
+        raise ValueError(f"--out must name a file of its own in a folder that exists, got {str(out)!r}")
     collector = collect_csv(
         people,
         column,
@@ -127,7 +127,7 @@ def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     try:
         app()
-    except (ValueError, FileNotFoundError) as problem:
+    except (ValueError, OSError) as problem:
         typer.echo(f"adobest: {problem}", err=True)
         sys.exit(2)
 

@@ -15,7 +15,7 @@ from adobest_pp.adaptation import Utility, choose_size, select_subset
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.journal import Journal, read_events
 from adobest_pp.online.loop import Chain, draw_chain, new_chain, sample_round
-from adobest_pp.online.records import FIRST_SET, KINDS, add_set, new_records, record_many, reserve
+from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.online.settings import LoopSettings
 from adobest_pp.responses import Responses, read_responses
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
@@ -107,7 +107,8 @@ class AdaptiveCollector:
             sampler=sampler,
         )
         self._responses = Responses(mechanism, categories)
-        self._chain = new_chain(self._settings.prior, self._settings.plan.batch_size, random_seed)
+        seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
+        self._chain = new_chain(self._settings.prior, self._settings.plan.batch_size, seed)
         self._records = new_records(mechanism.coefficients, 16, counted=self._settings.plan.exact)
         self._published: NDArray[np.int64] | None = None
         self._rounds = 0
@@ -141,7 +142,7 @@ class AdaptiveCollector:
             self._published = self._choose()
             try:
                 self._write({"adapted": self._state()})
-            except OSError:
+            except BaseException:
                 self._restore(before)
                 raise
         return self._published.copy()
@@ -159,6 +160,8 @@ class AdaptiveCollector:
         """
         if subset is None and self._published is None:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
+        if len(self._responses) != self._records.used[RESPONSES]:
+            raise ValueError("responses must be added to by record() only, got some that were added otherwise")
         mask = check_subset(self._published if subset is None else subset, self.mechanism.n_categories)
         answers = self._responses.check_answers(y)
         self._write({"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()})
@@ -186,7 +189,7 @@ class AdaptiveCollector:
         import xarray as xr
 
         n_draws = check_integer(draws, "draws", 1)
-        if not 0 < probability < 1:
+        if not isinstance(probability, float) or not 0 < probability < 1:
             raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
         chain = _copy(self._chain)
         n = max(len(self._responses), 1)
@@ -206,22 +209,35 @@ class AdaptiveCollector:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the collection to a file, and keep it up to date from now on.
 
-        The file is a response file (`Responses.from_netcdf` and xarray read it). From this call on, and after `load`,
-        every answer is in a journal beside it before `record` returns, so that a crash loses none. Saving again
-        starts a new journal.
+        The file is a response file (`Responses.from_netcdf` and xarray read it, as it was saved last). From this call
+        on, and after `load`, every answer is in a journal beside it before `record` returns, so that a crash loses
+        none. Saving again starts a new journal. One collector at a time may be on a file.
         """
         if self._custom:
             raise ValueError(f"utility must be one of the built-in ones to be saved, got {self._custom.name!r}")
         schedule_from_settings(schedule_settings(self._settings.schedule))
-        snapshot = uuid.uuid4().hex
+        snapshot = uuid.uuid4().hex[:12]
         dataset = self._responses.to_xarray().assign_attrs(
             collector_settings=json.dumps(self._settings.describe()),
             collector_state=json.dumps(self._state()),
             collector_snapshot=snapshot,
         )
-        with replacing(path) as temporary:
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-        self._journal = Journal(path, snapshot)
+        journal = Journal(path, snapshot)
+        try:
+            with replacing(path) as temporary:
+                dataset.to_netcdf(temporary, engine="h5netcdf")
+        except BaseException:
+            journal.remove()
+            raise
+        if self._journal is not None:
+            self._journal.remove()
+        self._journal = journal
+
+    def close(self) -> None:
+        """Let go of the file that the collection is kept in; another collector may then load it."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AdaptiveCollector":
@@ -244,12 +260,13 @@ class AdaptiveCollector:
         for start, part in zip(starts, np.split(answers, starts[1:]), strict=False):
             collector.record(part, subsets[index[start]])
         collector._restore(json.loads(attributes["collector_state"]))
+        journal = Journal(path, attributes["collector_snapshot"])
         for event in read_events(path, attributes["collector_snapshot"]):
             if "adapted" in event:
                 collector._restore(event["adapted"])
             else:
                 collector.record(event["answers"], np.array(event["subset"], dtype=np.int64))
-        collector._journal = Journal(path, attributes["collector_snapshot"])
+        collector._journal = journal
         return collector
 
     def _sample(self) -> None:

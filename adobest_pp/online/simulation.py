@@ -168,6 +168,8 @@ def simulate(
     estimate = _final_estimate(settings, chain, records, n_final)
     description = settings.describe() | {
         "n_people": x.size,
+        **({"theta": np.asarray(population).tolist()} if np.asarray(population).dtype.kind == "f" else {}),
+        "path_length": path_length,
         "final_updates": n_final,
         "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
     }

@@ -1,18 +1,19 @@
 """A collector in use: rounds, late answers, saving, and being killed."""
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, DecayingSteps, Responses, Utility, select_subset
-from adobest_pp.online.journal import journal_path
 
 MECHANISM = RRRR(5, 1.0, 0.8)
 LABELS = ["a", "b", "c", "d", "<e>"]
@@ -31,6 +32,20 @@ def answer_all(collector, x, seed):
 
 def people(n, seed=0):
     return np.random.default_rng(seed).choice(5, size=n, p=[0.5, 0.3, 0.1, 0.1, 0])
+
+
+def journal_of(path):
+    """The journal of the last snapshot; there is no other."""
+    (journal,) = path.parent.glob(f"{path.name}.*.journal")
+    return journal
+
+
+def reload(path):
+    """Load what is on disk now, as if the process had been killed: from a copy, since the file is in use."""
+    folder = Path(tempfile.mkdtemp(dir=path.parent.parent))
+    for file in path.parent.iterdir():
+        shutil.copy(file, folder)
+    return AdaptiveCollector.load(folder / path.name)
 
 
 def assert_same(first, second):
@@ -52,13 +67,12 @@ SETTINGS = [
 def test_a_reloaded_collector_goes_on_bit_for_bit(settings, tmp_path):
     collector = AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=3, **settings)
     answer_all(collector, people(30), 1)
-    collector.save(tmp_path / "poll.nc")
-    reloaded = AdaptiveCollector.load(tmp_path / "poll.nc")
+    path = tmp_path / "poll.nc"
+    collector.save(path)
+    reloaded = reload(path)
     assert_same(reloaded, collector)
-    # What follows the save is in the journal of the first alone; a copy of both files is yet another collector.
     first = answer_all(collector, people(20, 1), 2)
-    from_journal = AdaptiveCollector.load(tmp_path / "poll.nc")
-    assert_same(from_journal, collector)
+    assert_same(reload(path), collector)
     second = answer_all(reloaded, people(20, 1), 2)
     assert first == second
     assert_same(reloaded, collector)
@@ -70,11 +84,35 @@ def test_saving_again_starts_a_new_journal(tmp_path):
     for _ in range(3):
         answer_all(collector, people(10), 1)
         collector.save(path)
-        assert len(journal_path(path).read_text().splitlines()) == 1
-        assert_same(AdaptiveCollector.load(path), collector)
-    # A crash between the new snapshot and the new journal leaves the old journal, which must not count twice.
-    journal_path(path).write_text(json.dumps({"snapshot": "older"}) + '\n{"answers":[0],"subset":[0]}\n')
-    assert len(AdaptiveCollector.load(path).responses) == 30
+        assert journal_of(path).read_bytes() == b""
+        assert_same(reload(path), collector)
+
+
+def test_a_save_that_fails_leaves_the_old_one_in_use(tmp_path, monkeypatch):
+    path = tmp_path / "poll.nc"
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    collector.save(path)
+    answer_all(collector, people(3), 1)
+
+    def fail(*arguments, **keywords):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(xr.Dataset, "to_netcdf", fail)
+        with pytest.raises(OSError, match="no space left"):
+            collector.save(path)
+    answer_all(collector, people(3), 2)
+    assert_same(reload(path), collector)
+
+
+def test_a_file_has_one_collector_at_a_time(tmp_path):
+    path = tmp_path / "poll.nc"
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    collector.save(path)
+    with pytest.raises(ValueError, match="path must not be in use by another collector"):
+        AdaptiveCollector.load(path)
+    collector.close()
+    assert_same(AdaptiveCollector.load(path), collector)
 
 
 def test_a_line_that_was_cut_off_is_as_if_never_written(tmp_path):
@@ -82,12 +120,23 @@ def test_a_line_that_was_cut_off_is_as_if_never_written(tmp_path):
     collector = AdaptiveCollector(MECHANISM, random_seed=3)
     collector.save(path)
     answer_all(collector, people(10), 1)
-    with journal_path(path).open("ab") as handle:
+    collector.close()
+    with journal_of(path).open("ab") as handle:
         handle.write(b'{"answers":[1')
     reloaded = AdaptiveCollector.load(path)
     assert_same(reloaded, collector)
     reloaded.record(0, [0])
-    assert len(AdaptiveCollector.load(path).responses) == 11
+    assert len(reload(path).responses) == 11
+
+
+def test_a_damaged_journal_is_named(tmp_path):
+    path = tmp_path / "poll.nc"
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    collector.save(path)
+    collector.close()
+    journal_of(path).write_text('{"answers"\n')
+    with pytest.raises(ValueError, match=r"got a damaged one in '.*\.journal'"):
+        AdaptiveCollector.load(path)
 
 
 def test_the_saved_file_is_a_response_file(tmp_path):
@@ -106,7 +155,7 @@ def test_a_killed_collector_loses_no_recorded_answer(tmp_path):
     program = textwrap.dedent(f"""
         import sys
         from adobest_pp import AdaptiveCollector, RRRR
-        if {path.exists()!r} or sys.argv[1] == "load":
+        if sys.argv[1] == "load":
             collector = AdaptiveCollector.load({str(path)!r})
         else:
             collector = AdaptiveCollector(RRRR(5, 1.0), random_seed=1)
@@ -124,30 +173,47 @@ def test_a_killed_collector_loses_no_recorded_answer(tmp_path):
                 recorded = int(process.stdout.readline())
             os.kill(process.pid, signal.SIGKILL)
             recorded = max([recorded, *map(int, process.stdout.read().split())])
-        survived = len(AdaptiveCollector.load(path).responses)
+        survived = len(reload(path).responses)
         assert recorded <= survived <= recorded + 1
         recorded = survived
 
 
-def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("problem", [OSError("no space left on device"), KeyboardInterrupt()])
+def test_an_interrupted_call_changes_nothing(problem, tmp_path, monkeypatch):
     path = tmp_path / "poll.nc"
     collector = AdaptiveCollector(MECHANISM, random_seed=3)
     answer_all(collector, people(5), 1)
     collector.save(path)
-    state, content = collector._state(), journal_path(path).read_bytes()
+    state, content = collector._state(), journal_of(path).read_bytes()
 
     def fail(descriptor):
-        raise OSError("no space left on device")
+        raise problem
 
-    monkeypatch.setattr(os, "fsync", fail)
-    for call in (collector.next_subset, lambda: collector.record(0)):
-        with pytest.raises(OSError, match="no space left"):
-            call()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        for call in (collector.next_subset, lambda: collector.record(0)):
+            with pytest.raises(type(problem)):
+                call()
     assert collector._state() == state
     assert len(collector.responses) == 5
-    assert journal_path(path).read_bytes() == content
-    assert_same(AdaptiveCollector.load(path), collector)
+    assert journal_of(path).read_bytes() == content
+    assert_same(reload(path), collector)
+
+
+def test_responses_that_were_changed_otherwise_are_noticed():
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    answer_all(collector, people(5), 1)
+    collector.responses.append(0, [1])
+    with pytest.raises(ValueError, match=r"responses must be added to by record\(\) only"):
+        collector.record(0)
+
+
+def test_the_interval_has_the_probability_that_was_asked_for():
+    # Before anyone answered, θ of two categories with a flat prior is uniform; the exact sampler's quantiles show it.
+    collector = AdaptiveCollector(RRRR(2, 1.0), sampler="exact", random_seed=1)
+    estimate = collector.estimate(4000, probability=0.8)
+    assert estimate["lower"].values == pytest.approx([0.1, 0.1], abs=0.03)
+    assert estimate["upper"].values == pytest.approx([0.9, 0.9], abs=0.03)
 
 
 def test_rounds_publish_one_subset_to_all():
@@ -221,6 +287,9 @@ def test_a_utility_of_ones_own():
     collector = AdaptiveCollector(MECHANISM, utility=tiny, random_seed=0)
     published = answer_all(collector, people(10), 0)
     assert [len(subset) for subset in published] == [1] * 10
+    pairs = Utility("pairs", "always two", lambda theta, coefficients: -np.abs(np.arange(theta.size) - 2.0))
+    for subset in answer_all(AdaptiveCollector(MECHANISM, utility=pairs, random_seed=0), people(10), 0):
+        assert subset == sorted(subset)
     theta = collector._chain.phi / collector._chain.phi.sum()
     assert collector.next_subset().size == select_subset(theta, MECHANISM, tiny).size
     with pytest.raises(ValueError, match="utility must be one of the built-in ones to be saved"):
@@ -239,14 +308,14 @@ def test_an_impossible_answer_changes_nothing(y, tmp_path):
     collector = AdaptiveCollector(MECHANISM, random_seed=3)
     answer_all(collector, people(5), 1)
     collector.save(tmp_path / "poll.nc")
-    before, journal = collector._state(), journal_path(tmp_path / "poll.nc").read_bytes()
+    before, journal = collector._state(), journal_of(tmp_path / "poll.nc").read_bytes()
     with pytest.raises(ValueError, match="answers must "):
         collector.record(y)
     with pytest.raises(ValueError, match="subset must "):
         collector.record(0, subset=[9])
     assert collector._state() == before
     assert len(collector.responses) == 5
-    assert journal_path(tmp_path / "poll.nc").read_bytes() == journal
+    assert journal_of(tmp_path / "poll.nc").read_bytes() == journal
 
 
 def test_an_answer_before_any_subset_is_refused():
@@ -270,6 +339,8 @@ def test_an_answer_before_any_subset_is_refused():
         ({"step_size": 0.1, "schedule": ConstantSteps(0.1)}, "step_size"),
         ({"sampler": "gibbs"}, "sampler"),
         ({"categories": ["a"]}, "categories"),
+        ({"random_seed": -1}, "random_seed"),
+        ({"random_seed": 1.5}, "random_seed"),
     ],
 )
 def test_bad_settings_are_refused(settings, name):
