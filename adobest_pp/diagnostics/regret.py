@@ -114,7 +114,7 @@ def _match(label: str, runs: "list[OnlineRun]", theta: NDArray[np.float64]) -> _
     kinds = {(len(run.responses), repr(run.responses.mechanism), *map(str, _choice(run).values())) for run in runs}
     if len(kinds) != 1:
         raise ValueError(
-            f"runs must be alike under one label (people, mechanism, method), got {len(kinds)} in {label!r}"
+            f"runs must be of one kind (people, mechanism, method) under {label!r}, got {len(kinds)} kinds"
         )
     best = best_subset(runs[0], theta)
     hits = [(run.responses.subsets == best).all(axis=1)[run.responses.subset_index] for run in runs]

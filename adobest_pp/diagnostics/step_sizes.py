@@ -24,6 +24,7 @@ __all__ = ["step_size_study"]
 
 # In units of the paper's 0.5/n.
 RELATIVE_STEPS = (0.1, 1.0, 10.0, 100.0)
+BATCHES = (10, 50, 250)
 
 # A chain keeps half of its updates; of these at least so many draws are needed for R-hat to mean anything.
 FEWEST_DRAWS = 10
@@ -34,7 +35,7 @@ def step_size_study(
     reference: "xr.DataTree",
     *,
     step_sizes: Sequence[float] | None = None,
-    batch_sizes: Sequence[int | None] = (10, 50, 250),
+    batch_sizes: Sequence[int | None] | None = None,
     diffusions: Sequence[str] = ("reflected", "preconditioned"),
     budget: int = 4_000_000,
     draws: int = 500,
@@ -53,8 +54,9 @@ def step_size_study(
         Draws of the true posterior of the same responses: those of ``sample(responses, "nuts")``.
     step_sizes : sequence of float, optional
         Constant steps γ; by default 0.1, 1, 10 and 100 times the paper's 0.5/n.
-    batch_sizes : sequence of int or None
-        Responses in a batch; None stands for all of them.
+    batch_sizes : sequence of int or None, optional
+        Responses in a batch, drawn with replacement; None or n stands for all n of them, the exact gradient. By
+        default 10, 50 and 250, as far as there are more responses than that.
     diffusions : sequence of {"reflected", "preconditioned"}
         Of `ReflectedSGLD`.
     budget : int
@@ -108,7 +110,8 @@ def step_size_study(
     with _without_warnings(), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
         _compile(responses, concentration)
         for cell, cell_seed in zip(cells.cells(), seeds.tolist(), strict=True):
-            rows.append(_grade(_run(responses, concentration, cell, spend, cell_seed, **plan), truth))
+            tree = _run(responses, concentration, cell, spend, cell_seed, **plan)
+            rows.append(_grade(tree, truth, cell.batch_size))
             progress.advance(1)
     return _assemble(cells, rows, plan | {"budget": spend, "prior": concentration.tolist()})
 
@@ -133,7 +136,8 @@ class _Grid:
         for size in sizes:
             if not 0 < size < np.inf:
                 raise ValueError(f"step_sizes must be positive numbers, got {size!r}")
-        counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in batches]
+        given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
+        counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
         for name in diffusions:
             if name not in DIFFUSIONS:
                 raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {name!r}")
@@ -194,6 +198,7 @@ def _run(
     from adobest_pp.samplers.api import sample
 
     updates = budget // (cell.batch_size * chains)
+    batch = None if cell.batch_size == len(responses) else cell.batch_size
     kept = min(draws, updates // 2)
     return sample(
         responses,
@@ -205,11 +210,11 @@ def _run(
         random_seed=seed,
         progressbar=False,
         updates_per_draw=updates // (2 * kept),
-        **cell._asdict(),
+        **cell._asdict() | {"batch_size": batch},
     )
 
 
-def _grade(tree: "xr.DataTree", reference: _Reference) -> dict[str, float]:
+def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[str, float]:
     theta = theta_draws(tree, reference.mean.size)
     chains, draws, _ = theta.shape
     error = theta.mean(axis=(0, 1)) - reference.mean
@@ -226,7 +231,7 @@ def _grade(tree: "xr.DataTree", reference: _Reference) -> dict[str, float]:
         "r_hat": float(np.max(r_hat)),
         "ess": float(np.min(ess)),
         "seconds": float(tree.attrs["sampling_time"]),
-        "gradients": float(chains * updates * int(tree.attrs["batch_size"])),
+        "gradients": float(chains * updates * batch_size),
     }
 
 
