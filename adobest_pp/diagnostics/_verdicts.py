@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import t as student
 
 # The probability that right, well-mixed draws are called biased, at most, per sampler.
 FALSE_ALARM = 0.01
@@ -23,6 +23,10 @@ MIN_ESS = 100.0
 MAX_REFERENCE_R_HAT = 1.01
 MIN_REFERENCE_ESS = 400.0
 
+# A Monte-Carlo standard error is itself an estimate: errors in its units follow Student's t rather than the normal
+# distribution, with about one degree of freedom for so many effective draws (measured on autoregressive chains).
+ESS_PER_FREEDOM = 8.0
+
 # With fewer independent points a test of the joint distribution says nothing.
 FEWEST_POINTS = 20
 
@@ -35,9 +39,18 @@ def family_level() -> float:
     return FALSE_ALARM / FAMILIES
 
 
-def error_limit(n_categories: int) -> float:
-    """Return the largest error of one of K means or sds, in Monte-Carlo standard errors, that passes (two-sided)."""
-    return float(norm.isf(family_level() / n_categories / 2))
+def error_limit(n_categories: int, ess: float) -> float:
+    """Return the largest error of one of K means or sds, in Monte-Carlo standard errors, that passes (two-sided).
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories K, each of which is tested.
+    ess : float
+        The smaller effective sample size of the two sets of draws.
+    """
+    freedom = max(ess / ESS_PER_FREEDOM, 1.0)
+    return float(student.isf(family_level() / n_categories / 2, freedom))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +66,7 @@ class Findings:
     stein_p_value: float
     r_hat: float
     ess_bulk: float
+    error_limit: float
 
 
 def mixing_fault(r_hat: float, ess: float, max_r_hat: float = MAX_R_HAT, min_ess: float = MIN_ESS) -> str:
@@ -86,7 +100,7 @@ def reference_verdict(r_hat: float, ess: float, stein_p_value: float) -> str:
 
 
 def _marginal_faults(found: Findings) -> list[str]:
-    limit = error_limit(len(found.categories))
+    limit = found.error_limit
     faults = []
     if np.any(np.abs(found.mean_error) > limit):
         worst = _largest(np.abs(found.mean_shift), np.abs(found.mean_error) > limit)

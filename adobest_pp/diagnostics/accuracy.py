@@ -26,6 +26,7 @@ MEANINGS = {
     "mean_shift": ("difference of means to the reference", "standard deviations of the reference"),
     "sd_ratio": ("standard deviation over that of the reference", "1"),
     "sd_error": ("difference of ln sd to the reference", "Monte-Carlo standard errors"),
+    "error_limit": ("largest mean_error and sd_error that passes", "Monte-Carlo standard errors"),
     "wasserstein": ("Wasserstein-1 distance to the reference", "probability"),
     "tail_error": ("largest difference of the 5 % and 95 % quantiles", "standard deviations of the reference"),
     "tv_reference": ("total variation of the posterior mean to that of the reference", "probability"),
@@ -78,9 +79,9 @@ def compare(
     xarray.Dataset
         By sampler and category: ``mean``, ``sd``, ``mean_error``, ``mean_shift``, ``sd_ratio``, ``sd_error``,
         ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``, ``tv_truth``, ``coverage`` (NaN without
-        truth), ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value, ``ess_bulk``,
-        ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict`` in words. Every variable tells
-        its meaning and units in its attributes; settings and limits are in those of the dataset.
+        truth), ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and
+        p-value, ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict`` in words.
+        Every variable tells its meaning and units in its attributes; settings and limits are in those of the dataset.
 
     Notes
     -----
@@ -122,6 +123,7 @@ def compare(
     for one, rng in zip(samplers.values(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
         row = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
         row["tv_reference"] = 0.5 * np.abs(row["mean"] - base.flat.mean(axis=0)).sum()
+        row["error_limit"] = verdicts.error_limit(len(base.categories), min(one.effective, base.effective))
         row |= _energy(one, base, most, repeats, rng) | _stein(one, base, most, repeats, rng)
         rows.append(row)
     _judge(rows, list(samplers), base)
@@ -242,7 +244,6 @@ def _dataset(
         variables[name] = (dims, np.array([row[name] for row in rows]), attributes)
     attributes = settings | {
         "false_alarm": verdicts.FALSE_ALARM,
-        "error_limit": verdicts.error_limit(len(base.categories)),
         "energy_level": verdicts.family_level(),
         "stein_level": verdicts.family_level(),
         "max_r_hat": verdicts.MAX_R_HAT,
