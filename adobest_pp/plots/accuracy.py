@@ -37,11 +37,11 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
     for number, name in enumerate(others):
         one = dataset.sel(sampler=name)
         x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
-        look = {"color": f"C{number}", "label": f"{name}: {one.verdict.item()}"}
+        look = {"color": f"C{number}", "label": _text(f"{name}: {one.verdict.item()}")}
         limit = float(one.error_limit)
         _points(panels[0], x, one.mean_shift.values, np.abs(one.mean_error.values) > limit, look)
         _points(panels[1], x, one.sd_ratio.values, np.abs(one.sd_error.values) > limit, look)
-        panels[2].plot(x, one.tail_error.values, marker="s", linestyle="none", **look)
+        panels[2].plot(x, one.tail_error.values, marker="o", linestyle="none", **look)
     reference = dataset.attrs["reference"]
     panels[0].axhline(0, color="black", linewidth=0.8)
     panels[1].axhline(1, color="black", linewidth=0.8)
@@ -90,7 +90,7 @@ def calibration(
     for place, i in enumerate(np.argsort(dataset.p_value.values)):
         one = dataset.isel(category=int(i))
         named = place < highlight
-        label = f"{one.category.item()} (p = {one.p_value.item():.2g})" if named else None
+        label = _text(f"p = {one.p_value.item():.2g}: {one.category.item()}") if named else None
         look = {"color": f"C{place % 10}" if named else "0.6", "linewidth": 1.4 if named else 0.7, "label": label}
         panels[0].step(points, one.ecdf_difference, where="post", **look)
         panels[1].plot(levels, one.coverage, marker="o", markersize=4, **look)
@@ -101,12 +101,14 @@ def calibration(
     panels[0].set(title=f"Ranks of the truth in {n} data sets, p = {p_value:.2g}")
     panels[0].set(xlabel="rank of the truth among the draws, as a share", ylabel="ECDF − uniform")
     panels[1].set(title="Central intervals", xlabel="claimed probability", ylabel="share that holds the truth")
-    panels[1].set(xlim=(levels.min() - 0.1, 1), ylim=(0, 1.02))
+    lowest = min(levels.min(), dataset.coverage.values.min()) - 0.1
+    panels[1].set(xlim=(levels.min() - 0.1, 1), ylim=(max(0, lowest), 1.02))
     panels[0].margins(x=0)
-    panels[0].legend(fontsize="small", frameon=False)
-    handles, labels = panels[1].get_legend_handles_labels()
-    shown = [pair for pair in zip(handles, labels, strict=True) if pair[1] in ("right", "95 % for one category")]
-    panels[1].legend(*zip(*shown, strict=True), fontsize="small", frameon=False)
+    # The names of the categories are the same in both panels: once is enough.
+    entries = {
+        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    panels[1].legend(entries.values(), entries, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
     return panels
 
 
@@ -128,8 +130,13 @@ def _panels(
     return panels
 
 
+def _text(label: Any) -> str:
+    """Return a label as it is: a dollar sign would be read as mathematics, and labels are data."""
+    return str(label).replace("$", r"\$")
+
+
 def _points(
-    panel: Any, x: NDArray[np.float64], y: NDArray[np.float64], significant: NDArray[np.bool_], look: dict[str, Any]
+    panel: Any, x: NDArray[np.floating[Any]], y: NDArray[Any], significant: NDArray[np.bool_], look: dict[str, Any]
 ) -> None:
     """Draw filled markers where a difference is significant and open ones elsewhere."""
     panel.plot(x[significant], y[significant], marker="o", linestyle="none", **look)
@@ -137,8 +144,7 @@ def _points(
 
 
 def _name_categories(panel: Any, dataset: xr.Dataset) -> None:
-    # A dollar sign would be read as mathematics; labels are data.
-    names = [str(label).replace("$", r"\$") for label in dataset.category.values]
+    names = [_text(label) for label in dataset.category.values]
     panel.set_xticks(range(len(names)), names, rotation=90 if len(names) > MAX_NAMED else 0)
     panel.set_xlabel("category")
 
@@ -150,7 +156,7 @@ def _efficiency(panel: Any, dataset: xr.Dataset, others: list[str]) -> None:
     measured, values = ("ESS per second", values) if np.isfinite(values).all() else ("ESS", dataset.ess_bulk.values)
     bars = panel.barh(names, np.nan_to_num(values), color=colors)
     panel.bar_label(
-        bars, [f" R-hat {r:.3g}, ESS {e:.0f}" for r, e in zip(dataset.r_hat, dataset.ess_bulk, strict=True)]
+        bars, [f" R-hat {r:.2f}, ESS {e:.0f}" for r, e in zip(dataset.r_hat, dataset.ess_bulk, strict=True)]
     )
     panel.margins(x=0.35)
     panel.invert_yaxis()

@@ -106,7 +106,7 @@ def test_wrong_dependence_with_right_margins_is_found():
 def test_stein_finds_a_wrong_posterior_without_another_reference():
     right = diagnostics.compare({"it": tree(exact(5))}, reference="it")
     assert right.verdict.item() == "reference"
-    wrong = diagnostics.compare({"it": tree(exact(5), prior=PRIOR + [0, 1, 0, 0])}, reference="it")
+    wrong = diagnostics.compare({"it": tree(exact(5), prior=PRIOR + np.array([0, 1, 0, 0]))}, reference="it")
     assert wrong.verdict.item().startswith("reference not converged: Stein discrepancy")
     assert wrong.stein_discrepancy > wrong.stein_threshold
 
