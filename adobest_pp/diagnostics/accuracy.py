@@ -85,7 +85,7 @@ def compare(
 
     Notes
     -----
-    Right draws of well-mixed chains are called biased with a probability of at most 1 %, shared equally by the means,
+    Right draws of well-mixed chains are called biased with a probability of about 1 %, shared equally by the means,
     the standard deviations, the energy distance and the Stein discrepancy, and within the first two by the
     categories. A verdict is one of significance, not of size: with many draws a bias of 0.02 sd is found, and its
     size is told. Chains beyond R-hat 1.05 or with a bulk ESS below 100 are "not mixed" and no more is said; a
