@@ -58,7 +58,18 @@ _HOMES = {
     "simulate": "online",
     "utility": "adaptation",
 }
-_MODULES = ("adaptation", "evidence", "likelihood", "mechanisms", "online", "plots", "responses", "samplers", "tensors")
+_MODULES = (
+    "adaptation",
+    "diagnostics",
+    "evidence",
+    "likelihood",
+    "mechanisms",
+    "online",
+    "plots",
+    "responses",
+    "samplers",
+    "tensors",
+)
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 

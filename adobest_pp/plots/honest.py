@@ -1,4 +1,4 @@
-"""Figures, with matplotlib. Each function takes what to draw and returns the axes it drew on."""
+"""The probability of an honest answer (Figure 2 of the paper)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,0 +1,244 @@
+"""Are the intervals right over many data sets? Simulation-based calibration of any way to get from answers to draws."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_stats.base import array_stats
+from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_integer, check_prior
+from adobest_pp.diagnostics._draws import Draws, read, thinned
+from adobest_pp.mechanisms import RRRR, Mechanism
+from adobest_pp.responses import Responses
+from adobest_pp.samplers.progress import SlowProgress
+
+__all__ = ["calibration"]
+
+# RRRR without a rule of one's own: people are asked under so many random subsets in each replication.
+RANDOM_SUBSETS = 4
+
+# The probability that the ECDF of a right sampler leaves its envelope, in any category at all.
+ENVELOPE = 0.05
+ENVELOPE_SIMULATIONS = 4000
+
+Collect = Callable[[NDArray[np.int64], np.random.Generator], Responses]
+
+
+def calibration(
+    fit: Callable[[Responses, int], xr.DataTree],
+    mechanism: Mechanism,
+    prior: ArrayLike = 1.0,
+    n_people: int = 200,
+    replications: int = 100,
+    collect: Collect | None = None,
+    levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95),
+    n_ranked: int = 99,
+    budget: float | None = None,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Test by simulation whether what is claimed with 95 % holds in 95 % of data sets [1]_.
+
+    Each replication draws θ* from the prior, has people answer, fits, and ranks θ* among the draws. If they are of
+    the posterior, all ranks are equally likely, in every category and whatever the mechanism.
+
+    Parameters
+    ----------
+    fit : callable
+        From responses and a seed to draws, as ``lambda r, seed: ad.sample(r, "gibbs", random_seed=seed)``. It must
+        use the same `prior`.
+    mechanism : SRR, RRRR or SubsetSelection
+        What devices run.
+    prior : float or array of shape (K,), default 1.0
+        Concentration ρ of the Dirichlet prior, from which θ* is drawn.
+    n_people : int, default 200
+        People who answer in each replication.
+    replications : int, default 100
+        How many data sets to simulate.
+    collect : callable, optional
+        How they are asked: from the people's categories, of shape (n_people,), and a generator to their responses.
+        It may choose subsets by earlier answers. By default RRRR asks under 4 random subsets.
+    levels : sequence of float
+        Probabilities of the central intervals whose coverage is wanted.
+    n_ranked : int, default 99
+        How many draws, evenly spaced, θ* is ranked among. Draws that are far from independent make right
+        samplers look overconfident: ``ess`` of the result should not be below this.
+    budget : float, optional
+        Seconds after which no replication is begun any more. At least one is made.
+    random_seed : int, optional
+        The same seed gives the same data sets; one is chosen and recorded if none is given.
+    progressbar : bool, default True
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``rank`` and ``pit`` (the rank as a number in (0, 1), made continuous at random), ``truth`` and ``mean`` by
+        replication and category; ``ess`` by replication; ``coverage`` by level and category, with
+        ``coverage_error``, the standard error that a right sampler would have; ``p_value`` of uniform ranks by
+        category and ``p_value_overall`` (Bonferroni); ``ecdf_difference`` by category and point, and the envelope
+        ``lower``, ``upper`` that right ranks of all categories stay within with 95 %. The attributes tell how many
+        of the replications were made.
+
+    See Also
+    --------
+    compare : Whether samplers agree on one data set.
+
+    References
+    ----------
+    .. [1] S. Talts, M. Betancourt, D. Simpson, A. Vehtari and A. Gelman, Validating Bayesian inference algorithms
+       with simulation-based calibration, 2018.
+    .. [2] T. Säilynoja, P.-C. Bürkner and A. Vehtari, Graphical test for discrete uniformity and its applications in
+       goodness-of-fit evaluation and multiple sample comparison, Statistics and Computing 32 (2022).
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> def fit(responses, seed):
+    ...     return ad.sample(responses, "gibbs", draws=500, tune=100, chains=1, random_seed=seed)
+    >>> result = ad.diagnostics.calibration(fit, ad.SRR(2, epsilon=3.0), replications=50, random_seed=1)
+    >>> bool(result.p_value_overall > 0.01)
+    True
+    """
+    if not callable(fit):
+        raise ValueError(f"fit must be a function of responses and a seed, got {fit!r}")
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
+    concentration = check_prior(prior, mechanism.n_categories)
+    people = check_integer(n_people, "n_people", 0)
+    wanted = check_integer(replications, "replications", 2)
+    ranked = check_integer(n_ranked, "n_ranked", 1)
+    probabilities = _check_levels(levels)
+    seconds = _check_budget(budget)
+    fresh = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = fresh if random_seed is None else check_integer(random_seed, "random_seed", 0)
+
+    ask = collect if collect is not None else _random_collect(mechanism)
+    rows: list[dict[str, Any]] = []
+    began = time.perf_counter()
+    with SlowProgress(wanted, "Calibrating", progressbar) as progress:
+        for rng in np.random.default_rng(seed).spawn(wanted):
+            if rows and time.perf_counter() - began >= seconds:
+                break
+            rows.append(_replicate(fit, ask, concentration, people, probabilities, ranked, rng))
+            progress.advance(1)
+    settings = {
+        "n_people": people,
+        "prior": concentration,
+        "replications": len(rows),
+        "replications_wanted": wanted,
+        "n_ranked": ranked,
+        "random_seed": seed,
+        "envelope_level": 1 - ENVELOPE,
+        "mechanism": repr(mechanism),
+        "wall_time": time.perf_counter() - began,
+    }
+    return _dataset(rows, probabilities, settings)
+
+
+def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
+    values = np.asarray(levels, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.all((values > 0) & (values < 1)):
+        raise ValueError(f"levels must be probabilities between 0 and 1, got {levels!r}")
+    return values
+
+
+def _check_budget(budget: float | None) -> float:
+    if budget is None:
+        return float("inf")
+    if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+        raise ValueError(f"budget must be a positive number of seconds, got {budget!r}")
+    return float(budget)
+
+
+def _random_collect(mechanism: Mechanism) -> Collect:
+    def collect(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
+        responses = Responses(mechanism)
+        if not isinstance(mechanism, RRRR):
+            responses.append(mechanism.privatize(x, rng=rng))  # type: ignore[attr-defined]
+            return responses
+        k = mechanism.n_categories
+        for group in np.array_split(x, RANDOM_SUBSETS):
+            subset = rng.choice(k, size=rng.integers(0, k), replace=False)
+            responses.append(mechanism.privatize(group, subset, rng=rng), subset)
+        return responses
+
+    return collect
+
+
+def _replicate(
+    fit: Callable[[Responses, int], xr.DataTree],
+    collect: Collect,
+    prior: NDArray[np.float64],
+    n_people: int,
+    levels: NDArray[np.float64],
+    n_ranked: int,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Simulate one data set, fit it, and tell where the truth lies among the draws."""
+    truth = rng.dirichlet(prior)
+    responses = collect(rng.choice(prior.size, size=n_people, p=truth), rng)
+    draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
+    if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
+        raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")
+    sample = _exactly(draws, n_ranked)
+    below = (sample < truth).sum(axis=0)
+    # Draws that equal the truth (both 0, under a sparse prior) are neither below nor above.
+    rank = below + rng.integers(0, (sample == truth).sum(axis=0) + 1)
+    tails = np.stack([(1 - levels) / 2, (1 + levels) / 2])
+    low, high = np.quantile(draws.flat, tails, axis=0)
+    return {
+        "categories": draws.categories,
+        "truth": truth,
+        "mean": draws.flat.mean(axis=0),
+        "rank": rank,
+        "pit": (rank + rng.random(prior.size)) / (n_ranked + 1),
+        "covered": (low <= truth) & (truth <= high),
+        "ess": draws.effective,
+    }
+
+
+def _fitted(tree: Any, responses: Responses) -> Draws:
+    if not isinstance(tree, xr.DataTree):
+        raise ValueError(f"fit must return a DataTree, got {type(tree).__name__}")
+    draws = read({"fit": tree})["fit"]
+    if draws.categories != responses.categories:
+        raise ValueError(f"fit must return draws of the categories {responses.categories}, got {draws.categories}")
+    return draws
+
+
+def _exactly(draws: Draws, count: int) -> NDArray[np.float64]:
+    """Return `count` draws, evenly spaced in all chains."""
+    chains = draws.theta.shape[0]
+    sample = thinned(draws.theta, -(-count // chains) * chains)
+    return sample[np.linspace(0, len(sample) - 1, count).round().astype(np.int64)]
+
+
+def _dataset(rows: list[dict[str, Any]], levels: NDArray[np.float64], settings: dict[str, Any]) -> xr.Dataset:
+    stacked = {name: np.stack([row[name] for row in rows]) for name in ("truth", "mean", "rank", "pit")}
+    pit = stacked["pit"]
+    n, k = pit.shape
+    # The envelope is that of one category; it takes a level that is right for all of them together.
+    rng = np.random.default_rng(0)
+    points, _, lower, upper = ecdf_pit(pit[:, 0], 1 - ENVELOPE / k, ENVELOPE_SIMULATIONS, rng=rng)
+    p_value = array_stats.uniformity_test(pit, axis=0)[0]
+    by_both = ("replication", "category")
+    return xr.Dataset(
+        {
+            **{name: (by_both, values) for name, values in stacked.items()},
+            "ess": ("replication", np.array([row["ess"] for row in rows])),
+            "coverage": (("level", "category"), np.mean([row["covered"] for row in rows], axis=0)),
+            "coverage_error": ("level", np.sqrt(levels * (1 - levels) / n)),
+            "p_value": ("category", p_value),
+            "p_value_overall": ((), min(1.0, k * float(np.min(p_value)))),
+            "ecdf_difference": (("category", "point"), np.stack([compute_ecdf(u, points) for u in pit.T]) - points),
+            "lower": ("point", lower - points),
+            "upper": ("point", upper - points),
+        },
+        {"category": list(rows[0]["categories"]), "level": levels, "point": points, "replication": np.arange(n)},
+        settings,
+    )

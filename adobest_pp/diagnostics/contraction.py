@@ -1,0 +1,260 @@
+"""How fast the posterior closes in on the truth: squared error and radius against the number of responses."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood import kernel_arguments, row_probabilities
+from adobest_pp.responses import Responses
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["checkpoints", "contraction", "information", "inverse_information_trace"]
+
+Posteriors = Mapping[int, "xr.DataTree | Sequence[xr.DataTree]"]
+
+# Eigenvalues of the information below this share of the greatest are rounding: nothing is known in that direction.
+SINGULAR = 1e-12
+
+
+def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]:
+    """Return the first n responses for each n, to be fitted one by one.
+
+    Parameters
+    ----------
+    responses : Responses
+        What was collected, in order.
+    ns : iterable of int
+        Numbers of responses, each from 1 to all of them.
+
+    Returns
+    -------
+    dict of int to Responses
+        In increasing order of n.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.diagnostics import checkpoints
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1, 0])
+    >>> {n: len(first) for n, first in checkpoints(responses, [4, 2]).items()}
+    {2: 2, 4: 4}
+    """
+    if not isinstance(responses, Responses):
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    sizes = sorted({check_integer(n, "ns", 1, len(responses)) for n in ns})
+    answers = responses.answers
+    tables: dict[str, Any] = {}
+    prefixes = {}
+    for n in sizes:
+        if len(responses.subsets):
+            tables = {"subsets": responses.subsets, "subset_index": responses.subset_index[:n]}
+        prefixes[n] = Responses.from_arrays(
+            responses.mechanism, answers[:n], categories=list(responses.categories), **tables
+        )
+    return prefixes
+
+
+def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
+    """Return the average information of a response about θ, Σ count·g gᵀ/h² / n, of shape (K, K).
+
+    h is linear in θ, so this is minus the second derivative of the log-likelihood over n: what was observed, which
+    tends to the Fisher information of the questions that were asked.
+    """
+    if evidence.n_responses == 0:
+        raise ValueError("evidence must hold at least one response, got none")
+    probabilities = check_probabilities(theta, evidence.n_categories)
+    base, own, inside, category, set_index, count, members, offsets = kernel_arguments(evidence)
+    h = row_probabilities(probabilities, base, own, inside, category, set_index, members, offsets)
+    if h.min() <= 0:
+        raise ValueError(f"theta must give every answer a positive probability, got {probabilities!r}")
+    # One more set, the empty one, which rows without a set find at the end.
+    sets = np.zeros((evidence.n_sets + 1, evidence.n_categories))
+    sets[np.repeat(np.arange(evidence.n_sets), np.diff(offsets)), members] = 1.0
+    slopes = base[:, None] + inside[:, None] * sets[set_index]
+    slopes[np.arange(len(evidence)), category] += own
+    slopes *= (np.sqrt(count / evidence.n_responses) / h)[:, None]
+    return np.asarray(slopes.T @ slopes)
+
+
+def inverse_information_trace(evidence: Evidence, theta: ArrayLike) -> float:
+    """Return the trace of the inverse average information on the tangent space of the simplex, where Σθ is fixed.
+
+    Over n it is the summed variance of an efficient estimator of θ, and of the posterior in the limit
+    (Bernstein–von Mises). Infinite where the responses leave a direction of θ undetermined.
+    """
+    k = evidence.n_categories
+    basis = np.linalg.svd(np.ones((1, k)))[2][1:]  # orthonormal rows, orthogonal to 1
+    eigenvalues = np.linalg.eigvalsh(basis @ information(evidence, theta) @ basis.T)
+    if eigenvalues[0] <= SINGULAR * eigenvalues[-1]:
+        return float("inf")
+    return float(np.sum(1 / eigenvalues))
+
+
+def contraction(
+    posteriors: Mapping[str, Posteriors],
+    truth: ArrayLike,
+    *,
+    probability: float = 0.95,
+    fit_from: int = 1,
+) -> "xr.Dataset":
+    """Measure how posteriors contract around the true θ* as responses come in.
+
+    Parameters
+    ----------
+    posteriors : mapping of label to mapping of n to DataTree
+        Of each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). In place of a
+        tree there may be a sequence of them, one for each independent run, in the same order at every n.
+    truth : array of shape (K,)
+        θ*.
+    probability : float, default 0.95
+        The posterior mass within the radius.
+    fit_from : int, default 1
+        The smallest n that counts for the slope.
+
+    Returns
+    -------
+    xarray.Dataset
+        By label and n, averaged over runs: ``error``, E‖θ−θ*‖²; ``error_se`` over runs; ``radius``, that of the
+        ball around θ* with the stated probability; ``inverse_information``, the trace of the inverse average
+        information of the first n responses at θ*; ``bvm`` = 2·``inverse_information``/n. By label: ``slope`` of
+        ln E‖θ−θ*‖² against ln n, ``slope_se`` and ``runs``.
+
+    Notes
+    -----
+    By the theorem of Bernstein and von Mises, a posterior has its mean about as far from θ* as its own spread: each
+    contributes Tr I⁻¹/n to the error. That is the line ``bvm``, and the slope −1. It is a limit for θ* inside the
+    simplex; with θ* on an edge, posteriors contract faster. It takes the responses from ``observed_data``, where
+    `sample` leaves them, and is missing where there are none; it is infinite while these do not determine θ.
+
+    The slope is the mean of the runs' least-squares slopes, with the standard error of that mean. Of a single run
+    it is that of least squares with independent residuals: errors at nested checkpoints are not independent, and it
+    is then too small. Use several runs to judge a rate.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.diagnostics import checkpoints, contraction
+    >>> run = ad.simulate([0.6, 0.4], ad.RRRR(2, epsilon=2.0), n_people=4000, random_seed=1)
+    >>> trees = {n: ad.sample(r, "gibbs", random_seed=2) for n, r in checkpoints(run.responses, [250, 4000]).items()}
+    >>> result = contraction({"gibbs": trees}, [0.6, 0.4])
+    >>> dict(result.sizes)
+    {'label': 1, 'n': 2}
+    """
+    theta = check_probabilities(truth)
+    if not (isinstance(probability, float) and 0 < probability < 1):
+        raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
+    first = check_integer(fit_from, "fit_from", 1)
+    if not isinstance(posteriors, Mapping) or not posteriors:
+        raise ValueError(f"posteriors must be a mapping of at least one label to posteriors, got {posteriors!r}")
+    measured = {label: _measure(label, items, theta, probability) for label, items in posteriors.items()}
+    settings = {"probability": probability, "fit_from": first, "truth": theta.tolist()}
+    return _assemble(measured, first, settings)
+
+
+class _Measured(NamedTuple):
+    """Of one label, each of shape (runs, checkpoints) but for the first."""
+
+    ns: NDArray[np.int64]
+    error: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    trace: NDArray[np.float64]
+
+
+def _measure(label: str, items: Posteriors, theta: NDArray[np.float64], probability: float) -> _Measured:
+    if not isinstance(items, Mapping) or not items:
+        raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {items!r}")
+    ns = np.array(sorted(check_integer(n, "the n of posteriors", 1) for n in items))
+    runs = [_as_runs(items[n]) for n in ns.tolist()]
+    counts = sorted({len(trees) for trees in runs})
+    if counts[0] == 0 or len(counts) > 1:
+        raise ValueError(f"posteriors must hold as many runs of {label!r} at every n, at least one, got {counts}")
+    values = np.array([[_statistics(tree, theta, probability) for tree in trees] for trees in runs])
+    return _Measured(ns, *np.moveaxis(values, (0, 1, 2), (2, 1, 0)))
+
+
+def _as_runs(item: Any) -> Sequence["xr.DataTree"]:
+    import xarray as xr
+
+    return [item] if isinstance(item, xr.DataTree) else list(item)
+
+
+def _statistics(tree: "xr.DataTree", theta: NDArray[np.float64], probability: float) -> tuple[float, float, float]:
+    """Return E‖θ−θ*‖², the radius and the trace of the inverse information, where the tree has the responses."""
+    draws = theta_draws(tree, theta.size).reshape(-1, theta.size)
+    squares = ((draws - theta) ** 2).sum(axis=1)
+    trace = float("nan")
+    if "observed_data" in tree.children and "mechanism_settings" in tree["observed_data"].attrs:
+        evidence = Responses.from_xarray(tree["observed_data"].to_dataset()).evidence()
+        trace = inverse_information_trace(evidence, theta) if evidence.n_responses else float("inf")
+    return float(squares.mean()), float(np.sqrt(np.quantile(squares, probability))), trace
+
+
+def theta_draws(tree: Any, n_categories: int, name: str = "posteriors") -> NDArray[np.float64]:
+    """Return the draws of θ of a tree, of shape (chain, draw, K), or refuse."""
+    try:
+        draws = tree["posterior"]["theta"].transpose("chain", "draw", "category").values
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ValueError(f"{name} must hold posterior/theta by chain, draw and category, got {tree!r}") from None
+    if draws.shape[-1] != n_categories:
+        raise ValueError(f"{name} must have {n_categories} categories, got {draws.shape[-1]}")
+    return np.asarray(draws, dtype=np.float64)
+
+
+def fit_slope(ns: NDArray[np.int64], error: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the log-log slope of errors (runs, checkpoints) and its standard error; NaN with too few of either."""
+    x = np.log(ns)
+    if x.size < 2:
+        return float("nan"), float("nan")
+    x = x - x.mean()
+    y = np.log(error)
+    slopes = y @ x / (x @ x)
+    if len(slopes) > 1:
+        return float(slopes.mean()), float(slopes.std(ddof=1) / np.sqrt(len(slopes)))
+    residuals = y[0] - y[0].mean() - slopes[0] * x
+    spread = residuals @ residuals / (x.size - 2) if x.size > 2 else float("nan")
+    return float(slopes[0]), float(np.sqrt(spread / (x @ x)))
+
+
+def _assemble(measured: Mapping[str, _Measured], first: int, settings: dict[str, Any]) -> "xr.Dataset":
+    import xarray as xr
+
+    parts = []
+    for item in measured.values():
+        runs = len(item.error)
+        spread = item.error.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(item.ns.size, np.nan)
+        fitted = item.ns >= first
+        slope, slope_se = fit_slope(item.ns[fitted], item.error[:, fitted])
+        trace = item.trace.mean(axis=0)
+        columns = {
+            "error": item.error.mean(axis=0),
+            "error_se": spread,
+            "radius": item.radius.mean(axis=0),
+            "inverse_information": trace,
+            "bvm": 2 * trace / item.ns,
+        }
+        variables: dict[str, Any] = {name: ("n", values) for name, values in columns.items()}
+        variables |= {"slope": slope, "slope_se": slope_se, "runs": runs}
+        parts.append(xr.Dataset(variables, coords={"n": item.ns}))
+    result = xr.concat(parts, xr.Variable("label", list(measured)), join="outer")
+    for name, text in LONG_NAMES.items():
+        result[name].attrs["long_name"] = text
+    return result.assign_attrs(settings)
+
+
+LONG_NAMES = {
+    "n": "number of responses",
+    "error": "E‖θ − θ*‖²",
+    "error_se": "standard error of E‖θ − θ*‖² over runs",
+    "radius": "radius of the ball around θ* that holds the stated posterior probability",
+    "inverse_information": "trace of the inverse average information of a response",
+    "bvm": "Bernstein–von Mises line, 2 Tr I⁻¹/n",
+    "slope": "slope of ln E‖θ − θ*‖² against ln n",
+    "slope_se": "standard error of the slope",
+    "runs": "independent runs",
+}

@@ -1,0 +1,278 @@
+"""SGLD's trade-off: large steps are biased, small ones do not mix; both at the same cost in gradients."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from arviz_stats.base import array_stats
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_integer, check_prior
+from adobest_pp.diagnostics.contraction import theta_draws
+from adobest_pp.responses import Responses
+from adobest_pp.samplers.kernels import DIFFUSIONS
+from adobest_pp.samplers.progress import SlowProgress
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["step_size_study"]
+
+# In units of the paper's 0.5/n.
+RELATIVE_STEPS = (0.1, 1.0, 10.0, 100.0)
+BATCHES = (10, 50, 250)
+
+# A chain keeps half of its updates; of these at least so many draws are needed for R-hat to mean anything.
+FEWEST_DRAWS = 10
+
+
+def step_size_study(
+    responses: Responses,
+    reference: "xr.DataTree",
+    *,
+    step_sizes: Sequence[float] | None = None,
+    batch_sizes: Sequence[int | None] | None = None,
+    diffusions: Sequence[str] = ("reflected", "preconditioned"),
+    budget: int = 4_000_000,
+    draws: int = 500,
+    chains: int = 4,
+    prior: ArrayLike | None = None,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+) -> "xr.Dataset":
+    """Run SGLD over a grid of settings at equal cost, and grade each against reference draws.
+
+    Parameters
+    ----------
+    responses : Responses
+        What was collected.
+    reference : xarray.DataTree
+        Draws of the true posterior of the same responses: those of ``sample(responses, "nuts")``.
+    step_sizes : sequence of float, optional
+        Constant steps γ; by default 0.1, 1, 10 and 100 times the paper's 0.5/n.
+    batch_sizes : sequence of int or None, optional
+        Responses in a batch, drawn with replacement; None or n stands for all n of them, the exact gradient. By
+        default 10, 50 and 250, as far as there are more responses than that.
+    diffusions : sequence of {"reflected", "preconditioned"}
+        Of `ReflectedSGLD`.
+    budget : int
+        What each setting may spend in all, in gradients of single responses: updates × batch, over all chains and
+        with the first half of each chain, which is discarded.
+    draws, chains : int
+        Draws kept of each chain (fewer where the budget has fewer updates), and chains.
+    prior : float or array of shape (K,), optional
+        Concentration of the Dirichlet prior; by default the one that `reference` was sampled with.
+    random_seed : int, optional
+        The same seed gives the same study, but for the seconds.
+    progressbar : bool
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    xarray.Dataset
+        By diffusion, batch_size and step_size: ``mean_error``, the root mean square over categories of the error of
+        the posterior mean in reference standard deviations, and ``mean_error_mcse``, what of it Monte Carlo error
+        explains; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
+        reference mean|; ``r_hat`` (the greatest); ``ess`` (the smallest bulk one); ``seconds``; and ``gradients``,
+        what was spent.
+
+    Notes
+    -----
+    The seconds are of the compiled sampler, whose gradients of collapsed responses are cheap whatever the batch; the
+    cost in gradients is that of a sampler that touches each response. Chains that have not converged have errors
+    that Monte Carlo error does not explain, and their R-hat tells: settings far on the small side are poor because of
+    that, those on the large side because of their bias.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.diagnostics import step_size_study
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=2.0), [0] * 30 + [1] * 10)
+    >>> reference = ad.sample(responses, "gibbs", random_seed=1)
+    >>> study = step_size_study(responses, reference, step_sizes=[0.01, 0.1], batch_sizes=[10], budget=100_000)
+    >>> dict(study.sizes)
+    {'diffusion': 2, 'batch_size': 1, 'step_size': 2}
+    """
+    if not isinstance(responses, Responses) or len(responses) == 0:
+        raise ValueError(f"responses must be a Responses with at least one answer, got {responses!r}")
+    truth = _Reference.of(reference, responses)
+    concentration = _prior(prior, reference, responses.n_categories)
+    cells = _Grid.of(step_sizes, batch_sizes, diffusions, len(responses))
+    plan = {name: check_integer(value, name, 2) for name, value in (("draws", draws), ("chains", chains))}
+    spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(cells.batch_sizes))
+    seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
+    seeds = np.random.SeedSequence(seed).generate_state(len(cells), dtype=np.uint32)
+    rows = []
+    with _without_warnings(), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
+        _compile(responses, concentration)
+        for cell, cell_seed in zip(cells.cells(), seeds.tolist(), strict=True):
+            tree = _run(responses, concentration, cell, spend, cell_seed, **plan)
+            rows.append(_grade(tree, truth, cell.batch_size))
+            progress.advance(1)
+    return _assemble(cells, rows, plan | {"budget": spend, "prior": concentration.tolist()})
+
+
+class _Cell(NamedTuple):
+    diffusion: str
+    batch_size: int
+    step_size: float
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The settings to run, checked."""
+
+    diffusions: Sequence[str]
+    batch_sizes: Sequence[int]
+    step_sizes: Sequence[float]
+
+    @classmethod
+    def of(cls, steps: Any, batches: Any, diffusions: Any, n: int) -> "_Grid":
+        sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else [float(step) for step in steps]
+        for size in sizes:
+            if not 0 < size < np.inf:
+                raise ValueError(f"step_sizes must be positive numbers, got {size!r}")
+        given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
+        counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
+        for name in diffusions:
+            if name not in DIFFUSIONS:
+                raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {name!r}")
+        axes: dict[str, Sequence[Any]] = {
+            "diffusions": list(diffusions),
+            "batch_sizes": sorted(counts),
+            "step_sizes": sorted(sizes),
+        }
+        for name, values in axes.items():
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must be at least one, each once, got {values!r}")
+        return cls(**axes)
+
+    def __len__(self) -> int:
+        return len(self.diffusions) * len(self.batch_sizes) * len(self.step_sizes)
+
+    def cells(self) -> Iterator[_Cell]:
+        return (_Cell(*values) for values in product(self.diffusions, self.batch_sizes, self.step_sizes))
+
+
+class _Reference(NamedTuple):
+    """Mean and standard deviation of the true posterior, each of shape (K,)."""
+
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, tree: "xr.DataTree", responses: Responses) -> "_Reference":
+        draws = theta_draws(tree, responses.n_categories, "reference")
+        labels = tree["posterior"].to_dataset()["category"].values.tolist()
+        if labels != list(responses.categories):
+            raise ValueError(f"reference must have the categories {list(responses.categories)}, got {labels}")
+        sd = draws.std(axis=(0, 1))
+        if not sd.min() > 0:
+            raise ValueError(f"reference must have draws that vary in every category, got standard deviations {sd!r}")
+        return cls(draws.mean(axis=(0, 1)), sd)
+
+
+def _prior(prior: ArrayLike | None, reference: "xr.DataTree", n_categories: int) -> NDArray[np.float64]:
+    if prior is None:
+        if "prior" not in reference.attrs:
+            raise ValueError("prior must be given where the attributes of the reference do not tell it, got None")
+        prior = reference.attrs["prior"]
+    return check_prior(prior, n_categories)
+
+
+def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
+    """Make one draw, so that the seconds of the first setting are not those of the compiler."""
+    from adobest_pp.samplers.api import sample
+
+    sample(responses, "sgld", prior, draws=1, tune=0, chains=1, random_seed=0, progressbar=False)
+
+
+def _run(
+    responses: Responses, prior: NDArray[np.float64], cell: _Cell, budget: int, seed: int, *, draws: int, chains: int
+) -> "xr.DataTree":
+    """Spend the budget on one setting: as many updates per draw as it allows, half of the draws discarded."""
+    from adobest_pp.samplers.api import sample
+
+    updates = budget // (cell.batch_size * chains)
+    batch = None if cell.batch_size == len(responses) else cell.batch_size
+    kept = min(draws, updates // 2)
+    return sample(
+        responses,
+        "sgld",
+        prior,
+        draws=kept,
+        tune=kept,
+        chains=chains,
+        random_seed=seed,
+        progressbar=False,
+        updates_per_draw=updates // (2 * kept),
+        **cell._asdict() | {"batch_size": batch},
+    )
+
+
+def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[str, float]:
+    theta = theta_draws(tree, reference.mean.size)
+    chains, draws, _ = theta.shape
+    error = theta.mean(axis=(0, 1)) - reference.mean
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mcse = array_stats.mcse(theta, chain_axis=0, draw_axis=1)
+        r_hat = array_stats.rhat(theta, chain_axis=0, draw_axis=1)
+        ess = array_stats.ess(theta, chain_axis=0, draw_axis=1)
+    updates = 2 * draws * int(tree.attrs["updates_per_draw"])
+    return {
+        "mean_error": float(np.sqrt(np.mean((error / reference.sd) ** 2))),
+        "mean_error_mcse": float(np.sqrt(np.mean((mcse / reference.sd) ** 2))),
+        "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (reference.sd**2).sum())),
+        "tv": float(0.5 * np.abs(error).sum()),
+        "r_hat": float(np.max(r_hat)),
+        "ess": float(np.min(ess)),
+        "seconds": float(tree.attrs["sampling_time"]),
+        "gradients": float(chains * updates * batch_size),
+    }
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep `sample` from warning of chains that have not converged: here some must not, and R-hat is in the result."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return "not converged" not in record.getMessage()
+
+    logger = logging.getLogger("adobest_pp")
+    logger.addFilter(other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(other)
+
+
+def _assemble(grid: _Grid, rows: list[dict[str, float]], settings: dict[str, Any]) -> "xr.Dataset":
+    import xarray as xr
+
+    coords: dict[str, Sequence[Any]] = {
+        "diffusion": grid.diffusions,
+        "batch_size": grid.batch_sizes,
+        "step_size": grid.step_sizes,
+    }
+    shape = tuple(len(values) for values in coords.values())
+    variables = {
+        name: (tuple(coords), np.array([row[name] for row in rows]).reshape(shape), {"long_name": text})
+        for name, text in LONG_NAMES.items()
+    }
+    return xr.Dataset(variables, coords, settings)
+
+
+LONG_NAMES = {
+    "mean_error": "error of the posterior mean, in reference standard deviations",
+    "mean_error_mcse": "Monte Carlo error of the posterior mean, in reference standard deviations",
+    "sd_ratio": "standard deviation over that of the reference",
+    "tv": "total variation between posterior means",
+    "r_hat": "greatest split R-hat",
+    "ess": "smallest bulk effective sample size",
+    "seconds": "wall time in seconds",
+    "gradients": "gradients of responses computed",
+}

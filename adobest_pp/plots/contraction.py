@@ -1,0 +1,60 @@
+"""How fast posteriors close in on the truth."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["contraction"]
+
+
+def contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
+    """Draw E‖θ−θ*‖² and the radius against n, with the Bernstein–von Mises line of each label dashed.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        Of `adobest_pp.diagnostics.contraction`.
+    axes : sequence of two matplotlib axes, optional
+        For the error and the radius; a new figure by default.
+
+    Returns
+    -------
+    array of two matplotlib axes
+    """
+    if axes is None:
+        _, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    panels = np.asarray(axes, dtype=object)
+    if panels.shape != (2,):
+        raise ValueError(f"axes must be two, for the error and the radius, got {panels.size}")
+    for i, label in enumerate(result["label"].values):
+        _draw_label(panels, result.sel(label=label).dropna("n", subset=["error"]), f"C{i % 10}", str(label))
+    probability = 100 * float(result.attrs["probability"])
+    for panel in panels:
+        panel.set(xscale="log", yscale="log", xlabel="number of responses n")
+        panel.grid(alpha=0.3)
+    panels[0].plot([], [], color="0.4", linestyle="--", label="Bernstein–von Mises, 2 Tr I⁻¹/n")
+    panels[0].set(ylabel="E‖θ − θ*‖²", title="Squared error of the posterior")
+    panels[1].set(
+        ylabel=f"radius of {probability:g} % around θ*", title=f"Ball with {probability:g} % of the posterior"
+    )
+    for panel in panels:
+        panel.legend(frameon=False)
+    return panels
+
+
+def _draw_label(panels: NDArray[np.object_], part: "xr.Dataset", color: str, label: str) -> None:
+    n, slope, error = part["n"].values, float(part["slope"]), float(part["slope_se"])
+    told = f"{label}: slope " + f"{slope:.2f} ± {error:.2f}".replace("-", "−") if np.isfinite(slope) else label
+    spread = part["error_se"].values
+    panels[0].errorbar(
+        n, part["error"].values, yerr=spread if np.isfinite(spread).all() else None, color=color, marker="o", label=told
+    )
+    panels[1].plot(n, part["radius"].values, color=color, marker="o", label=label)
+    known = np.isfinite(part["bvm"].values)
+    panels[0].plot(n[known], part["bvm"].values[known], color=color, linestyle="--")

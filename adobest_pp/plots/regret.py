@@ -1,0 +1,55 @@
+"""How often the best question was asked."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["regret"]
+
+PANELS = {"frequency": "in windows", "cumulative": "since the first person"}
+
+
+def regret(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
+    """Draw the frequency of S_t = S* against the people asked, in windows and cumulative, with two standard errors.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        Of `adobest_pp.diagnostics.regret`.
+    axes : sequence of two matplotlib axes, optional
+        For the windows and the cumulative frequency; a new figure by default.
+
+    Returns
+    -------
+    array of two matplotlib axes
+    """
+    if axes is None:
+        _, axes = plt.subplots(1, 2, figsize=(11.5, 4.2), sharey=True, layout="constrained")
+    panels = np.asarray(axes, dtype=object)
+    if panels.shape != (2,):
+        raise ValueError(f"axes must be two, for the windows and the cumulative frequency, got {panels.size}")
+    for panel, (name, title) in zip(panels, PANELS.items(), strict=True):
+        for i, label in enumerate(result["label"].values):
+            part = result.sel(label=label).dropna("people", subset=[name])
+            people, share, error = part["people"].values, part[name].values, part[f"{name}_se"].values
+            told = f"{label} (|S*| = {int(part['best_size'])})"
+            panel.plot(people, share, color=f"C{i % 10}", label=told)
+            panel.fill_between(
+                people,
+                np.clip(share - 2 * error, 0, 1),
+                np.clip(share + 2 * error, 0, 1),
+                color=f"C{i % 10}",
+                alpha=0.15,
+                linewidth=0,
+            )
+        panel.set(xlabel="people asked", ylabel="frequency of S_t = S*", title=f"Best subset asked, {title}")
+        panel.set_ylim(-0.02, 1.02)
+        panel.grid(alpha=0.3)
+    panels[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+    return panels

@@ -1,0 +1,124 @@
+"""Exact samplers are found calibrated, and samplers that claim too much are not."""
+
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
+from adobest_pp.diagnostics import calibration
+
+
+def gibbs(responses, seed):
+    return sample(responses, "gibbs", draws=500, tune=100, chains=1, random_seed=seed, progressbar=False)
+
+
+def conjugate(width=1.0, shift=0.0):
+    """Exact draws where everybody answers truthfully (ε is large), made narrower or moved on request."""
+
+    def fit(responses, seed):
+        counts = np.bincount(responses.answers, minlength=3)
+        theta = np.random.default_rng(seed).dirichlet(1 + counts, size=(1, 400))
+        theta = theta.mean(axis=1, keepdims=True) + width * (theta - theta.mean(axis=1, keepdims=True))
+        theta += shift * theta.std(axis=1, keepdims=True) * np.array([1, -1, 0])
+        coords = {"category": list(responses.categories)}
+        return xr.DataTree.from_dict(
+            {"posterior": xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, coords)}
+        )
+
+    return fit
+
+
+def calibrated(fit, replications=150, **options):
+    return calibration(fit, SRR(3, 50.0), n_people=50, replications=replications, random_seed=1, **options)
+
+
+@pytest.mark.parametrize("mechanism", [SRR(3, 3.0), RRRR(3, 3.0), SubsetSelection(3, 3.0, 1)], ids=repr)
+def test_exact_gibbs_is_calibrated(mechanism):
+    result = calibration(gibbs, mechanism, n_people=60, replications=60, random_seed=3, progressbar=False)
+    assert result.p_value_overall > 0.01
+    assert result.attrs["replications"] == 60
+    assert abs(result.coverage.sel(level=0.9).mean() - 0.9) < 0.1
+
+
+def test_exact_draws_pass_and_stay_in_the_envelope():
+    result = calibrated(conjugate())
+    assert result.p_value_overall > 0.01
+    inside = (result.ecdf_difference >= result.lower) & (result.ecdf_difference <= result.upper)
+    assert inside.all()
+    assert np.all(np.abs(result.coverage - result.level) < 4 * result.coverage_error)
+
+
+@pytest.mark.parametrize("width", [0.6, 1.7], ids=["overconfident", "underconfident"])
+def test_wrong_widths_are_found(width):
+    result = calibrated(conjugate(width))
+    assert result.p_value_overall < 1e-3
+    off = (result.coverage - result.level).sel(level=0.8)
+    assert np.all(off < 0) if width < 1 else np.all(off > 0)
+    assert ((result.ecdf_difference < result.lower) | (result.ecdf_difference > result.upper)).any()
+
+
+def test_a_bias_is_found_where_it_is():
+    result = calibrated(conjugate(shift=1.0))
+    assert np.all(result.p_value[:2] < 1e-3)
+    assert result.p_value[2] > 0.01
+
+
+def test_a_wrong_prior_is_found():
+    result = calibration(gibbs, SRR(3, 2.0), prior=[8.0, 1.0, 1.0], n_people=10, replications=60, random_seed=1)
+    assert result.p_value_overall < 1e-3
+
+
+def test_ranks_and_their_shares_agree():
+    result = calibrated(conjugate(), replications=30, n_ranked=49)
+    assert result["rank"].min() >= 0
+    assert result["rank"].max() <= 49
+    np.testing.assert_array_equal(np.floor(result.pit * 50), result["rank"])
+    np.testing.assert_allclose(result.truth.sum("category"), 1)
+
+
+def test_a_budget_ends_it_cleanly():
+    def slow(responses, seed):
+        time.sleep(0.05)
+        return conjugate()(responses, seed)
+
+    result = calibrated(slow, replications=100, budget=0.3, progressbar=False)
+    assert 1 <= result.attrs["replications"] < 20
+    assert result.attrs["replications_wanted"] == 100
+    assert result.sizes["replication"] == result.attrs["replications"]
+
+
+def test_people_are_asked_as_told_and_seeds_repeat():
+    seen = []
+
+    def collect(x, rng):
+        mechanism = RRRR(3, 5.0)
+        responses = Responses(mechanism, categories=["a", "b", "c"])
+        responses.append(mechanism.privatize(x, [0], rng=rng), [0])
+        seen.append(len(x))
+        return responses
+
+    arguments = {"n_people": 30, "replications": 5, "collect": collect, "random_seed": 4}
+    one, two = (calibration(gibbs, RRRR(3, 5.0), **arguments) for _ in range(2))
+    assert seen == [30] * 10
+    assert one.category.values.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(one.pit, two.pit)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit": 3}, "fit must be a function"),
+        ({"fit": lambda r, s: 3}, "fit must return a DataTree, got int"),
+        ({"mechanism": 3}, "mechanism must be SRR"),
+        ({"levels": [1.5]}, "levels must be"),
+        ({"budget": -1}, "budget must be"),
+        ({"replications": 1}, "replications must be"),
+        ({"n_ranked": 5000}, "fit must return at least n_ranked = 5000 draws, got 400"),
+    ],
+)
+def test_refusals(options, message):
+    arguments = {"fit": conjugate(), "mechanism": SRR(3, 5.0), "replications": 3} | options
+    with pytest.raises(ValueError, match=message):
+        calibration(**arguments)
