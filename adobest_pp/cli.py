@@ -152,7 +152,7 @@ def _read_matrix(path: Path) -> Any:
     import numpy as np
 
     if not path.is_file():
-        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which is none")
+        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which is not one")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # NumPy only warns of an empty file

@@ -58,13 +58,28 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
         (["--mechanism", "rrrr", "--categories", 5, "--epsilon", "nan"], "epsilon must be"),
         (["--mechanism", "rrrr", "--epsilon", 1], "--mechanism and --categories must be given together"),
         (["--matrix", text, "--epsilon", 1], "a CSV file of numbers without a header"),
-        (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "does not exist"),
+        (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "which is not one"),
         (["--matrix", text, "--mechanism", "srr", "--epsilon", 1], "--matrix must be given alone"),
     ]:
         done = adobest("audit", *arguments)
         assert done.returncode == 2
         assert reason in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00garbage", b"PK\x03\x04"])
+@pytest.mark.parametrize("suffix", [".csv", ".npy", ".NPY"])
+def test_a_damaged_matrix_is_no_verdict(content, suffix, tmp_path):
+    path = tmp_path / f"matrix{suffix}"
+    path.write_bytes(content)
+    done = adobest("audit", "--matrix", path, "--epsilon", 1)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_complex_matrix_is_refused(tmp_path):
+    np.save(tmp_path / "matrix.npy", np.full((2, 2), 0.5 + 3j))
+    assert adobest("audit", "--matrix", tmp_path / "matrix.npy", "--epsilon", 1).returncode == 2
 
 
 def test_demo_prints_an_estimate():

@@ -140,9 +140,50 @@ def test_the_maximum_is_a_stationary_point_on_the_simplex(mechanism):
     np.testing.assert_allclose(slope[theta > 1e-4], 4000, rtol=1e-4)
 
 
+@pytest.mark.parametrize("epsilon", [2.0, 0.2, 0.1])
+def test_the_maximum_of_srr_has_a_solution_to_compare_with(epsilon):
+    """Σ c ln(b + oθ) is greatest at θ = max(c/λ − b/o, 0), with λ such that Σθ = 1."""
+    rng = np.random.default_rng(5)
+    mechanism = SRR(20, epsilon)
+    responses = Responses.from_arrays(mechanism, mechanism.privatize(rng.integers(8, size=100_000), rng=rng))
+    counts = np.bincount(responses.answers, minlength=20)
+    base, own = mechanism.linear_form()
+    low, high = 1e-9, 1e12
+    for _ in range(200):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if np.maximum(counts / middle - base / own, 0).sum() > 1 else (low, middle)
+    theta = maximum_likelihood(responses.evidence(), tolerance=1e-7)
+    np.testing.assert_allclose(theta, np.maximum(counts / middle - base / own, 0), atol=1e-4)
+
+
+def test_a_maximum_that_is_out_of_reach_is_said_to_be():
+    responses = simulated(SRR(20, 0.05), 10_000, 1)
+    with pytest.warns(UserWarning, match="may still be .* below its maximum after 3 iterations"):
+        maximum_likelihood(responses.evidence(), max_iterations=3)
+    for tolerance in (0, -1.0, np.nan, "a", True):
+        with pytest.raises(ValueError, match="tolerance must be a positive number"):
+            maximum_likelihood(responses.evidence(), tolerance)
+
+
+def test_only_evidence_has_a_likelihood():
+    for call in (log_likelihood, gradient, phi_gradient):
+        with pytest.raises(ValueError, match="evidence must be an Evidence"):
+            call([0.5, 0.5], Responses(SRR(2, 1.0)))
+
+
 @pytest.mark.parametrize(
     "theta",
-    [[0.5, 0.5], np.ones((1, 3)), [0.5, np.nan, 0.5], [-0.1, 0.6, 0.5], ["a", "b", "c"], [0, 0, 0], [np.inf, 1, 1]],
+    [
+        [0.5, 0.5],
+        np.ones((1, 3)),
+        [0.5, np.nan, 0.5],
+        [-0.1, 0.6, 0.5],
+        ["a", "b", "c"],
+        ["0.5", "0.3", "0.2"],
+        [True, False, False],
+        [0, 0, 0],
+        [np.inf, 1, 1],
+    ],
 )
 def test_bad_theta_is_refused(theta):
     evidence = Responses(SRR(3, 1.0)).evidence()

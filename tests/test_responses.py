@@ -111,6 +111,46 @@ def test_repr_is_short_and_plain():
     assert "distinct subsets" in repr(labelled(RRRR(5, 1.0)))
 
 
+def test_many_categories_and_sets_that_differ_only_far_out(tmp_path):
+    mechanism = RRRR(300, 1.0)
+    responses = Responses(mechanism)
+    for last in (299, 298, 70, 299):
+        responses.append([250, 3], [0, last])
+    assert responses.evidence().n_sets == 3
+    assert responses.subsets.sum(axis=1).tolist() == [2, 2, 2]
+    responses.to_netcdf(tmp_path / "responses.nc")
+    assert_same(responses, Responses.from_netcdf(tmp_path / "responses.nc"))
+
+
+def test_subsets_are_kept_in_order_of_first_use_and_only_if_used():
+    masks = np.array([[False, True, False], [True, False, False], [False, False, True]])
+    responses = Responses.from_arrays(RRRR(3, 1.0), [0, 1, 0], masks, [2, 0, 2])
+    assert responses.subsets.tolist() == masks[[2, 0]].tolist()
+    assert responses.subset_index.tolist() == [0, 1, 0]
+    responses.append([], [1, 2])
+    assert responses.find_subset([1, 2]) == -1
+    assert responses.find_subset([2]) == 0
+
+
+@pytest.mark.parametrize("column", ["_answers", "_set_index", "_sets"])
+def test_an_append_that_is_interrupted_changes_nothing(column, monkeypatch):
+    responses = labelled(RRRR(5, 1.0))
+    before = responses.to_xarray()
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(responses, column), "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            responses.append([0, 1], [0, 1, 2, 3])
+    xr.testing.assert_identical(responses.to_xarray()[["answer", "subset_index"]], before[["answer", "subset_index"]])
+    responses.append([0, 1], [0, 1, 2, 3])
+    again = labelled(RRRR(5, 1.0))
+    again.append([0, 1], [0, 1, 2, 3])
+    assert responses.evidence() == again.evidence()
+
+
 # ---------------------------------------------------------------- bad input
 BAD_ANSWERS = [5, -1, [0, 9], 1.0, [0.5], [np.nan], "a", [[0, 1]], [None], [True], [[0], [1, 2]]]
 
@@ -170,7 +210,9 @@ def test_bad_tables_of_subsets(subsets, index, name):
         Responses.from_arrays(RRRR(3, 1.0), [0, 1], subsets, index)
 
 
-@pytest.mark.parametrize("categories", [["a", "b"], ["a", "b", "b"], "abc", []])
+@pytest.mark.parametrize(
+    "categories", [["a", "b"], ["a", "b", "b"], "abc", [], {"a", "b", "c"}, 3, ["a\0", "b", "c"], ["\ud800", "b", "c"]]
+)
 def test_bad_labels(categories):
     with pytest.raises(ValueError, match="categories must be 3 distinct labels"):
         Responses(SRR(3, 1.0), categories)
@@ -212,6 +254,11 @@ def change(path, edit):
         (lambda ds: ds.assign_attrs(mechanism_settings="{not json"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(mechanism_settings="[]"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(schema_version="newest"), "path must name a response file"),
+        (lambda ds: ds.assign_attrs(schema_version=[1, 2]), "schema version must be a whole number"),
+        (lambda ds: ds.assign_attrs(schema_version=0), "schema version must be a whole number"),
+        (lambda ds: ds.assign_attrs(mechanism_settings=3), "path must name a response file"),
+        (lambda ds: ds.assign(subset_mask=ds["subset_mask"] * 0.5), "subset_mask"),
+        (lambda ds: ds.drop_vars("category"), "'category' must be there"),
         (lambda ds: ds.drop_vars("answer"), "answer"),
         (lambda ds: ds.drop_vars("subset_mask"), "subset_mask"),
         (lambda ds: ds.assign(answer=ds["answer"] + 5), "answers must be"),

@@ -77,7 +77,7 @@ def _read_column(
                 raise ValueError(f"column must be named in the first row of {name!r}, got {column!r}")
             values = [row[column] for row in reader]
     except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"path must name a CSV file in UTF-8, got {name!r}, which is none") from None
+        raise ValueError(f"path must name a CSV file in UTF-8, got {name!r}, which is not one") from None
     empty = next((i for i, value in enumerate(values) if value is None or value == ""), None)
     if empty is not None:
         raise ValueError(f"column must have a value in every row, got none for person {empty + 1} in {name!r}")

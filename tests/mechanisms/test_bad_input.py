@@ -1,5 +1,6 @@
 """Bad input is refused with one sentence, and private categories never show in it."""
 
+import dataclasses
 import math
 import traceback
 
@@ -99,6 +100,31 @@ def test_private_categories_are_refused_and_not_shown(x):
         # The traceback holds the source line, not values; what Python would print must not hold x either.
         assert str(SECRET) not in "".join(traceback.format_exception(caught.value))
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("x", [-1, 4, [0, -1], np.ma.masked_array([0, 1], [False, True])])
+def test_the_nearest_wrong_categories_are_refused_too(x):
+    for call in (SRR(4, 1.0).privatize, SubsetSelection(4, 1.0).privatize, lambda x: RRRR(4, 1.0).privatize(x, [0])):
+        with pytest.raises(ValueError, match="x must be a category index from 0 to 3"):
+            call(x)
+
+
+@pytest.mark.parametrize(
+    "value", [np.complex128(1 + 2j), np.array("1"), bytearray(b"1"), np.array(True), np.array(1.0)]
+)
+def test_what_only_looks_like_a_number_is_refused(value):
+    with pytest.raises(ValueError, match="epsilon must be a number"):
+        SRR(3, value)
+
+
+def test_a_copy_cannot_claim_another_loss():
+    mechanism = RRRR.from_budgets(10, 5.0, 5.0)
+    assert dataclasses.replace(mechanism, epsilon=0.1).epsilon == mechanism.epsilon
+
+
+def test_the_probabilities_of_a_mechanism_cannot_be_changed():
+    with pytest.raises(ValueError, match="read-only"):
+        RRRR(4, 1.0).coefficients.inner[:] = 0
 
 
 def test_a_mechanism_remembers_nothing_of_x():

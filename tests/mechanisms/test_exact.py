@@ -56,33 +56,6 @@ def test_other_weights_keep_the_promise_exactly(k, epsilon):
         np.testing.assert_allclose(probabilities, mechanism.transition_matrix(), rtol=1e-12)
 
 
-class ScriptedWords:
-    """Stands in for the operating system's entropy with given 64-bit words."""
-
-    def __init__(self, *words):
-        self.words = list(words)
-
-    def __call__(self, n):
-        taken, self.words = self.words[:n], self.words[n:]
-        return np.array(taken, dtype=np.uint64)
-
-
-def test_a_tie_draws_further_digits(monkeypatch):
-    # 1/3 is 0.0101… in binary: the first word that decides is the one that differs from 0x5555….
-    third = 0x5555555555555555
-    for last, event in ((third - 1, True), (third + 1, False)):
-        monkeypatch.setattr(exact, "_words", ScriptedWords(third, third, last))
-        assert exact.OperatingSystem().bernoulli(1, 3, 1)[0] == event
-
-
-def test_uniform_integers_reject_the_incomplete_last_block(monkeypatch):
-    # 2^64 = 1 (mod 3 and mod 5), so the largest word is the only one refused.
-    monkeypatch.setattr(exact, "_words", ScriptedWords(2**64 - 1, 7))
-    assert exact.OperatingSystem().below(5, 1)[0] == 2
-    monkeypatch.setattr(exact, "_words", ScriptedWords(2**64 - 1))
-    assert exact.OperatingSystem().below(4, 1)[0] == 3
-
-
 # Every chi-square test below draws fresh entropy; at 1e-8 each, all of them together raise a false alarm less than
 # once in a million runs.
 EXACT_LEVEL = 1e-8

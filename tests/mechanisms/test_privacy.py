@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, audit, privacy_loss
-from adobest_pp.mechanisms import privacy
 from tests import oracles
 from tests.strategies import epsilons, kappas
 
@@ -76,13 +75,28 @@ def test_a_matrix_is_audited_up_to_its_own_rounding():
 
 @pytest.mark.parametrize(
     "matrix",
-    [[0.5, 0.5], [[0.5], [0.5]], [[0.5, 0.6], [0.5, 0.5]], [[1.5, 0.5], [-0.5, 0.5]], [["a", "b"]], [[np.nan, 1]]],
+    [
+        [0.5, 0.5],
+        [[0.5], [0.5]],
+        [[0.5, 0.6], [0.5, 0.5]],
+        [[1.5, 0.5], [-0.5, 0.5]],
+        [["a", "b"]],
+        [[np.nan, 1]],
+        [["0.5", "0.5"]] * 2,
+        [[0.5 + 1j, 0.5]] * 2,
+    ],
 )
 def test_what_is_not_a_matrix_of_probabilities_is_refused(matrix):
     with pytest.raises(ValueError, match="matrix must"):
         privacy_loss(matrix)
     with pytest.raises(ValueError, match="matrix must"):
         audit(matrix, epsilon=1.0)
+
+
+@pytest.mark.parametrize("matrix", [[["0.5", "0.5"]] * 2, [[0.5 + 1j, 0.5]] * 2, [[True, True]]])
+def test_what_only_looks_like_numbers_is_refused(matrix):
+    with pytest.raises(ValueError, match="matrix must"):
+        privacy_loss(matrix)
 
 
 def test_a_matrix_needs_a_promise():
@@ -155,5 +169,14 @@ def test_the_order_of_an_answer_is_always_increasing():
         assert np.all(np.diff(answers, axis=1) > 0)
 
 
-def test_the_rounding_granted_to_matrices_is_as_documented():
-    assert float(privacy.MATRIX_ROUNDING) == 2.0**-40
+@pytest.mark.parametrize(("excess", "holds"), [(0.9 * 2.0**-40, True), (1.1 * 2.0**-40, False)])
+def test_the_rounding_granted_to_matrices_is_two_to_the_minus_forty(excess, holds):
+    first = np.array([0.2 * (1 + excess), 0.1])
+    result = audit([first, 1 - first], epsilon=math.log(2.0))
+    assert result.rounded
+    assert result.holds == holds
+
+
+def test_columns_must_sum_to_one_closely():
+    with pytest.raises(ValueError, match="columns that sum to one"):
+        privacy_loss(np.array([[0.5, 0.5], [0.5, 0.5 + 1e-6]]))

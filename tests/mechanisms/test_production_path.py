@@ -1,0 +1,130 @@
+"""The production path draws exactly against the weights that are audited: every branch of it, enumerated."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from adobest_pp import RRRR, SRR, SubsetSelection, audit
+from adobest_pp.mechanisms import exact, rrrr, srr, subset_selection
+
+
+class EveryBranch:
+    """A source of randomness that runs through all outcomes, one after the other, and keeps their probabilities."""
+
+    def __init__(self):
+        self.path, self.depth, self.probability = [], 0, Fraction(1)
+
+    def choose(self, probabilities):
+        if self.depth == len(self.path):
+            self.path.append([0, len(probabilities)])
+        chosen = self.path[self.depth][0]
+        self.depth += 1
+        self.probability *= probabilities[chosen]
+        return chosen
+
+    def bernoulli(self, weight, total, n):
+        return np.array([self.choose([Fraction(weight, total), 1 - Fraction(weight, total)]) == 0 for _ in range(n)])
+
+    def below(self, bound, n):
+        return np.array([self.choose([Fraction(1, bound)] * bound) for _ in range(n)], dtype=np.int64)
+
+    def distribution(self, answer):
+        probabilities = {}
+        while True:
+            self.depth, self.probability = 0, Fraction(1)
+            outcome = tuple(np.ravel(answer()).tolist())
+            probabilities[outcome] = probabilities.get(outcome, 0) + self.probability
+            while self.path and self.path[-1][0] + 1 == self.path[-1][1]:
+                self.path.pop()
+            if not self.path:
+                return probabilities
+            self.path[-1][0] += 1
+
+
+def assert_exact(module, monkeypatch, privatize, weights, outputs):
+    source = EveryBranch()
+    monkeypatch.setattr(module, "source_of", lambda rng: source)
+    for x in range(weights.shape[1]):
+        found = source.distribution(lambda x=x: privatize(x))
+        total = sum(weights[:, x])
+        assert found == {tuple(y): Fraction(weight, total) for y, weight in zip(outputs, weights[:, x], strict=True)}
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("kappa", [0.3, 0.9, 1.0])
+def test_rrrr(k, kappa, monkeypatch):
+    mechanism = RRRR(k, 1.3, kappa)
+    for size in range(k):
+        for subset in combinations(range(k), size):
+            weights = mechanism.exact_weights(subset)
+            assert_exact(
+                rrrr, monkeypatch, lambda x, s=subset: mechanism.privatize(x, s), weights, [(y,) for y in range(k)]
+            )
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_srr(k, monkeypatch):
+    mechanism = SRR(k, 0.7)
+    assert_exact(srr, monkeypatch, mechanism.privatize, mechanism.exact_weights(), [(y,) for y in range(k)])
+
+
+@pytest.mark.parametrize(("k", "size"), [(2, 1), (4, 1), (4, 2), (4, 3), (5, 2)])
+def test_subset_selection(k, size, monkeypatch):
+    mechanism = SubsetSelection(k, 0.7, size)
+    weights, outputs = mechanism.exact_weights(), mechanism.outputs().tolist()
+    assert_exact(subset_selection, monkeypatch, mechanism.privatize, weights, outputs)
+
+
+def test_long_arrays_are_answered_in_parts_and_in_full():
+    n = (1 << 16) + 3
+    answers = SubsetSelection(4, 30.0, 1).privatize(np.arange(n) % 4)
+    assert np.array_equal(answers[:, 0], np.arange(n) % 4)
+
+
+class ScriptedWords:
+    """Stands in for the operating system's entropy with given 64-bit words."""
+
+    def __init__(self, *words):
+        self.words = list(words)
+
+    def __call__(self, n):
+        taken, self.words = self.words[:n], self.words[n:]
+        return np.array(taken, dtype=np.uint64)
+
+
+def test_a_tie_draws_further_digits(monkeypatch):
+    # 1/3 is 0.0101… in binary: the first word that decides is the one that differs from 0x5555….
+    third = 0x5555555555555555
+    for last, event in ((third - 1, True), (third + 1, False)):
+        monkeypatch.setattr(exact, "_words", ScriptedWords(third, third, last))
+        assert exact.OperatingSystem().bernoulli(1, 3, 1)[0] == event
+
+
+def test_ties_go_on_with_the_remainder(monkeypatch):
+    # 2/7 = 0.(010) in binary: after 64 digits, 4/7 = 0.(100) is left to compare with, not 2/7 again.
+    first, second = divmod(2 << 64, 7)[0], divmod(divmod(2 << 64, 7)[1] << 64, 7)[0]
+    assert first != second
+    for last, event in ((second - 1, True), (second + 1, False)):
+        monkeypatch.setattr(exact, "_words", ScriptedWords(first, last))
+        assert exact.OperatingSystem().bernoulli(2, 7, 1)[0] == event
+
+
+def test_all_words_of_the_incomplete_block_are_refused(monkeypatch):
+    # 2^64 = 2 (mod 7): the two largest words are refused.
+    for refused in (2**64 - 1, 2**64 - 2):
+        monkeypatch.setattr(exact, "_words", ScriptedWords(refused, 10))
+        assert exact.OperatingSystem().below(7, 1)[0] == 3
+    monkeypatch.setattr(exact, "_words", ScriptedWords(2**64 - 3))
+    assert exact.OperatingSystem().below(7, 1)[0] == 6
+    monkeypatch.setattr(exact, "_words", ScriptedWords(2**64 - 1))
+    assert exact.OperatingSystem().below(4, 1)[0] == 3
+
+
+def test_the_epsilon_of_any_budgets_is_a_promise_that_holds():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        mechanism = RRRR.from_budgets(5, rng.uniform(0, 3), rng.uniform(0, 3, size=5))
+        assert audit(mechanism).holds
+        assert not audit(mechanism, epsilon=mechanism.epsilon * (1 - 1e-9)).holds

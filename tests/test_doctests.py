@@ -1,0 +1,16 @@
+"""Every example in a docstring does what it says."""
+
+import doctest
+from importlib import import_module
+from pkgutil import walk_packages
+
+import pytest
+
+import adobest_pp
+
+MODULES = [module.name for module in walk_packages(adobest_pp.__path__, "adobest_pp.") if "__main__" not in module.name]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name):
+    assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
