@@ -56,12 +56,13 @@ class SlowProgress:
             self._bar.stop()
 
     def _show(self) -> None:
+        from rich.console import Console
         from rich.progress import Progress
 
         with self._lock:
             if self._over:
                 return
-            bar = Progress()
+            bar = Progress(console=Console(stderr=True))  # results go to standard output
             self._task = bar.add_task(self._label, total=self._total, completed=self._done)
             bar.start()
             self._bar = bar

@@ -122,18 +122,18 @@ def test_progress_appears_only_when_it_takes_long(monkeypatch, capsys):
         bar.advance(2)
     with progress.SlowProgress(2, "Silent", enabled=False):
         time.sleep(0.5)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
     with progress.SlowProgress(2, "Compiling"):
         time.sleep(0.6)
-    assert "Compiling" in capsys.readouterr().out
+    assert "Compiling" in capsys.readouterr().err
 
 
 def test_progress_can_be_turned_off(monkeypatch, capsys):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     ad.sample(labelled(MECHANISMS[0]), "gibbs", draws=20, tune=0, chains=1, progressbar=False)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
     ad.sample(labelled(MECHANISMS[0]), "gibbs", draws=20_000, tune=0, chains=2)
-    assert "Sampling" in capsys.readouterr().out
+    assert "Sampling" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
