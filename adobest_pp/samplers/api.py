@@ -61,7 +61,7 @@ def sample(
     prior : float or array of shape (K,), default 1.0
         Concentration ρ of the Dirichlet prior.
     draws, tune, chains : int
-        Draws kept of each chain, draws discarded before them, and chains.
+        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
     random_seed : int, optional
         The same seed gives the same draws. One is chosen and recorded if none is given.
     progressbar : bool, default True
@@ -102,7 +102,7 @@ def sample(
     concentration = check_prior(prior, responses.n_categories)
     sizes = {
         "draws": check_integer(draws, "draws", 1),
-        "tune": check_integer(tune, "tune", 0),
+        "tune": _check_tune(tune, sampler),
         "chains": check_integer(chains, "chains", 1),
     }
     seed = _fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
@@ -110,11 +110,13 @@ def sample(
 
     began = time.perf_counter()
     if sampler == "nuts":
-        from adobest_pp.samplers.nuts import sample_nuts
+        from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
+        details = describe_nuts()
     else:
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
+        details = settings.describe() if settings else {}
     elapsed = time.perf_counter() - began
     _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset())
@@ -126,10 +128,16 @@ def sample(
             "prior": concentration,
             **sizes,
             "random_seed": seed,
-            **(settings.describe() if settings else {}),
+            **details,
             "sampling_time": elapsed,
         },
     )
+
+
+def _check_tune(tune: Any, sampler: str) -> int:
+    """Return the number of draws to discard, or refuse; without any, NUTS would have no step size."""
+    least = 1 if sampler == "nuts" else 0
+    return check_integer(tune, f"tune of {sampler!r}" if least else "tune", least)
 
 
 def _fresh_seed() -> int:
@@ -214,8 +222,8 @@ def _warn_of_divergences(stats: "xr.Dataset") -> None:
     diverging = int(stats["diverging"].sum()) if "diverging" in stats else 0
     if diverging:
         logger.warning(
-            "%d of %d draws diverged: the posterior has a corner that NUTS explores badly; with a prior concentration "
-            "far below 1, treat its tails with care.",
+            "%d of %d draws diverged: NUTS could not follow the posterior there, and its tails may be biased; more "
+            "tuning draws, or the sampler 'gibbs', may help.",
             diverging,
             stats["diverging"].size,
         )

@@ -9,6 +9,7 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp.samplers import progress
+from adobest_pp.samplers.api import _warn_of_divergences
 from tests.strategies import simulated
 
 LABELS = ["yes", "no", "unsure"]
@@ -57,6 +58,9 @@ def test_attributes_tell_how_to_repeat_the_run(sampler):
     assert attributes["n_responses"] == 40
     assert attributes["adobest_pp_version"] == ad.__version__
     assert {"pymc_version", "numpy_version", "created_at", "draws", "tune", "chains", "random_seed"} <= set(attributes)
+    if sampler == "nuts":
+        assert {"nutpie_version", "numba_version"} <= set(attributes)
+        assert (attributes["target_accept"], attributes["adaptation"]) == (0.95, "low_rank")
 
 
 def test_attributes_of_sgld_have_its_settings():
@@ -104,6 +108,12 @@ def test_chains_that_have_not_converged_are_reported(caplog):
     assert "chains of 'sgld' have not converged" in record.getMessage()
 
 
+def test_divergences_are_reported(caplog):
+    _warn_of_divergences(xr.Dataset({"diverging": (("chain", "draw"), [[False, True, False], [False, True, True]])}))
+    (record,) = caplog.records
+    assert "3 of 6 draws diverged" in record.getMessage()
+
+
 @pytest.mark.parametrize("sampler", ["gibbs", "sgld"])
 def test_one_draw_of_many_chains(sampler):
     tree = ad.sample(labelled(MECHANISMS[0]), sampler, draws=1, tune=0, chains=4)
@@ -144,7 +154,8 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"prior": [1.0, 2.0]}, "prior must be"),
         ({"prior": "flat"}, "prior must be"),
         ({"draws": 0}, "draws must be an integer of at least 1, got 0"),
-        ({"tune": -1}, "tune must be an integer of at least 0"),
+        ({"tune": 0}, "tune of 'nuts' must be an integer of at least 1, got 0"),
+        ({"sampler": "gibbs", "tune": -1}, "tune must be an integer of at least 0"),
         ({"chains": 0}, "chains must be"),
         ({"random_seed": -3}, "random_seed must be an integer from 0"),
         ({"batch_size": 10}, "options must be left out for 'nuts', got batch_size"),
