@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
 from adobest_pp.samplers.kernels import DIFFUSIONS
-from adobest_pp.samplers.schedules import ConstantSteps, PaperSteps, Schedule
+from adobest_pp.samplers.schedules import ConstantSteps, PaperSteps, Schedule, evaluate_schedule
 
 __all__ = ["LangevinSettings"]
 
@@ -62,7 +62,7 @@ class LangevinSettings:
         Batches are drawn with replacement, min(batch_size, n) at a time. Where there is nothing to draw they
         are empty, which the gradients take as all responses.
         """
-        steps = np.asarray(self.schedule(done + 1 + np.arange(n_updates), n_responses), dtype=np.float64)
+        steps = evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), n_responses)
         m = min(self.batch_size or 0, n_responses)
         batches = rng.integers(0, max(n_responses, 1), size=(n_updates, m))
         return steps, batches, rng.standard_normal((n_updates, size))
