@@ -1,5 +1,6 @@
 """What a run of stochastic-gradient Langevin dynamics is set to, and the randomness that it needs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,17 +56,17 @@ class LangevinSettings:
         return cls(size, steps, check_integer(updates_per_draw, "updates_per_draw", 1), diffusion)
 
     def randomness(
-        self, rng: np.random.Generator, done: int, n_updates: int, n_responses: int, size: int
+        self, rng: np.random.Generator, done: int, n_updates: int, populations: Sequence[int], size: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
 
-        Batches are drawn with replacement, min(batch_size, n) at a time. Where there is nothing to draw they
-        are empty, which the gradients take as all responses.
+        Batches are drawn with replacement, min(batch_size, n) at a time, and those of several populations stand side
+        by side. Where there is nothing to draw they are empty, which the gradients take as all responses.
         """
-        steps = evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), n_responses)
-        m = min(self.batch_size or 0, n_responses)
-        batches = rng.integers(0, max(n_responses, 1), size=(n_updates, m))
-        return steps, batches, rng.standard_normal((n_updates, size))
+        steps = evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), max(populations, default=0))
+        batches = [rng.integers(0, max(n, 1), size=(n_updates, min(self.batch_size or 0, n))) for n in populations]
+        indices = np.concatenate([np.empty((n_updates, 0), dtype=np.int64), *batches], axis=1)
+        return steps, indices, rng.standard_normal((n_updates, size))
 
     def describe(self) -> dict[str, Any]:
         """Return plain values to store with a run."""

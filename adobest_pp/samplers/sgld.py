@@ -51,7 +51,8 @@ class ReflectedSGLD(ArrayStepShared):
         number of responses, instead of 30 µs for 10⁴ of them (K = 20). The model must be that of
         `frequency_model(responses, surrogate=True)`.
     batch_size : int or None, default 50
-        Responses in a batch (all of them at most); None uses the whole data at every update.
+        Responses in a batch (all of them at most); None uses the whole data at every update. Observed variables of
+        different lengths have a batch each, and n, for the steps, is the greatest of the lengths.
     step_size : float, optional
         A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n.
     schedule : Schedule, optional
@@ -119,24 +120,24 @@ class ReflectedSGLD(ArrayStepShared):
         self.estimator: GradientEstimator
         if responses is None:
             point = model.initial_point() if initial_point is None else initial_point
-            self.estimator = ModelGradient(values, model, point, compile_kwargs or {})
+            self.estimator = ModelGradient(values, model, point, batch_size, compile_kwargs or {})
         else:
             self.estimator = EvidenceGradient(responses, surrogate_prior(model, values, responses))
-        self.n_responses = self.estimator.n_responses()
+        self.populations = self.estimator.populations()
         self.n_updates = 0
         super().__init__(values, self.estimator.shared, blocked=blocked, rng=rng)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Start a chain: its own random stream, the first update, and the data as they are now."""
         super().setup_chain(rng, tune, draws)
-        self.n_responses = self.estimator.n_responses()
+        self.populations = self.estimator.populations()
         self.n_updates = 0
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         """Make the updates of one draw."""
         phi = np.array(q0.data, dtype=np.float64)
         todo = self.settings.updates_per_draw
-        steps, batches, noise = self.settings.randomness(self.rng, self.n_updates, todo, self.n_responses, phi.size)
+        steps, batches, noise = self.settings.randomness(self.rng, self.n_updates, todo, self.populations, phi.size)
         diffusion = DIFFUSIONS[self.settings.diffusion]
         norm, reflections, rejected = self.estimator.updates(diffusion, phi, steps, batches, noise)
         self.n_updates += todo
