@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from adobest_pp.samplers.settings import LangevinSettings
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["sample"]
+__all__ = ["recorded_arguments", "sample"]
 
 logger = logging.getLogger("adobest_pp")
 
@@ -74,7 +74,8 @@ def sample(
     -------
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category; ``sample_stats``; the responses in ``observed_data``; and in
-        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run.
+        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run, which
+        ``sample(responses, **adobest_pp.samplers.api.recorded_arguments(tree.attrs))`` does.
 
     Notes
     -----
@@ -116,7 +117,7 @@ def sample(
         details = describe_nuts()
     else:
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
-        details = settings.describe() if settings else {}
+        details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
     _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset())
@@ -132,6 +133,30 @@ def sample(
             "sampling_time": elapsed,
         },
     )
+
+
+def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `sample`, but for the responses, that repeat a run.
+
+    Parameters
+    ----------
+    attributes : mapping
+        ``attrs`` of what `sample` returned, or of its file. A schedule that is a function of one's own is not in them,
+        and is refused.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.samplers.api import recorded_arguments
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> tree = ad.sample(responses, "sgld", draws=50, batch_size=None)
+    >>> again = ad.sample(responses, **recorded_arguments(tree.attrs))
+    >>> bool((again.posterior.theta == tree.posterior.theta).all())
+    True
+    """
+    names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
+    options = json.loads(attributes.get("sampler_settings", "{}"))
+    return {name: attributes[name] for name in names} | (LangevinSettings.options(options) if options else {})
 
 
 def _check_tune(tune: Any, sampler: str) -> int:

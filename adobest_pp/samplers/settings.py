@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
 from adobest_pp.samplers.kernels import DIFFUSIONS
-from adobest_pp.samplers.schedules import ConstantSteps, PaperSteps, Schedule, evaluate_schedule
+from adobest_pp.samplers.schedules import (
+    ConstantSteps,
+    PaperSteps,
+    Schedule,
+    evaluate_schedule,
+    schedule_from_settings,
+    schedule_settings,
+)
 
 __all__ = ["LangevinSettings"]
 
@@ -69,10 +76,15 @@ class LangevinSettings:
         return steps, indices, rng.standard_normal((n_updates, size))
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values to store with a run."""
+        """Return plain values to store with a run, as JSON; `LangevinSettings.options` takes them back."""
         return {
-            "batch_size": "all" if self.batch_size is None else self.batch_size,
-            "schedule": repr(self.schedule),
+            "batch_size": self.batch_size,
+            "schedule": schedule_settings(self.schedule),
             "updates_per_draw": self.updates_per_draw,
             "diffusion": self.diffusion,
         }
+
+    @staticmethod
+    def options(description: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `LangevinSettings.of` that give settings of this description."""
+        return description | {"schedule": schedule_from_settings(description["schedule"])}
