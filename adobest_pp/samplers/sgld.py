@@ -11,13 +11,12 @@ from pymc.model import modelcontext
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_value_vars_from_user_vars
 
 from adobest_pp.samplers.gradients import EvidenceGradient, GradientEstimator, ModelGradient
 from adobest_pp.samplers.kernels import DIFFUSIONS
 from adobest_pp.samplers.schedules import Schedule
 from adobest_pp.samplers.settings import LangevinSettings
-from adobest_pp.samplers.structure import surrogate_prior
+from adobest_pp.samplers.structure import check_responses, surrogate_prior, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -44,7 +43,7 @@ class ReflectedSGLD(ArrayStepShared):
 
     Parameters
     ----------
-    vars : variable or list of variables, optional
+    vars : variable or list of variables (or of their names), optional
         Positive, untransformed variables of the model (``default_transform=None``); all by default.
     responses : Responses, optional
         Take the gradient from this compiled evidence instead of the model's graph: 2 µs an update, whatever the
@@ -115,14 +114,14 @@ class ReflectedSGLD(ArrayStepShared):
     ) -> None:
         model = modelcontext(model)
         self.settings = LangevinSettings.of(batch_size, step_size, schedule, updates_per_draw, diffusion)
-        values = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        values = model.value_vars if vars is None else value_variables(vars, model, "vars")
         _check_positive_and_untransformed(values, model)
         self.estimator: GradientEstimator
         if responses is None:
             point = model.initial_point() if initial_point is None else initial_point
             self.estimator = ModelGradient(values, model, point, batch_size, compile_kwargs or {})
         else:
-            self.estimator = EvidenceGradient(responses, surrogate_prior(model, values, responses))
+            self.estimator = EvidenceGradient(responses, surrogate_prior(model, values, check_responses(responses)))
         self.populations = self.estimator.populations()
         self.n_updates = 0
         super().__init__(values, self.estimator.shared, blocked=blocked, rng=rng)

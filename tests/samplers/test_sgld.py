@@ -184,7 +184,7 @@ def refusals():
 
     def surrogate(**options):
         with ad.frequency_model(responses, surrogate=True) as model:
-            ad.ReflectedSGLD(model["phi"], **options)
+            ad.ReflectedSGLD(**{"vars": model["phi"], **options})
 
     def rate():
         with pm.Model():
@@ -218,6 +218,9 @@ def refusals():
         (other_theta, "got another function of it"),
         (more_variables, "got one with phi, more"),
         (lambda: surrogate(responses=simulated(responses.mechanism, 8, 1)), "responses must be those of 'y'"),
+        (lambda: surrogate(responses=[0, 1, 2]), "responses must be a Responses, got list"),
+        (lambda: surrogate(vars="rho"), "vars must be among the free variables phi of the model, got 'rho'"),
+        (lambda: surrogate(vars=["phi", 3]), "vars must be among the free variables phi of the model, got 3"),
         (lambda: surrogate(batch_size=0), "batch_size must be an integer of at least 1, got 0"),
         (lambda: surrogate(updates_per_draw=0), "updates_per_draw must be an integer of at least 1"),
         (lambda: surrogate(step_size=-1.0), "step_size must be a positive number, got -1.0"),
