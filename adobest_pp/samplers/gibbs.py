@@ -91,6 +91,7 @@ class DataAugmentationGibbs(BlockedStep):
         inputs = rv.owner.inputs
         forward = probabilities if transform is None else transform.forward(probabilities, *inputs)
         backward = value if transform is None else transform.backward(value, *inputs)
+        self._dtype = rv.dtype
         self._to_value = compile_graph([probabilities], forward, **compile_kwargs)
         self._to_theta = compile_graph([value], backward, **compile_kwargs)
         (prior,) = model.replace_rvs_by_values([concentration])
@@ -104,7 +105,9 @@ class DataAugmentationGibbs(BlockedStep):
         before = theta.copy()
         prior = np.array(self._prior(*(point[name] for name in self._prior_inputs)), dtype=np.float64)
         gibbs_draws(self.rng, theta, prior, *self._arguments, np.empty((1, theta.size)))
-        moved = {**point, self._name: np.asarray(self._to_value(theta))}
+        # A share that single precision would round to zero has no place among the free coordinates.
+        kept = np.maximum(theta, np.finfo(self._dtype).tiny).astype(self._dtype)
+        moved = {**point, self._name: np.asarray(self._to_value(kept))}
         return moved, [{"gibbs_distance": 0.5 * np.abs(theta - before).sum()}]
 
     @staticmethod

@@ -134,11 +134,12 @@ class ModelGradient:
         options = {"on_unused_input": "ignore", **compile_kwargs}
         self._slope = compile_graph(inputs, slope, **options)
         self._slope.trust_input = True
+        self._dtype = joined.dtype
         self._lengths = compile_graph([joined], [term.shape[0] for term in vectors], **options)
         self._n = self._read_lengths()
 
     def _read_lengths(self) -> list[int]:
-        return [int(length) for length in self._lengths(np.ones(self._size))]
+        return [int(length) for length in self._lengths(np.ones(self._size, dtype=self._dtype))]
 
     def populations(self) -> tuple[int, ...]:
         """Read the lengths of the observed data as they are now (they may be `pymc.Data` that have changed)."""
@@ -147,8 +148,9 @@ class ModelGradient:
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
         """Return the gradient estimated from a batch, one population's after the other; an empty one stands for all."""
+        point = phi.astype(self._dtype, copy=False)
         if not self._n_batched:
-            return np.asarray(self._slope(phi, np.asarray(floor)))
+            return np.asarray(self._slope(point, np.asarray(floor)), dtype=np.float64)
         lengths = list(dict.fromkeys(self._n))
         if batch.size == 0:
             parts = [np.arange(n) for n in lengths]
@@ -156,7 +158,7 @@ class ModelGradient:
             parts = np.split(batch, np.cumsum([min(self._batch_size or n, n) for n in lengths[:-1]]))
         chosen = [parts[lengths.index(n)] for n in self._n]
         scales = [np.asarray(n / max(part.size, 1)) for n, part in zip(self._n, chosen, strict=True)]
-        return np.asarray(self._slope(phi, np.asarray(floor), *chosen, *scales))
+        return np.asarray(self._slope(point, np.asarray(floor), *chosen, *scales), dtype=np.float64)
 
     def updates(
         self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
@@ -179,7 +181,7 @@ def _slope(joined: Any, prior: Any, batched: list[Any], full: list[Any]) -> tupl
     batches = [pt.lvector(f"batch_{i}") for i in range(len(batched))]
     scales = [pt.dscalar(f"scale_{i}") for i in range(len(batched))]
     by_prior = pytensor.gradient.grad(prior, joined, disconnected_inputs="ignore")
-    slope = graph_replace(by_prior, {joined: pt.maximum(joined, floor)}, strict=False)
+    slope = graph_replace(by_prior, {joined: pt.maximum(joined, floor.astype(joined.dtype))}, strict=False)
     logps = [term.sum() for term in full]
     logps += [scale * term[batch].sum() for term, batch, scale in zip(batched, batches, scales, strict=True)]
     if logps:

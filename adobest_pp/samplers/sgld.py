@@ -146,7 +146,7 @@ class ReflectedSGLD(ArrayStepShared):
             "sgld_reflections": reflections,
             "sgld_rejected": rejected,
         }
-        return RaveledVars(phi, q0.point_map_info), [stats]
+        return RaveledVars(phi.astype(q0.data.dtype, copy=False), q0.point_map_info), [stats]
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

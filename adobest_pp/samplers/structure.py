@@ -115,5 +115,6 @@ def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: 
     if isinstance(rv.owner.op, DirichletRV):
         point /= point.sum()
     compiled = pytensor.function([rv], graph, mode=INTERPRETED, on_unused_input="ignore")
-    value = np.ravel(compiled(point))
-    return value.shape == (size,) and np.allclose(value, function(point), rtol=1e-10, atol=0)
+    value = np.ravel(compiled(point.astype(rv.dtype)))
+    tolerance = 1e-10 if rv.dtype == "float64" else 1e-5
+    return value.shape == (size,) and np.allclose(value, function(point), rtol=tolerance, atol=0)
