@@ -71,7 +71,7 @@ class SimplexSoftmax(Op):
 
     def make_node(self, free: Any) -> Apply:
         """Give θ one element more than there are coordinates."""
-        vector = pt.as_tensor(free)
+        vector = pt.as_tensor(free).astype("float64")
         (length,) = vector.type.shape
         theta = pt.tensor(dtype="float64", shape=(None if length is None else length + 1,))
         return Apply(self, [vector], [theta, pt.dscalar()])
@@ -131,18 +131,21 @@ class OrthonormalSimplex(Transform):
 
     def forward(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return the free coordinates of θ."""
-        logs = pt.log(pt.as_tensor(value))
+        theta = pt.as_tensor(value)
+        logs = pt.log(theta.astype("float64"))
         n = logs.shape[-1].astype("float64")
         centered = logs - logs.mean(axis=-1, keepdims=True)
-        return centered[..., :-1] - centered[..., -1:] / (1 + pt.sqrt(n))
+        return (centered[..., :-1] - centered[..., -1:] / (1 + pt.sqrt(n))).astype(theta.dtype)
 
     def backward(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return θ."""
-        return SimplexSoftmax()(value)
+        free = pt.as_tensor(value)
+        return SimplexSoftmax()(free).astype(free.dtype)
 
     def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
         """Return the log-determinant of the first K−1 elements of θ by the free coordinates: Σ ln θ + ½ ln K."""
-        return SimplexSoftmax().make_node(value).outputs[1]
+        free = pt.as_tensor(value)
+        return SimplexSoftmax().make_node(free).outputs[1].astype(free.dtype)
 
 
 simplex = OrthonormalSimplex()

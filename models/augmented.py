@@ -1,8 +1,10 @@
 """Frequencies of categories with every person's private category as a variable.
 
 Use it to see what a Gibbs sampler alternates between, θ given x and x given θ, or to ask for the posterior of a
-person's own category, ``x``. It has as many unknowns as people: for θ alone, `marginal.py` is the same posterior with x
-summed out, and `adobest_pp.DataAugmentationGibbs` draws all x of equal answers at once.
+person's own category, ``x``. It has as many unknowns as people, and PyMC visits them one by one, so it is for tens of
+people. `adobest_pp.DataAugmentationGibbs` is the same sampler for θ alone: people with equal answers are exchangeable,
+so it draws how many of them are in each category, all at once, and keeps no x. `marginal.py` has the same posterior of
+θ with x summed out.
 """
 
 import arviz as az
@@ -39,6 +41,8 @@ def published(responses: ad.Responses) -> tuple[np.ndarray, np.ndarray, float, n
 
 
 if __name__ == "__main__":
-    with build(simulate_poll(people=200, epsilon=3.0, seed=1)):
-        trace = pm.sample(500, tune=500, chains=2, random_seed=1)
+    with build(simulate_poll(people=30, epsilon=3.0, seed=1)) as model:
+        # Each x from its conditional distribution, as Gibbs has it, rather than from a uniform proposal.
+        step = pm.CategoricalGibbsMetropolis(model["x"], proposal="proportional")
+        trace = pm.sample(500, tune=200, chains=4, step=step, random_seed=1)
     print(az.summary(trace, var_names=["theta"], ci_kind="eti", ci_prob=0.9))

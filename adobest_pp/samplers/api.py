@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from adobest_pp.samplers.settings import LangevinSettings
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["sample"]
+__all__ = ["recorded_arguments", "sample"]
 
 logger = logging.getLogger("adobest_pp")
 
@@ -61,7 +61,7 @@ def sample(
     prior : float or array of shape (K,), default 1.0
         Concentration ρ of the Dirichlet prior.
     draws, tune, chains : int
-        Draws kept of each chain, draws discarded before them, and chains.
+        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
     random_seed : int, optional
         The same seed gives the same draws. One is chosen and recorded if none is given.
     progressbar : bool, default True
@@ -74,7 +74,8 @@ def sample(
     -------
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category; ``sample_stats``; the responses in ``observed_data``; and in
-        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run.
+        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run, which
+        ``sample(responses, **adobest_pp.samplers.api.recorded_arguments(tree.attrs))`` does.
 
     Notes
     -----
@@ -102,7 +103,7 @@ def sample(
     concentration = check_prior(prior, responses.n_categories)
     sizes = {
         "draws": check_integer(draws, "draws", 1),
-        "tune": check_integer(tune, "tune", 0),
+        "tune": _check_tune(tune, sampler),
         "chains": check_integer(chains, "chains", 1),
     }
     seed = _fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
@@ -110,11 +111,13 @@ def sample(
 
     began = time.perf_counter()
     if sampler == "nuts":
-        from adobest_pp.samplers.nuts import sample_nuts
+        from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
+        details = describe_nuts()
     else:
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
+        details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
     _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset())
@@ -126,10 +129,40 @@ def sample(
             "prior": concentration,
             **sizes,
             "random_seed": seed,
-            **(settings.describe() if settings else {}),
+            **details,
             "sampling_time": elapsed,
         },
     )
+
+
+def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `sample`, but for the responses, that repeat a run.
+
+    Parameters
+    ----------
+    attributes : mapping
+        ``attrs`` of what `sample` returned, or of its file. A schedule that is a function of one's own is not in them,
+        and is refused.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.samplers.api import recorded_arguments
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> tree = ad.sample(responses, "sgld", draws=50, batch_size=None)
+    >>> again = ad.sample(responses, **recorded_arguments(tree.attrs))
+    >>> bool((again.posterior.theta == tree.posterior.theta).all())
+    True
+    """
+    names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
+    options = json.loads(attributes.get("sampler_settings", "{}"))
+    return {name: attributes[name] for name in names} | (LangevinSettings.options(options) if options else {})
+
+
+def _check_tune(tune: Any, sampler: str) -> int:
+    """Return the number of draws to discard, or refuse; without any, NUTS would have no step size."""
+    least = 1 if sampler == "nuts" else 0
+    return check_integer(tune, f"tune of {sampler!r}" if least else "tune", least)
 
 
 def _fresh_seed() -> int:
@@ -214,8 +247,8 @@ def _warn_of_divergences(stats: "xr.Dataset") -> None:
     diverging = int(stats["diverging"].sum()) if "diverging" in stats else 0
     if diverging:
         logger.warning(
-            "%d of %d draws diverged: the posterior has a corner that NUTS explores badly; with a prior concentration "
-            "far below 1, treat its tails with care.",
+            "%d of %d draws diverged: NUTS could not follow the posterior there, and its tails may be biased; more "
+            "tuning draws, or the sampler 'gibbs', may help.",
             diverging,
             stats["diverging"].size,
         )

@@ -81,7 +81,7 @@ def sgld_chain(
         stats = np.empty((len(draws), 3))
         todo = len(draws) * settings.updates_per_draw
         done = start * settings.updates_per_draw
-        steps, batches, noise = settings.randomness(rng, done, todo, n, k)
+        steps, batches, noise = settings.randomness(rng, done, todo, (n,), k)
         diffusion = DIFFUSIONS[settings.diffusion]
         langevin_draws(diffusion, phi, steps, row_of[batches], noise, prior, *arguments, draws, stats)
         yield (

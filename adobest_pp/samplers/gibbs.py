@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from pymc.model import modelcontext
 from pymc.pytensorf import compile as compile_graph
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers.augmentation import gibbs_draws
-from adobest_pp.samplers.structure import dirichlet_concentration
+from adobest_pp.samplers.structure import check_responses, dirichlet_concentration, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -30,7 +30,7 @@ class DataAugmentationGibbs(BlockedStep):
 
     Parameters
     ----------
-    theta : variable
+    theta : variable or str
         The category probabilities, with a Dirichlet prior. Its concentration may depend on other variables of the
         model, which other step methods then sample.
     responses : Responses
@@ -72,7 +72,8 @@ class DataAugmentationGibbs(BlockedStep):
         compile_kwargs: dict[str, Any] | None = None,
     ) -> None:
         model = modelcontext(model)
-        self.vars = get_value_vars_from_user_vars(theta, model)
+        check_responses(responses)
+        self.vars = value_variables(theta, model, "theta")
         if len(self.vars) != 1:
             raise ValueError(f"theta must be one variable, got {len(self.vars)}")
         self.rng = get_random_generator(rng)
@@ -90,6 +91,7 @@ class DataAugmentationGibbs(BlockedStep):
         inputs = rv.owner.inputs
         forward = probabilities if transform is None else transform.forward(probabilities, *inputs)
         backward = value if transform is None else transform.backward(value, *inputs)
+        self._dtype = rv.dtype
         self._to_value = compile_graph([probabilities], forward, **compile_kwargs)
         self._to_theta = compile_graph([value], backward, **compile_kwargs)
         (prior,) = model.replace_rvs_by_values([concentration])
@@ -103,7 +105,9 @@ class DataAugmentationGibbs(BlockedStep):
         before = theta.copy()
         prior = np.array(self._prior(*(point[name] for name in self._prior_inputs)), dtype=np.float64)
         gibbs_draws(self.rng, theta, prior, *self._arguments, np.empty((1, theta.size)))
-        moved = {**point, self._name: np.asarray(self._to_value(theta))}
+        # A share that single precision would round to zero has no place among the free coordinates.
+        kept = np.maximum(theta, np.finfo(self._dtype).tiny).astype(self._dtype)
+        moved = {**point, self._name: np.asarray(self._to_value(kept))}
         return moved, [{"gibbs_distance": 0.5 * np.abs(theta - before).sum()}]
 
     @staticmethod

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pymc.pytensorf import compile as compile_graph
 from pymc.pytensorf import join_nonshared_inputs, make_shared_replacements
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 
 from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers import kernels
@@ -32,12 +33,12 @@ class GradientEstimator(Protocol):
 
     shared: dict[Any, Any]
 
-    def n_responses(self) -> int:
-        """Return how many responses batches are drawn from."""
+    def populations(self) -> tuple[int, ...]:
+        """Return the numbers of responses that batches are drawn from, each batch from its own."""
         ...
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
-        """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
+        """Return the gradient estimated from a batch, one population's after the other; an empty one stands for all."""
         ...
 
     def updates(
@@ -64,9 +65,9 @@ class EvidenceGradient:
         self._row_of = np.ascontiguousarray(responses.evidence_index(), dtype=np.int64)
         self._prior = prior
 
-    def n_responses(self) -> int:
-        """Return the number of responses."""
-        return self._row_of.size
+    def populations(self) -> tuple[int, ...]:
+        """Return the number of responses, alone."""
+        return (self._row_of.size,)
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
         """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
@@ -75,7 +76,7 @@ class EvidenceGradient:
             kernels.full_phi_gradient(phi, self._prior, floor, *self._arguments, out)
         else:
             *rows, _, members, offsets = self._arguments
-            scale = self.n_responses() / batch.size
+            scale = self._row_of.size / batch.size
             kernels.phi_gradient(phi, self._row_of[batch], scale, self._prior, floor, *rows, members, offsets, out)
         return out
 
@@ -93,8 +94,9 @@ class EvidenceGradient:
 class ModelGradient:
     """The gradient of any PyMC model by some of its variables, from the log-densities of a batch of its data.
 
-    The observed variables' elementwise log-densities are indexed along their first axis, which must be the same
-    responses for all of them. Compiled once.
+    Of the observed variables that depend on the given ones, the elementwise log-densities are indexed along their
+    first axis and scaled by n/m, each by its own n. Those of equal length are taken to be about the same responses, and
+    share a batch. A scalar observation enters every gradient, and without a batch size everything does. Compiled once.
 
     Parameters
     ----------
@@ -104,47 +106,59 @@ class ModelGradient:
         The model.
     initial_point : dict
         A point of the model, for shapes.
+    batch_size : int or None
+        Responses in a batch of each population; None for all of them.
     compile_kwargs : dict
         Passed to the PyTensor compilation.
     """
 
     def __init__(
-        self, variables: list[Any], model: "Model", initial_point: dict[str, Any], compile_kwargs: dict[str, Any]
+        self,
+        variables: list[Any],
+        model: "Model",
+        initial_point: dict[str, Any],
+        batch_size: int | None,
+        compile_kwargs: dict[str, Any],
     ) -> None:
         self.shared = make_shared_replacements(initial_point, variables, model)
-        terms = model.logp(vars=model.observed_RVs, sum=False) if model.observed_RVs else []
-        if any(term.ndim == 0 for term in terms):
-            raise ValueError("the observed variables of the model must have one log-density per response, got a scalar")
-        rest = model.logp(vars=[*model.free_RVs, *model.potentials])
-        (rest, *terms), joined = join_nonshared_inputs(initial_point, [rest, *terms], variables, self.shared)
-        batch, scale, floor = pt.lvector("batch"), pt.dscalar("scale"), pt.dscalar("floor")
-        by_rest = pytensor.gradient.grad(rest, joined, disconnected_inputs="ignore")
-        slope = graph_replace(by_rest, {joined: pt.maximum(joined, floor)}, strict=False)
-        if terms:
-            batch_logp = pt.add(*[term[batch].sum() for term in terms]) if len(terms) > 1 else terms[0][batch].sum()
-            slope += scale * pytensor.gradient.grad(batch_logp, joined, disconnected_inputs="ignore")
-        inputs = [joined, batch, scale, floor]
-        self._slope = compile_graph(inputs, slope, on_unused_input="ignore", **compile_kwargs)
-        self._slope.trust_input = True
-        lengths = [term.shape[0] for term in terms]
-        self._lengths = compile_graph([joined], lengths, on_unused_input="ignore", **compile_kwargs)
+        self._batch_size = batch_size
         self._size = sum(np.size(initial_point[variable.name]) for variable in variables)
-        self._n = self.n_responses()
+        observed = model.logp(vars=model.observed_RVs, sum=False) if model.observed_RVs else []
+        prior = model.logp(vars=[*model.free_RVs, *model.potentials])
+        (prior, *observed), joined = join_nonshared_inputs(initial_point, [prior, *observed], variables, self.shared)
+        observed = [term for term in observed if joined in ancestors([term])]
+        vectors = [term for term in observed if term.ndim]
+        batched = [] if batch_size is None else vectors
+        self._n_batched = len(batched)
+        inputs, slope = _slope(joined, prior, batched, [term for term in observed if term not in batched])
+        options = {"on_unused_input": "ignore", **compile_kwargs}
+        self._slope = compile_graph(inputs, slope, **options)
+        self._slope.trust_input = True
+        self._dtype = joined.dtype
+        self._lengths = compile_graph([joined], [term.shape[0] for term in vectors], **options)
+        self._n = self._read_lengths()
 
-    def n_responses(self) -> int:
-        """Read the length of the observed data as it is now (it may be a `pymc.Data` that has changed)."""
-        lengths = {int(length) for length in self._lengths(np.ones(self._size))}
-        if len(lengths) > 1:
-            raise ValueError(
-                f"the observed variables of the model must be about the same responses, got {sorted(lengths)} of them"
-            )
-        self._n = lengths.pop() if lengths else 0
-        return self._n
+    def _read_lengths(self) -> list[int]:
+        return [int(length) for length in self._lengths(np.ones(self._size, dtype=self._dtype))]
+
+    def populations(self) -> tuple[int, ...]:
+        """Read the lengths of the observed data as they are now (they may be `pymc.Data` that have changed)."""
+        self._n = self._read_lengths()
+        return tuple(dict.fromkeys(self._n))
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
-        """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
-        chosen = batch if batch.size else np.arange(self._n)
-        return np.asarray(self._slope(phi, chosen, np.asarray(self._n / max(chosen.size, 1)), np.asarray(floor)))
+        """Return the gradient estimated from a batch, one population's after the other; an empty one stands for all."""
+        point = phi.astype(self._dtype, copy=False)
+        if not self._n_batched:
+            return np.asarray(self._slope(point, np.asarray(floor)), dtype=np.float64)
+        lengths = list(dict.fromkeys(self._n))
+        if batch.size == 0:
+            parts = [np.arange(n) for n in lengths]
+        else:
+            parts = np.split(batch, np.cumsum([min(self._batch_size or n, n) for n in lengths[:-1]]))
+        chosen = [parts[lengths.index(n)] for n in self._n]
+        scales = [np.asarray(n / max(part.size, 1)) for n, part in zip(self._n, chosen, strict=True)]
+        return np.asarray(self._slope(point, np.asarray(floor), *chosen, *scales), dtype=np.float64)
 
     def updates(
         self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
@@ -159,3 +173,17 @@ class ModelGradient:
             reflections += max(reflected, 0)
             refused += reflected < 0
         return norm, reflections, refused
+
+
+def _slope(joined: Any, prior: Any, batched: list[Any], full: list[Any]) -> tuple[list[Any], Any]:
+    """Return the inputs φ, floor, batches and scales, and the slope of the prior, of batched and of full terms."""
+    floor = pt.dscalar("floor")
+    batches = [pt.lvector(f"batch_{i}") for i in range(len(batched))]
+    scales = [pt.dscalar(f"scale_{i}") for i in range(len(batched))]
+    by_prior = pytensor.gradient.grad(prior, joined, disconnected_inputs="ignore")
+    slope = graph_replace(by_prior, {joined: pt.maximum(joined, floor.astype(joined.dtype))}, strict=False)
+    logps = [term.sum() for term in full]
+    logps += [scale * term[batch].sum() for term, batch, scale in zip(batched, batches, scales, strict=True)]
+    if logps:
+        slope += pytensor.gradient.grad(sum(logps), joined, disconnected_inputs="ignore")
+    return [joined, floor, *batches, *scales], slope

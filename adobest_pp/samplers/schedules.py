@@ -21,6 +21,7 @@ __all__ = [
     "DecayingSteps",
     "PaperSteps",
     "Schedule",
+    "evaluate_schedule",
     "schedule_from_settings",
     "schedule_settings",
 ]
@@ -84,6 +85,37 @@ class PaperSteps:
         """Return γ for each update."""
         _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
         return np.asarray(self.scale / n)
+
+
+def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    """Return the step size of each update, or refuse what is none.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Any function of the update and the number of responses; one number stands for all updates.
+    update : array of int
+        Numbers of the updates, from 1.
+    n_responses : array of int
+        Responses at hand at each of them.
+
+    Returns
+    -------
+    array of float
+        Positive and finite, of the shape that `update` and `n_responses` broadcast to.
+    """
+    shape = np.broadcast_shapes(np.shape(update), np.shape(n_responses))
+    returned = schedule(update, n_responses)
+    allowed = f"a function that returns positive numbers, one or of a shape that broadcasts to {shape}"
+    try:
+        steps = np.broadcast_to(np.asarray(returned, dtype=np.float64), shape)
+    except (TypeError, ValueError):
+        got = f"an array of shape {returned.shape}" if isinstance(returned, np.ndarray) else repr(returned)
+        raise ValueError(f"schedule must be {allowed}, got {schedule!r}, which returned {got}") from None
+    wrong = ~(np.isfinite(steps) & (steps > 0))
+    if wrong.any():
+        raise ValueError(f"schedule must be {allowed}, got {schedule!r}, which returned {steps[wrong].flat[0]}")
+    return np.ascontiguousarray(steps)
 
 
 def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:

@@ -1,5 +1,6 @@
 """What a run of stochastic-gradient Langevin dynamics is set to, and the randomness that it needs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,14 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
 from adobest_pp.samplers.kernels import DIFFUSIONS
-from adobest_pp.samplers.schedules import ConstantSteps, PaperSteps, Schedule
+from adobest_pp.samplers.schedules import (
+    ConstantSteps,
+    PaperSteps,
+    Schedule,
+    evaluate_schedule,
+    schedule_from_settings,
+    schedule_settings,
+)
 
 __all__ = ["LangevinSettings"]
 
@@ -55,23 +63,28 @@ class LangevinSettings:
         return cls(size, steps, check_integer(updates_per_draw, "updates_per_draw", 1), diffusion)
 
     def randomness(
-        self, rng: np.random.Generator, done: int, n_updates: int, n_responses: int, size: int
+        self, rng: np.random.Generator, done: int, n_updates: int, populations: Sequence[int], size: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
 
-        Batches are drawn with replacement, min(batch_size, n) at a time. Where there is nothing to draw they
-        are empty, which the gradients take as all responses.
+        Batches are drawn with replacement, min(batch_size, n) at a time, and those of several populations stand side
+        by side. Where there is nothing to draw they are empty, which the gradients take as all responses.
         """
-        steps = np.asarray(self.schedule(done + 1 + np.arange(n_updates), n_responses), dtype=np.float64)
-        m = min(self.batch_size or 0, n_responses)
-        batches = rng.integers(0, max(n_responses, 1), size=(n_updates, m))
-        return steps, batches, rng.standard_normal((n_updates, size))
+        steps = evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), max(populations, default=0))
+        batches = [rng.integers(0, max(n, 1), size=(n_updates, min(self.batch_size or 0, n))) for n in populations]
+        indices = np.concatenate([np.empty((n_updates, 0), dtype=np.int64), *batches], axis=1)
+        return steps, indices, rng.standard_normal((n_updates, size))
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values to store with a run."""
+        """Return plain values to store with a run, as JSON; `LangevinSettings.options` takes them back."""
         return {
-            "batch_size": "all" if self.batch_size is None else self.batch_size,
-            "schedule": repr(self.schedule),
+            "batch_size": self.batch_size,
+            "schedule": schedule_settings(self.schedule),
             "updates_per_draw": self.updates_per_draw,
             "diffusion": self.diffusion,
         }
+
+    @staticmethod
+    def options(description: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `LangevinSettings.of` that give settings of this description."""
+        return description | {"schedule": schedule_from_settings(description["schedule"])}

@@ -11,13 +11,12 @@ from pymc.model import modelcontext
 from pymc.step_methods.arraystep import ArrayStepShared
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_value_vars_from_user_vars
 
 from adobest_pp.samplers.gradients import EvidenceGradient, GradientEstimator, ModelGradient
 from adobest_pp.samplers.kernels import DIFFUSIONS
 from adobest_pp.samplers.schedules import Schedule
 from adobest_pp.samplers.settings import LangevinSettings
-from adobest_pp.samplers.structure import surrogate_prior
+from adobest_pp.samplers.structure import check_responses, surrogate_prior, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -44,14 +43,15 @@ class ReflectedSGLD(ArrayStepShared):
 
     Parameters
     ----------
-    vars : variable or list of variables, optional
+    vars : variable or list of variables (or of their names), optional
         Positive, untransformed variables of the model (``default_transform=None``); all by default.
     responses : Responses, optional
         Take the gradient from this compiled evidence instead of the model's graph: 2 µs an update, whatever the
         number of responses, instead of 30 µs for 10⁴ of them (K = 20). The model must be that of
         `frequency_model(responses, surrogate=True)`.
     batch_size : int or None, default 50
-        Responses in a batch (all of them at most); None uses the whole data at every update.
+        Responses in a batch (all of them at most); None uses the whole data at every update. Observed variables of
+        different lengths have a batch each, and n, for the steps, is the greatest of the lengths.
     step_size : float, optional
         A constant step γ. The default, with `schedule` left out as well, is the paper's 0.5/n.
     schedule : Schedule, optional
@@ -114,29 +114,29 @@ class ReflectedSGLD(ArrayStepShared):
     ) -> None:
         model = modelcontext(model)
         self.settings = LangevinSettings.of(batch_size, step_size, schedule, updates_per_draw, diffusion)
-        values = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
+        values = model.value_vars if vars is None else value_variables(vars, model, "vars")
         _check_positive_and_untransformed(values, model)
         self.estimator: GradientEstimator
         if responses is None:
             point = model.initial_point() if initial_point is None else initial_point
-            self.estimator = ModelGradient(values, model, point, compile_kwargs or {})
+            self.estimator = ModelGradient(values, model, point, batch_size, compile_kwargs or {})
         else:
-            self.estimator = EvidenceGradient(responses, surrogate_prior(model, values, responses))
-        self.n_responses = self.estimator.n_responses()
+            self.estimator = EvidenceGradient(responses, surrogate_prior(model, values, check_responses(responses)))
+        self.populations = self.estimator.populations()
         self.n_updates = 0
         super().__init__(values, self.estimator.shared, blocked=blocked, rng=rng)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """Start a chain: its own random stream, the first update, and the data as they are now."""
         super().setup_chain(rng, tune, draws)
-        self.n_responses = self.estimator.n_responses()
+        self.populations = self.estimator.populations()
         self.n_updates = 0
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         """Make the updates of one draw."""
         phi = np.array(q0.data, dtype=np.float64)
         todo = self.settings.updates_per_draw
-        steps, batches, noise = self.settings.randomness(self.rng, self.n_updates, todo, self.n_responses, phi.size)
+        steps, batches, noise = self.settings.randomness(self.rng, self.n_updates, todo, self.populations, phi.size)
         diffusion = DIFFUSIONS[self.settings.diffusion]
         norm, reflections, rejected = self.estimator.updates(diffusion, phi, steps, batches, noise)
         self.n_updates += todo
@@ -146,7 +146,7 @@ class ReflectedSGLD(ArrayStepShared):
             "sgld_reflections": reflections,
             "sgld_rejected": rejected,
         }
-        return RaveledVars(phi, q0.point_map_info), [stats]
+        return RaveledVars(phi.astype(q0.data.dtype, copy=False), q0.point_map_info), [stats]
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:

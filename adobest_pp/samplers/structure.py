@@ -8,6 +8,7 @@ import pytensor
 from numpy.typing import NDArray
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
+from pymc.util import get_value_vars_from_user_vars
 from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import DirichletRV, GammaRV
@@ -15,13 +16,12 @@ from pytensor.tensor.random.basic import DirichletRV, GammaRV
 from adobest_pp._marginal import PointwiseLogLikelihood
 from adobest_pp.distributions import PrivateResponseRV
 from adobest_pp.likelihood import kernel_arguments
+from adobest_pp.responses import Responses
 
 if TYPE_CHECKING:
     from pymc import Model
 
-    from adobest_pp.responses import Responses
-
-__all__ = ["dirichlet_concentration", "surrogate_prior"]
+__all__ = ["check_responses", "dirichlet_concentration", "surrogate_prior", "value_variables"]
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,27 @@ Array = NDArray[np.float64]
 INTERPRETED = Mode("py", "fast_compile")
 
 
-def surrogate_prior(model: "Model", values: Sequence[Any], responses: "Responses") -> Array:
+def check_responses(responses: Any) -> Responses:
+    """Return the responses, or refuse what is none."""
+    if not isinstance(responses, Responses):
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    return responses
+
+
+def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
+    """Return the value variables of free variables of the model, given as such or by their names, or refuse."""
+    given = variables if isinstance(variables, list | tuple) else [variables]
+    free = {rv.name: rv for rv in model.free_RVs}
+    known = [*model.free_RVs, *model.value_vars]
+    found = [free.get(each, each) if isinstance(each, str) else each for each in given]
+    for each in found:
+        if not any(each is variable for variable in known):
+            shown = repr(getattr(each, "name", None) or each)
+            raise ValueError(f"{name} must be among the free variables {', '.join(free)} of the model, got {shown}")
+    return list(get_value_vars_from_user_vars(found, model))
+
+
+def surrogate_prior(model: "Model", values: Sequence[Any], responses: Responses) -> Array:
     """Return ρ, of shape (K,), of a model that is φ_i ~ Gamma(ρ_i, 1) and `responses` given θ = φ/Σφ, or refuse."""
     if len(model.free_RVs) != 1 or len(values) != 1 or model.potentials:
         raise ValueError(
@@ -54,7 +74,7 @@ def surrogate_prior(model: "Model", values: Sequence[Any], responses: "Responses
     return np.array(np.broadcast_to(rho, shape), dtype=np.float64)
 
 
-def dirichlet_concentration(model: "Model", theta: Any, responses: "Responses") -> Any:
+def dirichlet_concentration(model: "Model", theta: Any, responses: Responses) -> Any:
     """Return the concentration, a graph, of a model where `theta` is Dirichlet and that of `responses`, or refuse."""
     if not isinstance(theta.owner.op, DirichletRV):
         raise ValueError(f"theta must have a Dirichlet prior, got {theta.name!r}, a {theta.owner.op}")
@@ -64,7 +84,7 @@ def dirichlet_concentration(model: "Model", theta: Any, responses: "Responses") 
     return theta.owner.op.dist_params(theta.owner)[0]
 
 
-def _check_likelihood(model: "Model", rv: Any, responses: "Responses", theta_of: Callable[[Array], Array]) -> None:
+def _check_likelihood(model: "Model", rv: Any, responses: Responses, theta_of: Callable[[Array], Array]) -> None:
     """Refuse a model where `rv` enters anything but a `PrivateResponse` of θ = theta_of(rv) with these responses."""
     others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rv]
     dependent = [other for other in others if rv in ancestors([other])]
@@ -95,5 +115,6 @@ def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: 
     if isinstance(rv.owner.op, DirichletRV):
         point /= point.sum()
     compiled = pytensor.function([rv], graph, mode=INTERPRETED, on_unused_input="ignore")
-    value = np.ravel(compiled(point))
-    return value.shape == (size,) and np.allclose(value, function(point), rtol=1e-10, atol=0)
+    value = np.ravel(compiled(point.astype(rv.dtype)))
+    tolerance = 1e-10 if rv.dtype == "float64" else 1e-5
+    return value.shape == (size,) and np.allclose(value, function(point), rtol=tolerance, atol=0)

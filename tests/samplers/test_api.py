@@ -9,6 +9,7 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp.samplers import progress
+from adobest_pp.samplers.api import _warn_of_divergences, recorded_arguments
 from tests.strategies import simulated
 
 LABELS = ["yes", "no", "unsure"]
@@ -39,11 +40,8 @@ def test_result_is_labelled_and_survives_a_file(sampler, mechanism, tmp_path):
         xr.testing.assert_equal(reopened["posterior"]["theta"], tree["posterior"]["theta"])
         again = ad.Responses.from_xarray(reopened["observed_data"].to_dataset())
         assert again.evidence() == responses.evidence()
-        settings = {
-            name: reopened.attrs[name] for name in ("sampler", "prior", "draws", "tune", "chains", "random_seed")
-        }
         assert json.loads(reopened.attrs["mechanism_settings"]) == mechanism.settings()
-        repeated = ad.sample(again, progressbar=False, **settings)
+        repeated = ad.sample(again, progressbar=False, **recorded_arguments(reopened.attrs))
     np.testing.assert_array_equal(repeated["posterior"]["theta"], tree["posterior"]["theta"])
 
 
@@ -57,16 +55,36 @@ def test_attributes_tell_how_to_repeat_the_run(sampler):
     assert attributes["n_responses"] == 40
     assert attributes["adobest_pp_version"] == ad.__version__
     assert {"pymc_version", "numpy_version", "created_at", "draws", "tune", "chains", "random_seed"} <= set(attributes)
+    if sampler == "nuts":
+        assert {"nutpie_version", "numba_version"} <= set(attributes)
+        assert (attributes["target_accept"], attributes["adaptation"]) == (0.95, "low_rank")
 
 
-def test_attributes_of_sgld_have_its_settings():
-    options = {"batch_size": None, "step_size": 0.02, "updates_per_draw": 3, "diffusion": "preconditioned"}
-    tree = ad.sample(labelled(MECHANISMS[0]), "sgld", random_seed=4, **SHORT, **options)
-    expected = options | {"batch_size": "all", "schedule": "ConstantSteps(step_size=0.02)"}
-    del expected["step_size"]
-    assert expected.items() <= tree.attrs.items()
-    np.testing.assert_allclose(tree["sample_stats"]["sgld_step_size"], 0.02)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": None, "step_size": 0.02, "updates_per_draw": 3, "diffusion": "preconditioned"},
+        {"batch_size": 7, "schedule": ad.DecayingSteps(0.1, 0.6)},
+    ],
+)
+def test_attributes_of_sgld_repeat_its_settings_from_a_file(options, tmp_path):
+    responses = labelled(MECHANISMS[0])
+    tree = ad.sample(responses, "sgld", random_seed=4, **SHORT, **options)
     assert (tree["sample_stats"]["sgld_rejected"] == 0).all()
+    tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
+    with xr.open_datatree(tmp_path / "draws.nc", engine="h5netcdf") as reopened:
+        arguments = recorded_arguments(reopened.attrs)
+    assert arguments["batch_size"] == options["batch_size"]
+    again = ad.sample(responses, progressbar=False, **arguments)
+    np.testing.assert_array_equal(again["posterior"]["theta"], tree["posterior"]["theta"])
+    np.testing.assert_array_equal(again["sample_stats"]["sgld_step_size"], tree["sample_stats"]["sgld_step_size"])
+    assert again.attrs["sampler_settings"] == tree.attrs["sampler_settings"]
+
+
+def test_a_schedule_of_ones_own_must_be_given_again():
+    tree = ad.sample(labelled(MECHANISMS[0]), "sgld", schedule=lambda t, n: 0.01, **SHORT)
+    with pytest.raises(ValueError, match=r"schedule must be one of ConstantSteps, .* to be rebuilt, got <function"):
+        recorded_arguments(tree.attrs)
 
 
 @pytest.mark.parametrize("sampler", ["gibbs", "sgld"])
@@ -102,6 +120,12 @@ def test_chains_that_have_not_converged_are_reported(caplog):
     ad.sample(responses, "sgld", **settings)
     (record,) = caplog.records
     assert "chains of 'sgld' have not converged" in record.getMessage()
+
+
+def test_divergences_are_reported(caplog):
+    _warn_of_divergences(xr.Dataset({"diverging": (("chain", "draw"), [[False, True, False], [False, True, True]])}))
+    (record,) = caplog.records
+    assert "3 of 6 draws diverged" in record.getMessage()
 
 
 @pytest.mark.parametrize("sampler", ["gibbs", "sgld"])
@@ -144,7 +168,8 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"prior": [1.0, 2.0]}, "prior must be"),
         ({"prior": "flat"}, "prior must be"),
         ({"draws": 0}, "draws must be an integer of at least 1, got 0"),
-        ({"tune": -1}, "tune must be an integer of at least 0"),
+        ({"tune": 0}, "tune of 'nuts' must be an integer of at least 1, got 0"),
+        ({"sampler": "gibbs", "tune": -1}, "tune must be an integer of at least 0"),
         ({"chains": 0}, "chains must be"),
         ({"random_seed": -3}, "random_seed must be an integer from 0"),
         ({"batch_size": 10}, "options must be left out for 'nuts', got batch_size"),

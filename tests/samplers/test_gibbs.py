@@ -116,3 +116,26 @@ def test_refuses_theta_that_enters_more_than_the_responses():
 
 def test_is_never_chosen_automatically():
     assert ad.DataAugmentationGibbs.competence(None, True) == 0
+
+
+def test_the_variable_can_be_given_by_its_name():
+    responses = CASE.responses()
+    with ad.frequency_model(responses) as model:
+        by_name = ad.DataAugmentationGibbs("theta", responses=responses, rng=1)
+        by_variable = ad.DataAugmentationGibbs(model["theta"], responses=responses, rng=1)
+        (one, _), (two, _) = by_name.step(model.initial_point()), by_variable.step(model.initial_point())
+    np.testing.assert_array_equal(list(one.values()), list(two.values()))
+
+
+@pytest.mark.parametrize(
+    ("theta", "responses", "message"),
+    [
+        ("theta", [0, 1, 2], "responses must be a Responses, got list"),
+        ("theta", None, "responses must be a Responses, got NoneType"),
+        ("shares", CASE.responses(), "theta must be among the free variables theta of the model, got 'shares'"),
+        ("y", CASE.responses(), "theta must be among the free variables theta of the model, got 'y'"),
+    ],
+)
+def test_refuses_other_names_and_other_responses(theta, responses, message):
+    with ad.frequency_model(CASE.responses()), pytest.raises(ValueError, match=message):
+        ad.DataAugmentationGibbs(theta, responses=responses)

@@ -57,6 +57,17 @@ def test_a_posterior_against_the_boundary(concentration):
     assert_moments(draws_of(tree), *oracles.posterior_moments_k3(rows_of(responses), prior))
 
 
+def test_ordinary_data_do_not_diverge():
+    """An adaptive collection of 20 000 answers at ε = 1 with a share close to zero."""
+    mechanism, rng = ad.RRRR(5, 1.0), np.random.default_rng(1)
+    responses = ad.Responses(mechanism)
+    for subset in ([], [0, 1], [0, 1, 2], [0, 1]):
+        x = rng.choice(5, size=5000, p=[0.5, 0.3, 0.15, 0.04, 0.01])
+        responses.append(mechanism.privatize(x, subset=subset, rng=rng), subset=subset)
+    tree = nuts.sample_nuts(responses, prior=np.ones(5), **SETTINGS)
+    assert int(tree["sample_stats"]["diverging"].sum()) == 0
+
+
 def test_the_density_has_its_gradient_and_the_posterior_behind_it():
     rng = np.random.default_rng(1)
     responses = simulated(ad.RRRR(5, 1.0), 100, seed=4)

@@ -30,7 +30,7 @@ def test_evidence_and_model_give_the_same_gradient_on_the_same_indices(mechanism
     with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
         by_evidence = ad.ReflectedSGLD(model["phi"], responses=responses).estimator
         by_model = ad.ReflectedSGLD(model["phi"]).estimator
-    assert by_evidence.n_responses() == by_model.n_responses() == 200
+    assert by_evidence.populations() == by_model.populations() == (200,)
     rng = np.random.default_rng(3)
     for size, floor in ((50, 1e-9), (1, 0.7), (0, 0.7)):
         phi, batch = rng.gamma(1.0, size=5), rng.integers(0, 200, size)
@@ -111,14 +111,15 @@ def test_any_model_of_positive_variables_can_be_sampled():
             mean, sd = (2 + counts[:, i].sum()) / 61, np.sqrt(2 + counts[:, i].sum()) / 61
             harness.check_moment(draws[..., i], "mean", mean, tolerance=0.05 * sd)
             harness.check_moment(draws[..., i], "sd", sd, tolerance=0.1 * sd)
-        gradient = step.estimator.gradient(np.array([2.0, 3.0]), np.array([4, 4, 7]), 1e-9)
+        estimator = ad.ReflectedSGLD(batch_size=3).estimator
+        gradient = estimator.gradient(np.array([2.0, 3.0]), np.array([4, 4, 7]), 1e-9)
         chosen = counts[[4, 4, 7]]
         expected = 1 / np.array([2.0, 3.0]) - 1 + 20 * (chosen / [2.0, 3.0] - 1).sum(axis=0)
         np.testing.assert_allclose(gradient, expected)
         # New data of another length are noticed where the chain starts.
         model.set_data("data", counts[:7])
         step.setup_chain(np.random.default_rng(0), 0, 1)
-        assert step.n_responses == 7
+        assert step.populations == (7,)
 
 
 def test_other_variables_of_the_model_are_left_to_other_steps():
@@ -183,7 +184,7 @@ def refusals():
 
     def surrogate(**options):
         with ad.frequency_model(responses, surrogate=True) as model:
-            ad.ReflectedSGLD(model["phi"], **options)
+            ad.ReflectedSGLD(**{"vars": model["phi"], **options})
 
     def rate():
         with pm.Model():
@@ -208,19 +209,6 @@ def refusals():
             pm.Gamma("more", 1.0, 1.0, default_transform=None)
             ad.ReflectedSGLD(model["phi"], responses=responses)
 
-    def lengths():
-        with pm.Model():
-            phi = pm.Gamma("phi", 1.0, 1.0, default_transform=None)
-            pm.Poisson("a", phi, observed=[1, 2])
-            pm.Poisson("b", phi, observed=[1, 2, 3])
-            ad.ReflectedSGLD(phi)
-
-    def scalar():
-        with pm.Model():
-            phi = pm.Gamma("phi", 1.0, 1.0, default_transform=None)
-            pm.Poisson("a", phi, observed=3)
-            ad.ReflectedSGLD(phi)
-
     return [
         (transformed, "vars must be untransformed: create 'phi' with default_transform=None"),
         (signed, "vars must have all positive numbers as their support, got 'phi'"),
@@ -229,9 +217,10 @@ def refusals():
         (exponential, "vars must be Gamma"),
         (other_theta, "got another function of it"),
         (more_variables, "got one with phi, more"),
-        (lengths, r"must be about the same responses, got \[2, 3\]"),
-        (scalar, "one log-density per response"),
         (lambda: surrogate(responses=simulated(responses.mechanism, 8, 1)), "responses must be those of 'y'"),
+        (lambda: surrogate(responses=[0, 1, 2]), "responses must be a Responses, got list"),
+        (lambda: surrogate(vars="rho"), "vars must be among the free variables phi of the model, got 'rho'"),
+        (lambda: surrogate(vars=["phi", 3]), "vars must be among the free variables phi of the model, got 3"),
         (lambda: surrogate(batch_size=0), "batch_size must be an integer of at least 1, got 0"),
         (lambda: surrogate(updates_per_draw=0), "updates_per_draw must be an integer of at least 1"),
         (lambda: surrogate(step_size=-1.0), "step_size must be a positive number, got -1.0"),
@@ -256,7 +245,7 @@ def test_without_responses_the_prior_is_sampled():
     with ad.frequency_model(responses, [2.0, 3.0, 4.0], surrogate=True) as model:
         for options in ({}, {"responses": responses}):
             step = ad.ReflectedSGLD(model["phi"], step_size=0.01, **options)
-            assert step.n_responses == 0
+            assert step.populations == (0,)
             gradient = step.estimator.gradient(np.ones(3), np.zeros(0, dtype=np.int64), kernels.TINY)
             np.testing.assert_allclose(gradient, [0.0, 1.0, 2.0])
             draw(step, draws=5)
