@@ -10,7 +10,7 @@ from adobest_pp._checks import check_alpha, check_integer, check_prior
 from adobest_pp.adaptation import METHODS
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.loop import Plan
-from adobest_pp.samplers.schedules import Schedule, schedule_settings
+from adobest_pp.samplers.schedules import Schedule, evaluate_schedule, schedule_settings
 from adobest_pp.samplers.settings import LangevinSettings
 
 __all__ = ["LoopSettings"]
@@ -73,11 +73,7 @@ class LoopSettings:
         self, done: int | NDArray[np.int64], n_updates: int, n_responses: int | NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Return the step sizes of the updates that follow the first `done`, made with `n_responses` at hand."""
-        updates = done + 1 + np.arange(n_updates)
-        values = np.asarray(self.schedule(updates, n_responses), dtype=np.float64)
-        if not (np.isfinite(values).all() and (values > 0).all()):
-            raise ValueError(f"schedule must give positive step sizes, got {values.min()}")
-        return np.array(np.broadcast_to(values, np.broadcast_shapes(updates.shape, np.shape(n_responses))))
+        return evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), n_responses)
 
     def describe(self) -> dict[str, Any]:
         """Return plain values to store with a run."""
