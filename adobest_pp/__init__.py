@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adobest_pp.online import simulate as simulate
     from adobest_pp.programs import frequency_model as frequency_model
     from adobest_pp.responses import Responses as Responses
+    from adobest_pp.samplers.api import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.api import sample as sample
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.schedules import ConstantSteps as ConstantSteps
@@ -52,6 +53,7 @@ _HOMES = {
     "audit": "mechanisms",
     "frequency_model": "programs",
     "privacy_loss": "mechanisms",
+    "recorded_arguments": "samplers.api",
     "sample": "samplers.api",
     "select_subset": "adaptation",
     "semi_adaptive_subset": "adaptation",

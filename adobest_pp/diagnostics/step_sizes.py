@@ -1,5 +1,6 @@
 """SGLD's trade-off: large steps are biased, small ones do not mix; both at the same cost in gradients."""
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -222,7 +223,7 @@ def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[
         mcse = array_stats.mcse(theta, chain_axis=0, draw_axis=1)
         r_hat = array_stats.rhat(theta, chain_axis=0, draw_axis=1)
         ess = array_stats.ess(theta, chain_axis=0, draw_axis=1)
-    updates = 2 * draws * int(tree.attrs["updates_per_draw"])
+    updates = 2 * draws * int(json.loads(tree.attrs["sampler_settings"])["updates_per_draw"])
     return {
         "mean_error": float(np.sqrt(np.mean((error / reference.sd) ** 2))),
         "mean_error_mcse": float(np.sqrt(np.mean((mcse / reference.sd) ** 2))),

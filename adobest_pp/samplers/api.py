@@ -147,10 +147,9 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> from adobest_pp.samplers.api import recorded_arguments
     >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
     >>> tree = ad.sample(responses, "sgld", draws=50, batch_size=None)
-    >>> again = ad.sample(responses, **recorded_arguments(tree.attrs))
+    >>> again = ad.sample(responses, **ad.recorded_arguments(tree.attrs))
     >>> bool((again.posterior.theta == tree.posterior.theta).all())
     True
     """

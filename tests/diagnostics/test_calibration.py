@@ -31,7 +31,7 @@ def conjugate(width=1.0, shift=0.0):
 
 
 def calibrated(fit, replications=150, **options):
-    return calibration(fit, SRR(3, 50.0), n_people=50, replications=replications, random_seed=1, **options)
+    return calibration(fit, SRR(3, 30.0), n_people=50, replications=replications, random_seed=1, **options)
 
 
 @pytest.mark.parametrize("mechanism", [SRR(3, 3.0), RRRR(3, 3.0), SubsetSelection(3, 3.0, 1)], ids=repr)
