@@ -92,11 +92,13 @@ class Responses:
         if not isinstance(mechanism, RRRR):
             raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
         masks, index = _check_subset_table(subsets, subset_index, len(checked), mechanism.n_categories)
-        used, place = np.unique(index, return_inverse=True)
-        first_use = np.argsort(np.unique(place, return_index=True)[1])
-        intern = np.empty(used.size, dtype=np.int64)
-        intern[first_use] = responses._intern(masks[used[first_use]])
-        responses._store(checked, intern[place])
+        # Where each subset is used first; those that never are stay out.
+        first = np.full(len(masks), len(index))
+        first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
+        order = np.argsort(first)[: np.count_nonzero(first < len(index))]
+        places = np.empty(len(masks), dtype=np.int64)
+        places[order] = responses._intern(masks[order])
+        responses._store(checked, places[index])
         return responses
 
     def append(self, answers: ArrayLike, subset: ArrayLike | None = None) -> None:
