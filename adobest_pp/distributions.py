@@ -161,7 +161,7 @@ def _collapse(
 ) -> tuple[Evidence, NDArray[np.int64]]:
     if isinstance(mechanism, SubsetSelection):
         responses = Responses.from_arrays(mechanism, answers)
-        return responses.evidence(), responses.evidence_index()
+        return responses.evidence_and_index()
     index, subsets = published
     checked, rows = np.broadcast_arrays(check_answers(answers, mechanism.n_categories), index)
     return collapse(mechanism, ResponseTable(checked, rows, subsets.reshape(-1, mechanism.n_categories)))

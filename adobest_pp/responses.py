@@ -193,11 +193,16 @@ class Responses:
 
     def evidence(self) -> Evidence:
         """Collapse to distinct three-number rows with counts; the order of the answers does not matter."""
-        return self._collapse()[0]
+        return self.evidence_and_index()[0]
 
     def evidence_index(self) -> NDArray[np.int64]:
         """Return the row of `evidence` that each response belongs to, of shape (n,)."""
-        return self._collapse()[1]
+        return self.evidence_and_index()[1]
+
+    def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
+        """Return `evidence` and `evidence_index` from one pass over the answers."""
+        answers, set_index, sets = self._table()
+        return collapse(self.mechanism, ResponseTable(answers.astype(np.int64), set_index.astype(np.int64), sets))
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it."""
@@ -247,10 +252,6 @@ class Responses:
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
         """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else."""
         return read_responses(path)[0]
-
-    def _collapse(self) -> tuple[Evidence, NDArray[np.int64]]:
-        answers, set_index, sets = self._table()
-        return collapse(self.mechanism, ResponseTable(answers.astype(np.int64), set_index.astype(np.int64), sets))
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""

@@ -193,7 +193,7 @@ def _sample_compiled(
     """Run the chains one after the other and stack them."""
     import xarray as xr
 
-    evidence, row_of = responses.evidence(), responses.evidence_index()
+    evidence, row_of = responses.evidence_and_index()
 
     def chain(rng: np.random.Generator) -> Iterator[Block]:
         if settings is None:

@@ -61,8 +61,9 @@ class EvidenceGradient:
 
     def __init__(self, responses: "Responses", prior: Array) -> None:
         self.shared: dict[Any, Any] = {}
-        self._arguments = kernel_arguments(responses.evidence())
-        self._row_of = np.ascontiguousarray(responses.evidence_index(), dtype=np.int64)
+        evidence, index = responses.evidence_and_index()
+        self._arguments = kernel_arguments(evidence)
+        self._row_of = np.ascontiguousarray(index, dtype=np.int64)
         self._prior = prior
 
     def populations(self) -> tuple[int, ...]:

@@ -97,8 +97,8 @@ def _check_likelihood(model: "Model", rv: Any, responses: Responses, theta_of: C
     (term,) = model.logp(vars=[answers], sum=False)
     nodes = [variable.owner for variable in ancestors([term]) if variable.owner]
     (node,) = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
-    evidence = responses.evidence()
-    expected: list[Any] = [*kernel_arguments(evidence), responses.evidence_index(), evidence.log_scale]
+    evidence, index = responses.evidence_and_index()
+    expected: list[Any] = [*kernel_arguments(evidence), index, evidence.log_scale]
     held = constant_fold(node.inputs[1:])
     if not all(np.array_equal(mine, theirs) for mine, theirs in zip(expected, held, strict=True)):
         raise ValueError(f"responses must be those of {answers.name!r} in the model, got {responses!r}")
