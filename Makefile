@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 .PHONY: demo test install lint bench clean
 
 demo: $(STAMP)
-	$(BIN)/adobest demo
+	$(BIN)/adobest compare --out adobest-report --seed 1
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2

@@ -57,16 +57,31 @@ def audit(
     raise typer.Exit(0 if result.holds else 1)
 
 
-@app.command(epilog="Example: adobest demo --people 20000 --epsilon 1 --seed 7")
-def demo(
-    people: Annotated[int, typer.Option(help="How many simulated people answer.")] = 10_000,
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 1,
+@app.command(epilog="Example: adobest compare --people 10000 --epsilon 1 --seed 7 --out poll")
+def compare(
+    out: Annotated[Path, typer.Option(help="The folder to write the report to.")] = Path("adobest-report"),
+    people: Annotated[int | None, typer.Option(help="Simulated people, without a file (default: 10000).")] = None,
+    data: Annotated[Path | None, typer.Option(help="A CSV file with one person a row, to collect from.")] = None,
+    column: Annotated[str | None, typer.Option(help="The column of --data with the private values.")] = None,
+    categories: Annotated[str | None, typer.Option(help="The possible values in --data, separated by commas.")] = None,
+    responses: Annotated[Path | None, typer.Option(help="Randomized answers collected before (netCDF).")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
+    kappa: Annotated[float | None, typer.Option(help="Share of the budget inside the subset (default: 0.9).")] = None,
+    utility: Annotated[str | None, typer.Option(help="What subsets are chosen for (default: honest).")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
+    question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
+    prior: Annotated[float, typer.Option(help="Concentration of the Dirichlet prior.")] = 1.0,
+    draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
+    seed: Annotated[int | None, typer.Option(help="Repeats the job; never seeds answers of real people.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
 ) -> None:
-    """Privatize a simulated poll and print the estimate beside the truth."""
-    from adobest_pp.demo import run
+    """Collect answers adaptively, sample with SGLD, Gibbs and NUTS, grade the samplers and write a report."""
+    from adobest_pp.report.command import Request, run
 
-    run(people, epsilon, seed)
+    collection = {"epsilon": epsilon, "kappa": kappa, "utility": utility, "alpha": alpha}
+    request = Request(people, data, column, categories, responses, question, collection)
+    run(request, out, prior, draws, seed, quiet=quiet, as_json=json)
 
 
 @app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")

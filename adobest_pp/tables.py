@@ -1,7 +1,7 @@
 """The tables that the command line prints."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,9 +10,23 @@ from rich.table import Table
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from adobest_pp.online import AdaptiveCollector
 
-__all__ = ["print_audit", "print_collection", "print_utilities"]
+__all__ = ["print_audit", "print_collection", "print_utilities", "print_verdicts", "verdict_cells"]
+
+VERDICT_COLUMNS = (
+    "sampler",
+    "verdict",
+    "TV to NUTS",
+    "TV to truth",
+    "coverage",
+    "R-hat",
+    "ESS",
+    "ESS/s",
+    "seconds",
+)
 
 
 def print_utilities(theta: list[float], mechanism: RRRR) -> None:
@@ -82,3 +96,37 @@ def print_collection(collector: "AdaptiveCollector", path: Path, *, listed: bool
             "name the possible values with --categories where that is sensitive.",
             highlight=False,
         )
+
+
+def verdict_cells(row: "xr.Dataset") -> list[str]:
+    """Return the figures of one sampler, in the order of `VERDICT_COLUMNS`; what is not known is a dash."""
+    forms = {
+        "tv_reference": ".3f",
+        "tv_truth": ".3f",
+        "coverage": ".0%",
+        "r_hat": ".2f",
+        "ess_bulk": ".0f",
+        "ess_per_second": ".0f",
+        "wall_time": ".2f",
+    }
+    values = ((float(row[name]), form) for name, form in forms.items())
+    figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
+    return [str(row["sampler"].item()), str(row["verdict"].item()), *figures]
+
+
+def print_verdicts(comparison: "xr.Dataset", sentences: list[str], written: list[Any]) -> None:
+    """Print the verdict on each sampler, what to conclude, and where the report is."""
+    shown = [i for i, heading in enumerate(VERDICT_COLUMNS) if heading not in ("coverage", "ESS")]  # 80 characters
+    table = Table(title="Are the samplers right?")
+    for i in shown:
+        table.add_column(
+            VERDICT_COLUMNS[i], justify="left" if i < 2 else "right", min_width=24 if i == 1 else 7, overflow="fold"
+        )
+    for name in comparison["sampler"].values.tolist():
+        cells = verdict_cells(comparison.sel(sampler=name))
+        table.add_row(*(escape(cells[i]) for i in shown))
+    console = Console()
+    console.print(table)
+    for sentence in sentences:
+        console.print(f"• {sentence}", highlight=False, markup=False)
+    console.print(f"\nReport: {written[0]}", highlight=False, markup=False, soft_wrap=True)

@@ -12,7 +12,7 @@ import numpy as np
 import pymc as pm
 
 import adobest_pp as ad
-from adobest_pp.demo import simulate_poll
+from adobest_pp.polls import simulated_poll
 from adobest_pp.tensors import transition_matrix
 
 
@@ -41,7 +41,7 @@ def published(responses: ad.Responses) -> tuple[np.ndarray, np.ndarray, float, n
 
 
 if __name__ == "__main__":
-    with build(simulate_poll(people=30, epsilon=3.0, seed=1)) as model:
+    with build(simulated_poll(30, epsilon=3.0).responses) as model:
         # Each x from its conditional distribution, as Gibbs has it, rather than from a uniform proposal.
         step = pm.CategoricalGibbsMetropolis(model["x"], proposal="proportional")
         trace = pm.sample(500, tune=200, chains=4, step=step, random_seed=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 
 import adobest_pp as ad
-from adobest_pp.demo import simulate_poll
+from adobest_pp.polls import simulated_poll
 
 
 def build(responses: ad.Responses) -> pm.Model:
@@ -22,6 +22,6 @@ def build(responses: ad.Responses) -> pm.Model:
 
 
 if __name__ == "__main__":
-    with build(simulate_poll(people=10_000, epsilon=1.0, seed=1)):
+    with build(simulated_poll(10_000, epsilon=1.0).responses):
         trace = pm.sample(random_seed=1)
     print(az.summary(trace, var_names=["theta"], ci_kind="eti", ci_prob=0.9))

@@ -10,7 +10,7 @@ import arviz as az
 import pymc as pm
 
 import adobest_pp as ad
-from adobest_pp.demo import simulate_poll
+from adobest_pp.polls import simulated_poll
 
 
 def build(responses: ad.Responses) -> pm.Model:
@@ -23,7 +23,7 @@ def build(responses: ad.Responses) -> pm.Model:
 
 
 if __name__ == "__main__":
-    responses = simulate_poll(people=10_000, epsilon=1.0, seed=1)
+    responses = simulated_poll(10_000, epsilon=1.0).responses
     with build(responses) as model:
         step = ad.ReflectedSGLD(model["phi"], responses=responses, step_size=1e-4, updates_per_draw=500)
         # PyMC's own checks would be of φ, whose sum the answers say nothing about and which mixes slower than θ.

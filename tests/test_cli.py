@@ -82,13 +82,6 @@ def test_a_complex_matrix_is_refused(tmp_path):
     assert adobest("audit", "--matrix", tmp_path / "matrix.npy", "--epsilon", 1).returncode == 2
 
 
-def test_demo_prints_an_estimate():
-    done = adobest("demo", "--people", 3000, "--seed", 3)
-    assert done.returncode == 0
-    assert "North" in done.stdout
-    assert done.stdout == adobest("demo", "--people", 3000, "--seed", 3).stdout
-
-
 def test_help_has_an_example():
     assert "Example: adobest audit" in adobest("audit", "--help").stdout
 

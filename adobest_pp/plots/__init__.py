@@ -2,9 +2,20 @@
 
 from adobest_pp.plots.accuracy import calibration, comparison
 from adobest_pp.plots.contraction import contraction
+from adobest_pp.plots.draws import estimates, ranks, traces
 from adobest_pp.plots.honest import family as family
 from adobest_pp.plots.honest import honest_response
 from adobest_pp.plots.regret import regret
 from adobest_pp.plots.step_sizes import step_sizes
 
-__all__ = ["calibration", "comparison", "contraction", "honest_response", "regret", "step_sizes"]
+__all__ = [
+    "calibration",
+    "comparison",
+    "contraction",
+    "estimates",
+    "honest_response",
+    "ranks",
+    "regret",
+    "step_sizes",
+    "traces",
+]

@@ -8,10 +8,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from adobest_pp.plots._labels import plain, shorten
+
 __all__ = ["calibration", "comparison"]
 
 # Beyond this many categories their names no longer fit under an axis.
 MAX_NAMED = 12
+MAX_LETTERS = 60
 
 
 def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
@@ -37,7 +40,7 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
     for number, name in enumerate(others):
         one = dataset.sel(sampler=name)
         x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
-        look = {"color": f"C{number}", "label": _text(f"{name}: {one.verdict.item()}")}
+        look = {"color": f"C{number}", "label": plain(f"{name}: {one.verdict.item()}")}
         limit = float(one.error_limit)
         _points(panels[0], x, one.mean_shift.values, np.abs(one.mean_error.values) > limit, look)
         _points(panels[1], x, one.sd_ratio.values, np.abs(one.sd_error.values) > limit, look)
@@ -90,7 +93,7 @@ def calibration(
     for place, i in enumerate(np.argsort(dataset.p_value.values)):
         one = dataset.isel(category=int(i))
         named = place < highlight
-        label = _text(f"p = {one.p_value.item():.2g}: {one.category.item()}") if named else None
+        label = plain(f"p = {one.p_value.item():.2g}: {one.category.item()}") if named else None
         look = {"color": f"C{place % 10}" if named else "0.6", "linewidth": 1.4 if named else 0.7, "label": label}
         panels[0].step(points, one.ecdf_difference, where="post", **look)
         panels[1].plot(levels, one.coverage, marker="o", markersize=4, **look)
@@ -130,11 +133,6 @@ def _panels(
     return panels
 
 
-def _text(label: Any) -> str:
-    """Return a label as it is: a dollar sign would be read as mathematics, and labels are data."""
-    return str(label).replace("$", r"\$")
-
-
 def _points(
     panel: Any, x: NDArray[np.floating[Any]], y: NDArray[Any], significant: NDArray[np.bool_], look: dict[str, Any]
 ) -> None:
@@ -144,8 +142,9 @@ def _points(
 
 
 def _name_categories(panel: Any, dataset: xr.Dataset) -> None:
-    names = [_text(label) for label in dataset.category.values]
-    panel.set_xticks(range(len(names)), names, rotation=90 if len(names) > MAX_NAMED else 0)
+    names = [shorten(label) for label in dataset.category.values]
+    crowded = len(names) > MAX_NAMED or sum(map(len, names)) > MAX_LETTERS
+    panel.set_xticks(range(len(names)), names, rotation=90 if crowded else 0)
     panel.set_xlabel("category")
 
 

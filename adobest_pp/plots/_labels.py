@@ -1,0 +1,18 @@
+"""Names of categories on figures."""
+
+from typing import Any
+
+__all__ = ["plain", "shorten"]
+
+LONGEST = 24
+
+
+def plain(label: Any) -> str:
+    """Return a label as it is: a dollar sign would be read as mathematics, and labels are data."""
+    return str(label).replace("$", r"\$")
+
+
+def shorten(label: Any) -> str:
+    """Return a label as it is, up to the length that fits beside an axis."""
+    text = str(label)
+    return plain(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")

@@ -1,0 +1,152 @@
+"""Draws of several samplers side by side: what they estimate, how their chains move, and whether the chains agree."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_probabilities
+from adobest_pp.plots._labels import plain, shorten
+
+__all__ = ["estimates", "ranks", "traces"]
+
+INTERVAL = (0.025, 0.975)
+RANK_BINS = 20
+
+
+def estimates(
+    draws: Mapping[str, xr.DataTree],
+    truth: ArrayLike | None = None,
+    categories: Sequence[Any] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw posterior means with central 95 % intervals by category, samplers beside each other.
+
+    Parameters
+    ----------
+    draws : mapping of str to DataTree
+        Of `sample`: trees with ``posterior/theta`` by chain, draw and category.
+    truth : array of shape (K,), optional
+        The true frequencies of all categories, drawn as bars.
+    categories : sequence of labels, optional
+        Which to draw; all by default.
+    ax : matplotlib axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    thetas = {name: _theta(tree) for name, tree in draws.items()}
+    known = _categories(thetas)
+    labels = known if categories is None else list(categories)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8, 1.2 + 0.42 * len(labels)), layout="constrained")
+    places = np.arange(len(labels))
+    if truth is not None:
+        shares = check_probabilities(truth, len(known))
+        ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.9", label="true share")
+    for number, (name, theta) in enumerate(thetas.items()):
+        flat = theta.sel(category=labels).values.reshape(-1, len(labels))
+        mean, (low, high) = flat.mean(axis=0), np.quantile(flat, INTERVAL, axis=0)
+        y = places + 0.6 * ((number + 0.5) / len(thetas) - 0.5)
+        bars = np.maximum([mean - low, high - mean], 0)
+        ax.errorbar(mean, y, xerr=bars, fmt="o", markersize=4, color=f"C{number}", capsize=2, label=plain(name))
+    ax.set_yticks(places, [shorten(label) for label in labels])
+    ax.invert_yaxis()
+    ax.set(xlabel="share of people, with central 95 % intervals", xlim=(0, None))
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(frameon=False)
+    return ax
+
+
+def traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
+    """Draw the chains of some categories: a row for each sampler, a column for each category, with shared axes.
+
+    Chains that have mixed look alike and have no trend.
+
+    Parameters
+    ----------
+    draws : mapping of str to DataTree
+        Of `sample`.
+    categories : sequence of labels
+        Which to draw.
+
+    Returns
+    -------
+    array of matplotlib axes, of shape (samplers, categories)
+    """
+    thetas = {name: _theta(tree).sel(category=list(categories)) for name, tree in draws.items()}
+    panels = _grid(thetas, categories, sharey="col")
+    for row, theta in zip(panels, thetas.values(), strict=True):
+        for panel, label in zip(row, categories, strict=True):
+            # Thousands of points are one picture inside a vector file.
+            panel.plot(theta.sel(category=label).values.T, linewidth=0.5, alpha=0.8, rasterized=True)
+    for panel in panels[-1]:
+        panel.set_xlabel("draw")
+    return panels
+
+
+def ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
+    """Draw histograms of the ranks of each chain among all draws, a row for each sampler [1]_.
+
+    Chains that have mixed share all ranks equally: every line stays near one.
+
+    Parameters
+    ----------
+    draws : mapping of str to DataTree
+        Of `sample`.
+    categories : sequence of labels
+        Which to draw.
+
+    Returns
+    -------
+    array of matplotlib axes, of shape (samplers, categories)
+
+    References
+    ----------
+    .. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner (2021), Rank-normalization, folding,
+       and localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
+    """
+    from scipy.stats import rankdata
+
+    thetas = {name: _theta(tree).sel(category=list(categories)) for name, tree in draws.items()}
+    panels = _grid(thetas, categories, sharey=True)
+    edges = np.linspace(0, 1, RANK_BINS + 1)
+    for row, theta in zip(panels, thetas.values(), strict=True):
+        for panel, label in zip(row, categories, strict=True):
+            values = theta.sel(category=label).values
+            shares = (rankdata(values).reshape(values.shape) - 0.5) / values.size
+            for chain in shares:
+                panel.stairs(np.histogram(chain, edges)[0] * RANK_BINS / chain.size, edges, linewidth=1.2)
+            panel.axhline(1, color="black", linewidth=0.8, linestyle="--")
+    for panel in panels[-1]:
+        panel.set_xlabel("rank among all draws, as a share")
+    return panels
+
+
+def _theta(tree: xr.DataTree) -> xr.DataArray:
+    return tree["posterior"]["theta"].transpose("chain", "draw", "category")
+
+
+def _categories(thetas: Mapping[str, xr.DataArray]) -> list[Any]:
+    if not thetas:
+        raise ValueError("draws must hold at least one sampler, got none")
+    return list(next(iter(thetas.values()))["category"].values.tolist())
+
+
+def _grid(thetas: Mapping[str, Any], categories: Sequence[Any], sharey: Any) -> NDArray[np.object_]:
+    if not thetas or not len(categories):
+        raise ValueError(f"draws and categories must not be empty, got {len(thetas)} and {len(categories)}")
+    size = (0.8 + 3.1 * len(categories), 0.6 + 1.7 * len(thetas))
+    _, panels = plt.subplots(
+        len(thetas), len(categories), figsize=size, sharey=sharey, squeeze=False, layout="constrained"
+    )
+    for panel, label in zip(panels[0], categories, strict=True):
+        panel.set_title(shorten(label), fontsize="medium")
+    for panel, name in zip(panels[:, 0], thetas, strict=True):
+        panel.set_ylabel(plain(name))
+    return np.asarray(panels, dtype=object)

@@ -1,0 +1,90 @@
+"""What `adobest compare` does: collect, grade, write, print."""
+
+import itertools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from adobest_pp.polls import Poll, poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.job import grade_samplers, n_stages
+from adobest_pp.report.words import conclusions
+from adobest_pp.report.writing import summary, write_report
+from adobest_pp.tables import print_verdicts
+
+__all__ = ["Request", "run"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Where the answers are to come from; what was not given is None."""
+
+    people: int | None
+    data: Path | None
+    column: str | None
+    categories: str | None
+    responses: Path | None
+    question: str | None
+    collection: dict[str, Any]  # epsilon, kappa, utility, alpha
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        if (self.data is None) != (self.column is None):
+            raise ValueError("--data and --column must be given together: a file, and its column of private values")
+        if self.categories is not None and self.data is None:
+            raise ValueError("--categories must come with --data, whose possible values it names")
+        if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
+            raise ValueError("--people, --data and --responses must not be given together: answers have one origin")
+        if self.responses is not None:
+            for name, value in self.collection.items():
+                if value is not None:
+                    raise ValueError(f"--{name} must be left out with --responses, whose answers are given already")
+
+    def poll(self, seed: int, progressbar: bool) -> Poll:
+        """Collect, simulate or read the answers."""
+        if self.responses is not None:
+            return poll_of_responses(self.responses, self.question)
+        options = {name: value for name, value in self.collection.items() if value is not None}
+        options |= {"question": self.question, "random_seed": seed, "progressbar": progressbar}
+        if self.data is None:
+            return simulated_poll(10_000 if self.people is None else self.people, **options)
+        labels = None if self.categories is None else [label.strip() for label in self.categories.split(",")]
+        assert self.column is not None
+        return poll_of_people(self.data, self.column, categories=labels, **options)
+
+
+def run(request: Request, out: Path, prior: float, draws: int, seed: int | None, *, quiet: bool, as_json: bool) -> None:
+    """Run the whole job, with its progress on standard error and its findings on standard output."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # files only, whatever display there is
+    request.check()
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out must name a folder, got {str(out)!r}, which is a file")
+    chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    show = not (quiet or as_json)
+    poll = request.poll(chosen, show)
+    with _stages(show) as stages:
+        task = stages.add_task("sampling", total=n_stages(poll) + 1)
+        finished = itertools.count()
+
+        def begin(stage: str) -> None:
+            stages.update(task, description=stage, completed=next(finished))
+
+        findings = grade_samplers(poll, prior, draws, chosen, begin)
+        begin("writing the report")
+        written = write_report(findings, out)
+        begin("done")
+    if as_json:
+        print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, ensure_ascii=False, indent=2))  # noqa: T201
+    elif not quiet:
+        print_verdicts(findings.comparison, conclusions(findings), written)
+
+
+def _stages(show: bool) -> Progress:
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not show, transient=True)

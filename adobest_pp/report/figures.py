@@ -1,0 +1,79 @@
+"""The figures of a report, as files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from adobest_pp import plots
+from adobest_pp._files import replacing
+from adobest_pp.report.job import Findings
+
+__all__ = ["Figure", "most_probable", "save_figures"]
+
+MOST_LISTED = 30
+MOST_TRACED = 4
+RESOLUTION = 150
+
+# Without these the same findings would not give the same files.
+REPEATABLE: Any = {"svg.hashsalt": "adobest_pp"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its name, and the files it is in."""
+
+    name: str
+    png: Path
+    svg: Path
+
+
+def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
+    """Draw all figures into a folder, each as PNG and SVG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    restless = _least_mixed(findings)
+    listed = most_probable(findings)
+    drawings: dict[str, Callable[[], Any]] = {
+        "estimate": lambda: plots.estimates(findings.draws, findings.poll.truth, categories=listed),
+        "comparison": lambda: plots.comparison(findings.comparison),
+        "traces": lambda: plots.traces(findings.draws, restless),
+        "ranks": lambda: plots.ranks(findings.draws, restless),
+        "contraction": lambda: plots.contraction(findings.contraction),
+    }
+    return {name: _save(name, draw, folder) for name, draw in drawings.items()}
+
+
+def most_probable(findings: Findings) -> list[Any]:
+    """Return the categories to list, in their own order: all, or the most probable where they are too many."""
+    graded = findings.comparison
+    mean = graded["mean"].sel(sampler=graded.attrs["reference"]).values
+    chosen = np.sort(np.argsort(-mean, kind="stable")[:MOST_LISTED])
+    return list(graded["category"].values[chosen].tolist())
+
+
+def _least_mixed(findings: Findings) -> list[Any]:
+    """Return the categories whose chains disagree most, in any sampler."""
+    from arviz_stats.base import array_stats
+
+    thetas = [findings.theta(name) for name in findings.draws]
+    worst = np.max([array_stats.rhat(theta.values, 0, 1) for theta in thetas], axis=0)
+    chosen = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:MOST_TRACED])
+    return list(thetas[0]["category"].values[chosen].tolist())
+
+
+def _save(name: str, draw: Callable[[], Any], folder: Path) -> Figure:
+    figure = Figure(name, folder / f"{name}.png", folder / f"{name}.svg")
+    with plt.rc_context(REPEATABLE):
+        drawn = np.asarray(draw(), dtype=object).ravel()[0].figure
+        try:
+            with replacing(figure.png) as path:
+                drawn.savefig(path, format="png", dpi=RESOLUTION)
+            drawn.set_layout_engine("none")  # the layout is found, which takes most of the time
+            with replacing(figure.svg) as path:
+                drawn.savefig(path, format="svg", dpi=RESOLUTION, metadata={"Date": None})
+        finally:
+            plt.close(drawn)
+    return figure

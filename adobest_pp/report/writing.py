@@ -1,0 +1,103 @@
+"""The folder that a report is: a page, draws, a table and figures."""
+
+import json
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from adobest_pp import __version__
+from adobest_pp._files import replacing
+from adobest_pp.report.figures import save_figures
+from adobest_pp.report.job import REFERENCE, Findings
+from adobest_pp.report.page import page
+from adobest_pp.report.words import conclusions
+
+__all__ = ["summary", "write_report"]
+
+VERSIONS = ("pymc", "nutpie", "numpy", "numba")
+
+
+def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write ``report.html``, ``posterior.nc``, ``comparison.csv`` and the figures.
+
+    Parameters
+    ----------
+    findings : Findings
+        Of `grade_samplers`.
+    folder : path
+        Made if need be; files of an earlier report in it are replaced.
+
+    Returns
+    -------
+    list of Path
+        What was written. ``xarray.open_datatree("posterior.nc")`` has the draws of each sampler under its name, as
+        `sample` returned them, beside ``comparison`` and ``contraction``.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(findings)
+    figures = save_figures(findings, place / "figures")
+    report, posterior, table = (place / name for name in ("report.html", "posterior.nc", "comparison.csv"))
+    with replacing(posterior) as path:
+        _as_tree(findings, settings).to_netcdf(path, engine="h5netcdf")
+    with replacing(table) as path:
+        findings.comparison.to_dataframe().to_csv(path, encoding="utf-8")
+    with replacing(report) as path:
+        path.write_text(page(findings, figures, settings), encoding="utf-8")
+    return [report, posterior, table, *(path for figure in figures.values() for path in (figure.png, figure.svg))]
+
+
+def settings_of(findings: Findings) -> dict[str, Any]:
+    """Return plain values: what was asked and sampled, with which seed and versions."""
+    first = findings.draws[REFERENCE]
+    return {
+        "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
+        "prior": f"Dirichlet({findings.prior:g})",
+        "draws": first.attrs["draws"],
+        "tune": first.attrs["tune"],
+        "chains": first.attrs["chains"],
+        "sgld": findings.draws["sgld"].attrs["sampler_settings"],
+        "seed": findings.random_seed,
+        "adobest_pp": __version__,
+        **{name: version(name) for name in VERSIONS},
+    }
+
+
+def summary(findings: Findings) -> dict[str, Any]:
+    """Return the findings as plain values, for JSON: numbers that are not known are None."""
+    graded = findings.comparison
+    theta = findings.theta()
+    low, high = theta.quantile([0.025, 0.975], dim=("chain", "draw")).transpose("quantile", "category").values
+    columns = (theta["category"].values.tolist(), theta.mean(("chain", "draw")).values, low, high)
+    numbers = [name for name, variable in graded.items() if variable.dims == ("sampler",) and name != "verdict"]
+    return {
+        "question": findings.poll.question,
+        "n_responses": len(findings.poll.responses),
+        "mechanism": findings.poll.responses.mechanism.settings(),
+        "estimate": [
+            {"category": label, "mean": float(mean), "lower": float(lower), "upper": float(upper)}
+            for label, mean, lower, upper in zip(*columns, strict=True)
+        ],
+        "samplers": {
+            name: {"verdict": row["verdict"].item()} | {str(key): _plain(row[key].item()) for key in numbers}
+            for name in graded["sampler"].values.tolist()
+            for row in [graded.sel(sampler=name)]
+        },
+        "conclusions": conclusions(findings),
+        "seed": findings.random_seed,
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if abs(value) < float("inf") else None
+
+
+def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
+    tree = xr.DataTree.from_dict({"comparison": findings.comparison, "contraction": findings.contraction})
+    for name, draws in findings.draws.items():
+        tree[name] = draws
+    tree.attrs = {"question": findings.poll.question, **settings}
+    return tree

@@ -1,0 +1,42 @@
+"""The job behind the report: what it samples, and what it holds against what."""
+
+import numpy as np
+import pytest
+
+from adobest_pp.polls import poll_of_responses, simulated_poll
+from adobest_pp.report import grade_samplers
+from adobest_pp.report.job import n_stages
+
+
+def test_every_stage_is_announced_once():
+    poll, told = simulated_poll(300), []
+    findings = grade_samplers(poll, draws=100, on_stage=told.append)
+    assert len(told) == len(set(told)) == n_stages(poll)
+    assert findings.contraction["n"].values.tolist() == [75, 150, 300]
+
+
+def test_few_answers_are_enough():
+    findings = grade_samplers(simulated_poll(3), draws=100)
+    assert findings.contraction["n"].values.tolist() == [3]
+    assert np.isnan(findings.contraction["slope"].values).all()
+
+
+def test_without_a_truth_the_center_is_the_final_estimate(tmp_path):
+    simulated_poll(400).responses.to_netcdf(tmp_path / "responses.nc")
+    findings = grade_samplers(poll_of_responses(tmp_path / "responses.nc"), draws=200)
+    theta = findings.theta().values.reshape(-1, 6)
+    spread = ((theta - theta.mean(axis=0)) ** 2).sum(axis=1).mean()
+    assert findings.contraction["error"].sel(label="nuts", n=400).item() == pytest.approx(spread, rel=1e-6)
+
+
+def test_the_verdicts_replace_the_warnings(caplog):
+    grade_samplers(simulated_poll(2000), draws=200)
+    assert caplog.records == []
+
+
+def test_responses_of_nobody_are_refused(tmp_path):
+    from adobest_pp import SRR, Responses
+
+    Responses(SRR(3, 1.0)).to_netcdf(tmp_path / "none.nc")
+    with pytest.raises(ValueError, match="at least one person"):
+        poll_of_responses(tmp_path / "none.nc")
