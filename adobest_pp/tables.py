@@ -119,9 +119,8 @@ def print_verdicts(comparison: "xr.Dataset", sentences: list[str], written: list
     shown = [i for i, heading in enumerate(VERDICT_COLUMNS) if heading not in ("coverage", "ESS")]  # 80 characters
     table = Table(title="Are the samplers right?")
     for i in shown:
-        table.add_column(
-            VERDICT_COLUMNS[i], justify="left" if i < 2 else "right", min_width=24 if i == 1 else 7, overflow="fold"
-        )
+        words = i < 2
+        table.add_column(VERDICT_COLUMNS[i], justify="left" if words else "right", max_width=26 if words else 7)
     for name in comparison["sampler"].values.tolist():
         cells = verdict_cells(comparison.sel(sampler=name))
         table.add_row(*(escape(cells[i]) for i in shown))

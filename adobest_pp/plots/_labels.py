@@ -13,6 +13,6 @@ def plain(label: Any) -> str:
 
 
 def shorten(label: Any) -> str:
-    """Return a label as it is, up to the length that fits beside an axis."""
+    """Return a label that fits beside an axis: as it is, or without its middle, since names often differ at the end."""
     text = str(label)
-    return plain(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+    return plain(text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[1 - LONGEST // 2 :]}")

@@ -8,6 +8,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from adobest_pp import plots
+from adobest_pp.plots._labels import shorten
 from tests.diagnostics.test_accuracy import exact, tree
 
 LABELS = ("yes", "$x$ <b>", "_unsure", "never")
@@ -68,3 +69,11 @@ def test_empty_draws_are_refused(draws):
         plots.estimates({})
     with pytest.raises(ValueError, match="must not be empty"):
         plots.traces(draws, [])
+
+
+def test_a_long_name_loses_its_middle():
+    names = [f"a very long name of a category, number {i}" for i in range(2)]
+    first, second = map(shorten, names)
+    assert first != second
+    assert len(first) == 24
+    assert shorten("a name of 24 characters.") == "a name of 24 characters."
