@@ -90,7 +90,7 @@ def _measure(name: str, outcome: OnlineRun, theta: NDArray[np.float64]) -> float
             mechanism = outcome.responses.mechanism
             assert isinstance(mechanism, RRRR)
             losses = _losses(mechanism)
-            return max(losses[size] for size in set(outcome.sizes.tolist()))
+            return float(max(losses[size] for size in set(outcome.sizes.tolist())))
         case "honest":
             return _honest(outcome, theta)
     raise ValueError(f"measures must be of {', '.join(map(repr, MEASURES))}, got {name!r}")
