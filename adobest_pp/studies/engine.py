@@ -5,11 +5,13 @@ interruption can change a number.
 """
 
 import logging
+import math
 import os
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adobest_pp._checks import check_integer
@@ -84,47 +86,55 @@ class _Driver:
     """Keeps the workers busy with batches and commits what comes back."""
 
     def __init__(self, store: StudyStore, client: "Client", retry_failed: bool) -> None:
+        from distributed import as_completed
+
         self._store, self._client = store, client
+        self._batches = self._all_batches(retry_failed)
+        self._in_flight: dict[Any, tuple[Batch, bool]] = {}
+        self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
+        self._suspects: deque[Batch] = deque()
         self._cost: dict[tuple[Any, ...], float] = {}
-        self._alone: deque[Batch] = deque()
-        self._batches = self._whole_batches(retry_failed)
         self._threads = 0
-        self._counted_at = -_RECOUNT_SECONDS
+        self._counted_at = -math.inf
 
     def run(self, bar: StudyBar) -> None:
-        from distributed import KilledWorker, as_completed
+        from distributed import KilledWorker
 
-        in_flight: dict[Any, Batch] = {}
-        finished = as_completed(with_results=True, raise_errors=False, loop=self._client.loop)
-        self._refill(in_flight, finished)
-        while in_flight:
-            future, result = next(finished)
-            batch = in_flight.pop(future)
+        self._refill()
+        while self._in_flight:
+            future, result = next(self._finished)
+            batch, alone = self._in_flight.pop(future)
             if isinstance(result, list):
                 outcomes = result
-            elif future.status == "error" and isinstance(error := future.exception(), KilledWorker):
-                outcomes = self._after_deaths(batch, error)
+            elif future.status == "error" and isinstance(future.exception(), KilledWorker):
+                outcomes = self._after_deaths(batch, alone)
             else:
                 raise OSError(_explain(future, result))
             if outcomes:
                 self._store.commit(batch.index, outcomes)
                 self._learn(batch, outcomes)
                 bar.advance(outcomes)
-            self._refill(in_flight, finished)
+            self._refill()
 
-    def _refill(self, in_flight: dict[Any, Batch], finished: Any) -> None:
+    def _refill(self) -> None:
+        if self._suspects or any(alone for _, alone in self._in_flight.values()):
+            if self._suspects and not self._in_flight:
+                self._submit(self._suspects.popleft(), alone=True)
+            return
         if time.monotonic() - self._counted_at >= _RECOUNT_SECONDS:
             self._threads = sum(self._client.nthreads().values())
             self._counted_at = time.monotonic()
-        while len(in_flight) < max(1, self._threads * _BATCHES_PER_THREAD):
-            batch = self._alone.popleft() if self._alone else next(self._batches, None)
-            if batch is None:
+        for _ in range(len(self._in_flight), max(1, self._threads * _BATCHES_PER_THREAD)):
+            if (batch := next(self._batches, None)) is None:
                 return
-            future = self._client.submit(run_batch, batch, pure=False)
-            in_flight[future] = batch
-            finished.add(future)
+            self._submit(batch)
 
-    def _whole_batches(self, retry_failed: bool) -> Iterator[Batch]:
+    def _submit(self, batch: Batch, alone: bool = False) -> None:
+        future = self._client.submit(run_batch, batch, pure=False)
+        self._in_flight[future] = (batch, alone)
+        self._finished.add(future)
+
+    def _all_batches(self, retry_failed: bool) -> Iterator[Batch]:
         """Yield what is still to be run; the size of a batch is decided only when it is asked for."""
         study = self._store.study
         for index, cell in enumerate(cells_of(study)):
@@ -146,11 +156,15 @@ class _Driver:
         if known:
             self._cost[kind] = min(known)
 
-    def _after_deaths(self, batch: Batch, error: Exception) -> list[Outcome]:
-        """Find out which run it is that workers die of, by making each alone."""
-        if len(batch.runs) == 1:
-            return [Outcome(batch.runs[0], {}, 0.0, f"KilledWorker: {error}".split("\n")[0])]
-        self._alone.extend(Batch(batch.index, batch.cell, batch.seed, (run,), batch.measures) for run in batch.runs)
+    def _after_deaths(self, batch: Batch, alone: bool) -> list[Outcome]:
+        """Find out which run it is that workers die of.
+
+        Dask suspects every task that a dead worker had, so each suspected run is made by itself, with nothing else in
+        flight.
+        """
+        if alone:
+            return [Outcome(batch.runs[0], {}, math.nan, "KilledWorker: every worker that was given this run died")]
+        self._suspects.extend(replace(batch, runs=(run,)) for run in batch.runs)
         return []
 
 
@@ -185,7 +199,7 @@ def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
             n_workers=workers or os.process_cpu_count() or 1,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any free port, so that two studies can run at a time
             silence_logs=logging.ERROR,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
