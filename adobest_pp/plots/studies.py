@@ -101,7 +101,8 @@ def subset_sizes(dataset: xr.Dataset, K: int, axes: Sequence[Any] | None = None)
         drawn = _draw_heat_map(panel, image, K - 1)
         _name_columns(panel, epsilons, rhos)
         panel.set_yticks(range(len(order)), order if panel is panels[0] else [""] * len(order))
-        panel.set_title(f"K = {K}" + _kappa_text(kappa))
+        # Above the names of the ρ.
+        panel.set_title(f"K = {K}" + _kappa_text(kappa), pad=20)
     panels[0].figure.colorbar(drawn, ax=list(panels), label="average |S|", pad=0.02)
     return panels
 
@@ -177,20 +178,19 @@ def _draw_boxes(
 ) -> None:
     width = len(looks) + 2
     order = list(looks)
-    for i, values in runs.items():
-        known = values[np.isfinite(values)]
-        if known.size:
-            x = _place(epsilons, study["epsilon"].values[i]) * width + order.index(names[i])
-            panel.boxplot(
-                [known],
-                positions=[x],
-                widths=0.8,
-                manage_ticks=False,
-                patch_artist=True,
-                boxprops={"facecolor": looks[names[i]], "linewidth": 0.7},
-                medianprops={"color": "black", "linewidth": 1.4},
-                flierprops={"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
-            )
+    drawn = [i for i, values in runs.items() if np.isfinite(values).any()]
+    boxes = panel.boxplot(
+        [runs[i][np.isfinite(runs[i])] for i in drawn],
+        positions=[_place(epsilons, study["epsilon"].values[i]) * width + order.index(names[i]) for i in drawn],
+        widths=0.8,
+        manage_ticks=False,
+        patch_artist=True,
+        boxprops={"linewidth": 0.7},
+        medianprops={"color": "black", "linewidth": 1.4},
+        flierprops={"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
+    )
+    for i, box in zip(drawn, boxes["boxes"], strict=True):
+        box.set_facecolor(looks[names[i]])
     middles = np.arange(len(epsilons)) * width + (len(looks) - 1) / 2
     panel.set_xticks(middles, [number(epsilon) for epsilon in epsilons])
     panel.set_xlim(-1.2, len(epsilons) * width - 1.8)
@@ -230,4 +230,3 @@ def _name_columns(panel: Any, epsilons: list[float], rhos: list[float]) -> None:
         )
         if place:
             panel.axvline(place * n - 0.5, color="white", linewidth=3)
-    panel.title.set_y(1.06)

@@ -1,5 +1,6 @@
 """The runs of a study by setting and method, and what a statement about them comes to."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,20 +10,23 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp.studies.comparisons import Interval
-from adobest_pp.studies.summary import SEMI, UTILITIES, done, markdown_table, method_label, number, shown
+from adobest_pp.studies.summary import SEMI, UTILITIES, done, markdown_table, method_label, number, percent, shown
 
-__all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part", "percent", "ratio_text"]
+__all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part"]
+__all__ += ["published_part", "ratio_text", "study_seed"]
 
 HELD, IN_PART, NOT_HELD = "held", "held in part", "did not hold"
-TOO_FEW = "too few runs to tell"
+TOO_FEW, UNDECIDED = "too few runs to tell", "undecided"
 # "Comparable", "competitive" and "robust" are taken as within this factor, "fails dramatically" as beyond the second.
 MARGIN, FAILURE = 1.25, 1.5
 # Shares of the comparisons from which, and up to which, a statement held or did not. At a level of 95 % for each
 # comparison, differences that are not there are found in 2.5 % of them.
 MOST, FEW = 0.9, 0.1
 RULE = (
-    f"A statement *{HELD}* if at least {MOST:.0%} of its comparisons show it, *{NOT_HELD}* if at most {FEW:.0%} do, "
-    f"and *{IN_PART}* between the two."
+    f"A statement *{HELD}* if at least {percent(MOST)} of its comparisons show it, *{NOT_HELD}* if at most "
+    f"{percent(FEW)} do, and *{IN_PART}* between the two; a difference that the runs are too few to show counts as not "
+    f"shown. One that errors are within a factor of each other is *{UNDECIDED}* if more than half of its comparisons "
+    "are open."
 )
 
 
@@ -132,6 +136,19 @@ def paper_part(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.isel(cell=np.flatnonzero(kept))
 
 
+def published_part(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the cells that run the budgets of the authors' program."""
+    if "budgets" not in dataset.coords:
+        return dataset.isel(cell=slice(0))
+    return dataset.isel(cell=np.flatnonzero(dataset["budgets"].values.astype(str) == "published"))
+
+
+def study_seed(dataset: xr.Dataset) -> int | None:
+    """Return the seed of the study that a dataset is of, None where it is not recorded."""
+    seed = json.loads(dataset.attrs.get("study", "{}")).get("seed")
+    return None if seed is None else int(seed)
+
+
 def below(setting: Setting, method: str, interval: Interval, limit: float = 0.0) -> Unit:
     """Return a comparison that shows its statement if all of the interval is below the limit."""
     return Unit(setting, method, interval, interval.upper < limit, interval.lower > limit)
@@ -149,6 +166,8 @@ def judge(
     units: Sequence[Unit],
     by: Sequence[str],
     shown_as: Callable[[Interval], str] | None = None,
+    *,
+    within: bool = False,
 ) -> Statement | None:
     """Apply the rule to the comparisons of a statement, or return None where there are none.
 
@@ -162,6 +181,9 @@ def judge(
         What the table groups them by: fields of `Setting`, or ``"method"``.
     shown_as : callable, optional
         How to write the middle of an interval; as a ratio of errors by default.
+    within : bool
+        Whether the statement is that errors are within a factor of each other: open comparisons do not speak
+        against it.
     """
     if not units:
         return None
@@ -169,11 +191,14 @@ def judge(
     shows, opposes = sum(unit.shows for unit in units), sum(unit.opposes for unit in units)
     share = shows / len(units)
     verdict = HELD if share >= MOST else NOT_HELD if share <= FEW else IN_PART
+    n_open = len(units) - shows - opposes
+    if within and n_open > len(units) / 2:
+        verdict = UNDECIDED
     if all(unit.interval.too_few for unit in units):
         verdict = TOO_FEW
     found = (
-        f"{shows} of {len(units)} comparisons show it ({share:.0%}), {opposes} show the opposite, and "
-        f"{len(units) - shows - opposes} are open."
+        f"{shows} of {len(units)} comparisons show it ({percent(share)}), {opposes} show the opposite, and {n_open} "
+        "are open."
     )
     if verdict == TOO_FEW:
         found += f" No interval has enough runs: there are at most {max(unit.interval.n for unit in units)}."
@@ -185,18 +210,22 @@ def ratio_text(interval: Interval) -> str:
     return f"{np.exp(interval.middle):.2f}"
 
 
-def percent(share: float) -> str:
-    """Write a share as a percentage with a sign that prints."""
-    return f"{100 * share:.0f} %".replace("-", "−")
-
-
 def _grouped(units: Sequence[Unit], by: Sequence[str], write: Callable[[Interval], str]) -> str:
     groups: dict[tuple[str, ...], list[Unit]] = {}
-    for unit in units:
+    for unit in sorted(units, key=lambda unit: [_rank(unit, name) for name in by]):
         groups.setdefault(tuple(_field(unit, name) for name in by), []).append(unit)
     symbols = {"epsilon": "ε", "kappa": "κ", "rho": "ρ"}
     headings = [*(symbols.get(name, name) for name in by), "comparisons", "show it", "oppose it", "smallest"]
     return markdown_table([*headings, "median", "greatest"], (_row(key, group, write) for key, group in groups.items()))
+
+
+def _rank(unit: Unit, name: str) -> float:
+    """Return what a table is sorted by; methods by α, then in the paper's order."""
+    if name != "method":
+        return float(getattr(unit.setting, name))
+    if unit.method.startswith(SEMI):
+        return float(unit.method.removeprefix(SEMI)) - 1
+    return float(UTILITIES.index(unit.method))
 
 
 def _field(unit: Unit, name: str) -> str:

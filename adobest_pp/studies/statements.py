@@ -4,19 +4,39 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp.studies.comparisons import LEVEL, median_change, median_interval
-from adobest_pp.studies.grids import MARGIN, RULE, Grid, Runs, Setting, Statement, below, best_of, judge, paper_part
+from adobest_pp.studies.grids import (
+    MARGIN,
+    RULE,
+    Grid,
+    Runs,
+    Setting,
+    Statement,
+    below,
+    best_of,
+    judge,
+    paper_part,
+    published_part,
+    study_seed,
+)
 from adobest_pp.studies.size_statements import size_statements
+from adobest_pp.studies.summary import percent
 from adobest_pp.studies.tuning_statements import TUNING
 
-__all__ = ["METHODOLOGY", "statements"]
+__all__ = ["METHODOLOGY", "PUBLISHED_NOTE", "published_statements", "statements"]
 
 METHODOLOGY = (
     "All methods of a run see the same θ*, so they are compared run by run: the ratio of two errors is the median over "
-    f"the runs of the ratio within a run, with the {LEVEL:.0%} interval that inverts the two-sided sign test (exact, "
-    "whatever the distribution); differences of average |S|, and comparisons between different ρ (where θ* is not the "
-    "same), have bootstrap intervals of that level. A comparison *shows* a statement if its whole interval lies on the "
-    f"side that the statement says, and *opposes* it if the whole interval lies on the other. {RULE} With this level, "
-    "2.5 % of the comparisons show, by chance, a difference that is not there."
+    f"the runs of the ratio within a run, with the {percent(LEVEL)} interval that inverts the two-sided sign test "
+    "(exact, whatever the distribution); differences of average |S|, and comparisons between different ρ (where θ* is "
+    "not the same), have bootstrap intervals of that level. A comparison *shows* a statement if its whole interval "
+    "lies on the side that the statement says, and *opposes* it if the whole interval lies on the other. "
+    f"{RULE} At this level {percent((1 - LEVEL) / 2, 1)} of the comparisons show, by chance, a difference that is not "
+    "there."
+)
+PUBLISHED_NOTE = (
+    "The paper's own runs had the budgets of the authors' program, which are not ε-LDP. Where the study of those has "
+    "the comparisons, its verdict is beside: the utilities with the published budgets, against the same SRR, at the "
+    "same *label* ε."
 )
 
 
@@ -32,7 +52,29 @@ def statements(dataset: xr.Dataset) -> list[Statement]:
     -------
     list of Statement
     """
-    part = paper_part(dataset)
+    return _statements(paper_part(dataset))
+
+
+def published_statements(as_published: xr.Dataset, dataset: xr.Dataset) -> list[Statement]:
+    """Put the same statements to the budgets of the authors' program, beside the SRR of the other study.
+
+    Parameters
+    ----------
+    as_published, dataset : xarray.Dataset
+        The study with the published budgets and the one as proved; SRR is taken from the second where the seeds are
+        the same, hence θ* of each run.
+    """
+    parts = [published_part(as_published)]
+    if study_seed(as_published) == study_seed(dataset):
+        proved = paper_part(dataset)
+        parts.append(proved.isel(cell=np.flatnonzero(proved["method"].values.astype(str) == "nonadaptive")))
+    n = min(part.sizes["run"] for part in parts)
+    common = [name for name in ("tv", "mean_size", "status") if all(name in part for part in parts)]
+    both = xr.concat([part[common].isel(run=slice(n)) for part in parts], "cell", coords="different", compat="equals")
+    return _statements(both)
+
+
+def _statements(part: xr.Dataset) -> list[Statement]:
     result: list[Statement | None] = []
     if "tv" in part:
         grid = Grid(part, "tv", log=True)
@@ -130,6 +172,7 @@ def as_good_as_semi_adaptive(grid: Grid) -> Statement | None:
         "median in that setting (chosen with hindsight, which favors semi-adaptive).",
         units,
         ("method",),
+        within=True,
     )
 
 
@@ -149,6 +192,7 @@ def honest_competitive(grid: Grid) -> Statement | None:
         "median in that setting (chosen with hindsight, which favors the others).",
         units,
         ("epsilon", "rho"),
+        within=True,
     )
 
 

@@ -13,7 +13,7 @@ from adobest_pp._files import replacing
 from adobest_pp.studies.comparisons import LEVEL, RESAMPLES, SEED, bootstrap_medians
 
 __all__ = ["CELL", "SEMI", "UTILITIES", "done", "labels", "markdown_table", "medians", "method_label", "number"]
-__all__ += ["shown", "write_csv", "write_markdown"]
+__all__ += ["percent", "shown", "write_csv", "write_markdown"]
 
 # What a cell of a study is made of, in the order in which tables show it.
 CELL = ("K", "epsilon", "kappa", "rho", "mechanism", "method", "prior", "sampler", "budgets")
@@ -152,7 +152,7 @@ def write_csv(table: xr.Dataset, path: Path) -> None:
 def write_markdown(table: xr.Dataset, path: Path) -> None:
     """Write what `medians` gave as one table for each K: a line for each ε, κ and ρ, a column for each method."""
     names = list(dict.fromkeys(table["label"].values.tolist()))
-    level = f"{table.attrs['level']:.0%}"
+    level = percent(table.attrs["level"])
     parts = [
         f"# Medians of {table.attrs['measure']}",
         f"Median over the runs, with the {level} bootstrap interval of the median in brackets. "
@@ -174,6 +174,11 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> st
 def number(value: float, digits: int = 3) -> str:
     """Return a number for a table, a dash where there is none."""
     return f"{value:.{digits}g}".replace("-", "−") if np.isfinite(value) else "–"
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share as a percentage, such as ``"95 %"``."""
+    return f"{100 * share:.{decimals}f} %".replace("-", "−")
 
 
 def _wide_rows(block: xr.Dataset, names: list[str]) -> list[list[str]]:

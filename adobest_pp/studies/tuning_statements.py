@@ -21,6 +21,7 @@ from adobest_pp.studies.grids import (
     best_of,
     judge,
 )
+from adobest_pp.studies.summary import percent
 
 __all__ = ["TUNING"]
 
@@ -31,15 +32,18 @@ def fisher_sensitive(grid: Grid) -> Statement | None:
     for setting, changes in _kappa_changes(grid):
         others = [change for name, change in changes.items() if name != "fisher"]
         if "fisher" in changes and others:
+            own = median_interval(changes["fisher"])
             extra = median_interval(changes["fisher"] - np.median(others, axis=0))
-            units.append(Unit(setting, "fisher", extra, extra.lower > 0, extra.upper < 0))
+            # It may lag behind others that gain from κ, without being sensitive itself: both are asked.
+            shows, opposes = own.lower > 0 and extra.lower > 0, own.upper < 0 or extra.upper < 0
+            units.append(Unit(setting, "fisher", own, shows, opposes))
     low, high = grid.levels("kappa")[0], grid.levels("kappa")[-1]
     return judge(
         "The Fisher utility is sensitive to κ",
         "While most utilities are robust, the one based on the Fisher information is sensitive to ε₁ = κε: it does "
         "worse when κ is close to 1.",
-        f"For every K, ε and ρ: its error at κ = {high:g} over that at κ = {low:g}, divided by the median of the same "
-        "ratio of the other utilities in the same run, is above 1.",
+        f"For every K, ε and ρ: its error at κ = {high:g} over that at κ = {low:g} is above 1, and so is this ratio "
+        "divided by the median of the same ratio of the other utilities in the same run. Figures are the first ratio.",
         units,
         ("epsilon", "rho"),
     )
@@ -62,6 +66,7 @@ def others_robust(grid: Grid) -> Statement | None:
         f"{1 / MARGIN:g} and {MARGIN:g}.",
         units,
         ("method",),
+        within=True,
     )
 
 
@@ -73,7 +78,7 @@ def semi_adaptive_fails(grid: Grid) -> Statement | None:
         "Semi-adaptive can fail badly if α is badly chosen",
         "Semi-adaptive selection can fail dramatically if its α is not tuned.",
         f"In some setting, the error of an α is more than {FAILURE:g} times that of the α with the smallest median "
-        f"there; each interval has the level {LEVEL:.0%} for all pairs of all settings together (Bonferroni). "
+        f"there; each interval has the level {percent(LEVEL)} for all pairs of all settings together (Bonferroni). "
         f"*{HELD}* if any does, *{IN_PART}* if none does but some exceeds {MARGIN:g}, and *{NOT_HELD}* otherwise.",
         units,
         ("method",),
@@ -128,6 +133,7 @@ def utilities_need_no_tuning(grid: Grid) -> Statement | None:
         "smallest median in that setting.",
         units,
         ("method",),
+        within=True,
     )
 
 
