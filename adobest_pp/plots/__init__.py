@@ -7,6 +7,7 @@ from adobest_pp.plots.honest import family as family
 from adobest_pp.plots.honest import honest_response
 from adobest_pp.plots.regret import regret
 from adobest_pp.plots.step_sizes import step_sizes
+from adobest_pp.plots.studies import subset_sizes, tv_boxes
 
 __all__ = [
     "calibration",
@@ -17,5 +18,7 @@ __all__ = [
     "ranks",
     "regret",
     "step_sizes",
+    "subset_sizes",
     "traces",
+    "tv_boxes",
 ]

@@ -1,0 +1,145 @@
+"""Intervals for what a handful of runs shows: medians, means, and differences of both."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+__all__ = ["LEVEL", "Interval", "bootstrap_medians", "mean_interval", "median_change", "median_interval", "smallest_n"]
+
+LEVEL = 0.95
+RESAMPLES = 4000
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, the bounds of its interval, and the number of runs behind it.
+
+    Attributes
+    ----------
+    middle, lower, upper : float
+        The estimate and the bounds; infinite bounds where the runs are too few for the level.
+    n : int
+        Number of runs.
+    """
+
+    middle: float
+    lower: float
+    upper: float
+    n: int
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the runs are too few for any interval."""
+        return not np.isfinite(self.lower)
+
+
+def smallest_n(level: float = LEVEL) -> int:
+    """Return how many runs a distribution-free interval of a median needs: 2^(1−n) must not exceed 1 − level."""
+    return int(np.ceil(1 - np.log2(1 - level) - 1e-12))
+
+
+def median_interval(values: ArrayLike, level: float = LEVEL) -> Interval:
+    """Return the median with the interval that inverts the two-sided sign test, exact for any distribution.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        One number for each run; NaN where a run is missing.
+    level : float
+        Probability with which the interval holds the median, at least.
+
+    Returns
+    -------
+    Interval
+        Between two of the values: the j-th smallest and the j-th greatest, j the greatest number for which
+        P(Binomial(n, ½) < j) ≤ (1 − level)/2. Infinite where no j does.
+    """
+    ranked = _known(values)
+    n = ranked.size
+    if n == 0:
+        return Interval(np.nan, -np.inf, np.inf, 0)
+    rank = int(stats.binom.ppf((1 - level) / 2, n, 0.5))
+    while rank > 0 and stats.binom.cdf(rank - 1, n, 0.5) > (1 - level) / 2:
+        rank -= 1
+    lower, upper = (ranked[rank - 1], ranked[n - rank]) if rank > 0 else (-np.inf, np.inf)
+    return Interval(float(np.median(ranked)), float(lower), float(upper), n)
+
+
+def bootstrap_medians(values: ArrayLike, *, size: int | None = None, stream: int = 0) -> NDArray[np.float64]:
+    """Return the medians of resamples, drawn with replacement.
+
+    Parameters
+    ----------
+    values : array of shape (..., n)
+        Runs along the last axis, none missing.
+    size : int, optional
+        Runs in a resample; n by default.
+    stream : int
+        Resamples of different streams are independent; those of one stream take the same runs of every row.
+
+    Returns
+    -------
+    array of shape (..., 4000)
+
+    Notes
+    -----
+    The median of a resample is that of its ranks, so ranks are drawn once for each n and not for each row.
+    """
+    ranked = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
+    low, high = _middle_ranks(ranked.shape[-1], size or ranked.shape[-1], stream)
+    return np.asarray((ranked[..., low] + ranked[..., high]) / 2)
+
+
+def median_change(before: ArrayLike, after: ArrayLike, level: float = LEVEL) -> Interval:
+    """Return median(after) − median(before) of independent samples, with its bootstrap interval."""
+    first, second = _known(before), _known(after)
+    n = min(first.size, second.size)
+    if n < smallest_n(level):
+        middle = float(np.median(second) - np.median(first)) if n else np.nan
+        return Interval(middle, -np.inf, np.inf, n)
+    draws = bootstrap_medians(second, stream=1) - bootstrap_medians(first, stream=2)
+    return _percentiles(float(np.median(second) - np.median(first)), draws, level, n)
+
+
+def mean_interval(values: ArrayLike, minus: ArrayLike | None = None, level: float = LEVEL) -> Interval:
+    """Return the mean with its bootstrap interval; with `minus`, the difference of means of independent samples."""
+    first = _known(values)
+    second = None if minus is None else _known(minus)
+    n = first.size if second is None else min(first.size, second.size)
+    if n == 0:
+        return Interval(np.nan, -np.inf, np.inf, 0)
+    middle = float(first.mean() - (0 if second is None else second.mean()))
+    if n < smallest_n(level):
+        return Interval(middle, -np.inf, np.inf, n)
+    draws = _weights(first.size, 1) @ first
+    if second is not None:
+        draws = draws - _weights(second.size, 2) @ second
+    return _percentiles(middle, draws, level, n)
+
+
+def _known(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    return np.sort(array[np.isfinite(array)])
+
+
+def _percentiles(middle: float, draws: NDArray[np.floating[Any]], level: float, n: int) -> Interval:
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(middle, float(lower), float(upper), n)
+
+
+@lru_cache(maxsize=64)
+def _middle_ranks(n: int, size: int, stream: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rng = np.random.default_rng([SEED, stream, n, size])
+    ranks = np.sort(rng.integers(n, size=(RESAMPLES, size)), axis=1)
+    return ranks[:, (size - 1) // 2], ranks[:, size // 2]
+
+
+@lru_cache(maxsize=64)
+def _weights(n: int, stream: int) -> NDArray[np.float64]:
+    rng = np.random.default_rng([SEED, stream, n])
+    return np.asarray(rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) / n)

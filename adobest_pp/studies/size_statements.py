@@ -1,0 +1,155 @@
+"""What section 7 of the paper says about the sizes of subsets, and its example about P(Y = X)."""
+
+from itertools import pairwise
+
+import numpy as np
+import xarray as xr
+
+from adobest_pp.adaptation import utility
+from adobest_pp.mechanisms import RRRR
+from adobest_pp.studies.comparisons import Interval, mean_interval
+from adobest_pp.studies.grids import HELD, IN_PART, NOT_HELD, Grid, Runs, Setting, Statement, Unit, judge
+from adobest_pp.studies.summary import markdown_table, method_label
+
+__all__ = ["honest_response_statement", "size_statements"]
+
+EMPTY = (
+    "With the budgets of Theorem 1, |S| = 0 is among the candidates: SRR on all categories; the authors' program has "
+    "none below 1."
+)
+
+
+def size_statements(part: xr.Dataset) -> list[Statement | None]:
+    """Put the statements about |S| to the cells of a study that run the paper's method."""
+    grid = Grid(part, "mean_size")
+    if not grid.settings:
+        return []
+    kappas = grid.levels("kappa")
+    return [
+        grows_with_rho(grid),
+        falls_with_epsilon(grid),
+        *(largest(grid, *case) for case in (("tv1", 0), ("fisher", -1)) if len(kappas) > 1),
+    ]
+
+
+def grows_with_rho(grid: Grid) -> Statement | None:
+    """Ask whether the average size grows from each ρ to the next."""
+    units = []
+    for low, high in pairwise(grid.levels("rho")):
+        for setting in (s for s in grid.settings if s.rho == low):
+            after = grid.methods(setting._replace(rho=high))
+            units += [
+                _above(setting, name, mean_interval(after[name], minus=runs))
+                for name, runs in _choosing(grid, setting)
+                if name in after
+            ]
+    return judge(
+        "|S| grows with ρ",
+        "Increasing ρ increases the cardinality of the subsets that each algorithm chooses.",
+        "For every K, ε, κ, every method that chooses subsets, and each ρ with the next: the average |S| grows. "
+        "Figures are differences of the average |S|; the table names the smaller ρ. " + EMPTY,
+        units,
+        ("rho", "epsilon"),
+        _difference_text,
+    )
+
+
+def falls_with_epsilon(grid: Grid) -> Statement | None:
+    """Ask whether it falls from each ε to the next, at the smallest ρ; with the same θ*, so paired."""
+    units = []
+    for low, high in pairwise(grid.levels("epsilon")):
+        for setting in (s for s in grid.settings if s.epsilon == low and s.rho == grid.levels("rho")[0]):
+            after = grid.methods(setting._replace(epsilon=high))
+            for name, runs in _choosing(grid, setting):
+                if name in after:
+                    found = mean_interval(after[name] - runs)
+                    units.append(Unit(setting, name, found, found.upper < 0, found.lower > 0))
+    return judge(
+        "|S| falls with ε for small ρ",
+        "For small ρ, increasing ε decreases the cardinality of the subsets.",
+        "At the smallest ρ, for every K, κ, every method that chooses subsets, and each ε with the next: the average "
+        "|S| falls. Figures are differences of the average |S|; the table names the smaller ε. " + EMPTY,
+        units,
+        ("epsilon", "method"),
+        _difference_text,
+    )
+
+
+def largest(grid: Grid, method: str, place: int) -> Statement | None:
+    """Ask whether one utility has the largest subsets of all, at the study's smallest κ or its largest."""
+    kappa = grid.levels("kappa")[place]
+    units = []
+    for setting in (s for s in grid.settings if s.kappa == kappa):
+        others = grid.utilities(setting)
+        own = others.pop(method, None)
+        if own is not None and others:
+            rival = max(others.values(), key=lambda runs: float(np.nanmean(runs)))
+            units.append(_above(setting, method, mean_interval(own - rival)))
+    name = method_label(method)
+    return judge(
+        f"{name} chooses the largest subsets at κ = {kappa:g}",
+        f"Among the utilities, {name} uses the largest subsets on average where ε₁ = {kappa:g} ε.",
+        "For every K, ε and ρ: its average |S| is above that of the other utility with the largest. Figures are "
+        "differences of the average |S|. " + EMPTY,
+        units,
+        ("epsilon", "rho"),
+        _difference_text,
+    )
+
+
+def honest_response_statement(
+    epsilons: tuple[float, float] = (1.0, 5.0), n_categories: int = 20, kappa: float = 0.9
+) -> Statement:
+    """Put the paper's example (Figure 2) to the mechanism itself: no runs, no chance.
+
+    Parameters
+    ----------
+    epsilons : (float, float)
+        The more private ε first.
+    n_categories, kappa
+        Of the mechanism.
+    """
+    from adobest_pp.plots import family
+
+    ratios = np.array([1.0, 1.05, 1.1, 1.2, 1.5, 2.0])
+    values = [
+        np.array(
+            [utility("honest", family(n_categories, ratio), RRRR(n_categories, epsilon, kappa)) for ratio in ratios]
+        )
+        for epsilon in epsilons
+    ]
+    # As in the figure, k = 0 is SRR, which the others are compared with.
+    sizes = [1 + table[:, 1:].argmax(axis=1) for table in values]
+    gains = [table[:, 1:].max(axis=1) / table[:, 0] for table in values]
+    gained = np.max(gains, axis=0) > 1
+    parts = {
+        "for either ε there is a θ for which the best k ≥ 1 beats SRR": all(np.any(gain > 1) for gain in gains),
+        "the best k never grows with the ratio": all(np.all(np.diff(size) <= 0) for size in sizes),
+        "wherever there is a gain it is larger for the first ε": bool(np.all(gains[0][gained] > gains[1][gained])),
+    }
+    right = sum(parts.values())
+    rows = [
+        [f"{ratio:g}", *(f"{size[i]}, {gain[i]:.3f}" for size, gain in zip(sizes, gains, strict=True))]
+        for i, ratio in enumerate(ratios)
+    ]
+    return Statement(
+        "RRRR answers honestly more often than SRR, with k fitted to θ (Figure 2)",
+        "RRRR can do better than SRR if k is chosen suitably; the best k is larger for a more even θ; the gain is "
+        "bigger for smaller ε.",
+        f"Computed from the mechanism (K = {n_categories}, κ = {kappa:g}): " + "; ".join(parts) + ".",
+        HELD if right == len(parts) else NOT_HELD if right == 0 else IN_PART,
+        " ".join(f"{name[0].upper()}{name[1:]}: {'yes' if true else 'no'}." for name, true in parts.items()),
+        markdown_table(["θᵢ/θᵢ₊₁", *(f"best k and gain over SRR, ε = {epsilon:g}" for epsilon in epsilons)], rows),
+    )
+
+
+def _above(setting: Setting, method: str, found: Interval) -> Unit:
+    return Unit(setting, method, found, found.lower > 0, found.upper < 0)
+
+
+def _choosing(grid: Grid, setting: Setting) -> list[tuple[str, Runs]]:
+    return [*grid.semi_adaptive(setting).items(), *grid.utilities(setting).items()]
+
+
+def _difference_text(interval: Interval) -> str:
+    return f"{interval.middle:+.2f}".replace("-", "−")

@@ -1,0 +1,203 @@
+"""What section 7 of the paper says about errors, each statement put to the runs of a study."""
+
+import numpy as np
+import xarray as xr
+
+from adobest_pp.studies.comparisons import LEVEL, median_change, median_interval
+from adobest_pp.studies.grids import (
+    MARGIN,
+    RULE,
+    Grid,
+    Runs,
+    Setting,
+    Statement,
+    below,
+    best_of,
+    judge,
+    paper_part,
+    published_part,
+    study_seed,
+)
+from adobest_pp.studies.size_statements import size_statements
+from adobest_pp.studies.summary import percent
+from adobest_pp.studies.tuning_statements import TUNING
+
+__all__ = ["METHODOLOGY", "PUBLISHED_NOTE", "published_statements", "statements"]
+
+METHODOLOGY = (
+    "All methods of a run see the same θ*, so they are compared run by run: the ratio of two errors is the median over "
+    f"the runs of the ratio within a run, with the {percent(LEVEL)} interval that inverts the two-sided sign test "
+    "(exact, whatever the distribution); differences of average |S|, and comparisons between different ρ (where θ* is "
+    "not the same), have bootstrap intervals of that level. A comparison *shows* a statement if its whole interval "
+    "lies on the side that the statement says, and *opposes* it if the whole interval lies on the other. "
+    f"{RULE} At this level {percent((1 - LEVEL) / 2, 1)} of the comparisons show, by chance, a difference that is not "
+    "there."
+)
+PUBLISHED_NOTE = (
+    "The paper's own runs had the budgets of the authors' program, which are not ε-LDP. Where the study of those has "
+    "the comparisons, its verdict is beside: the utilities with the published budgets, against the same SRR, at the "
+    "same *label* ε."
+)
+
+
+def statements(dataset: xr.Dataset) -> list[Statement]:
+    """Put the paper's statements to a study; those that it has no cells for are left out.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A study, with the dimensions (cell, run) and the measure ``tv``; ``mean_size`` for those about |S|.
+
+    Returns
+    -------
+    list of Statement
+    """
+    return _statements(paper_part(dataset))
+
+
+def published_statements(as_published: xr.Dataset, dataset: xr.Dataset) -> list[Statement]:
+    """Put the same statements to the budgets of the authors' program, beside the SRR of the other study.
+
+    Parameters
+    ----------
+    as_published, dataset : xarray.Dataset
+        The study with the published budgets and the one as proved; SRR is taken from the second where the seeds are
+        the same, hence θ* of each run.
+    """
+    parts = [published_part(as_published)]
+    if study_seed(as_published) == study_seed(dataset):
+        proved = paper_part(dataset)
+        parts.append(proved.isel(cell=np.flatnonzero(proved["method"].values.astype(str) == "nonadaptive")))
+    n = min(part.sizes["run"] for part in parts)
+    common = [name for name in ("tv", "mean_size", "status") if all(name in part for part in parts)]
+    both = xr.concat([part[common].isel(run=slice(n)) for part in parts], "cell", coords="different", compat="equals")
+    return _statements(both)
+
+
+def _statements(part: xr.Dataset) -> list[Statement]:
+    result: list[Statement | None] = []
+    if "tv" in part:
+        grid = Grid(part, "tv", log=True)
+        gains = (best_when_hard, worst_in_general, more_for_small_epsilon, more_for_small_rho)
+        rivals = (as_good_as_semi_adaptive, honest_competitive)
+        if grid.settings:
+            result += [check(grid) for check in (*gains, *rivals, *TUNING)]
+    if "mean_size" in part:
+        result += size_statements(part)
+    return [statement for statement in result if statement is not None]
+
+
+def best_when_hard(grid: Grid) -> Statement | None:
+    """Ask whether the adaptive methods beat SRR where ε and ρ are small."""
+    epsilons, rhos = grid.levels("epsilon"), grid.levels("rho")
+    units = [
+        below(setting, name, median_interval(runs - grid.methods(setting)["nonadaptive"]))
+        for setting in grid.settings
+        if setting.epsilon < epsilons[-1] and setting.rho < rhos[-1] and "nonadaptive" in grid.methods(setting)
+        for name, runs in grid.utilities(setting).items()
+    ]
+    return judge(
+        "Adaptive methods are best for small ε and small ρ",
+        "The non-adaptive approach is worst above all where privacy is high (small ε) and θ* uneven (small ρ).",
+        "For every setting but those of the largest ε or the largest ρ, and each of the six utilities: its error over "
+        "that of non-adaptive SRR is below 1.",
+        units,
+        ("epsilon", "rho"),
+    )
+
+
+def worst_in_general(grid: Grid) -> Statement | None:
+    """Ask whether everything beats SRR, everywhere."""
+    units = [
+        below(setting, name, median_interval(runs - grid.methods(setting)["nonadaptive"]))
+        for setting in grid.settings
+        if "nonadaptive" in grid.methods(setting)
+        for name, runs in (grid.semi_adaptive(setting) | grid.utilities(setting)).items()
+    ]
+    return judge(
+        "Non-adaptive SRR is the worst in general",
+        "The non-adaptive approach gave the worst results in general.",
+        "For every setting and every other method: its error over that of non-adaptive SRR is below 1.",
+        units,
+        ("method",),
+    )
+
+
+def more_for_small_epsilon(grid: Grid) -> Statement | None:
+    """Ask whether the ratio to SRR is smaller at the smallest ε than at the largest, in the same runs."""
+    low, high = grid.levels("epsilon")[0], grid.levels("epsilon")[-1]
+    units = []
+    for setting in (s for s in grid.settings if s.epsilon == low < high):
+        hard, easy = _gains(grid, setting), _gains(grid, setting._replace(epsilon=high))
+        units += [below(setting, name, median_interval(hard[name] - easy[name])) for name in hard if name in easy]
+    return judge(
+        "The gain over SRR is larger for small ε",
+        "Non-adaptive SRR loses most in the high-privacy regime.",
+        f"For every K, κ, ρ and utility: the ratio of its error to SRR's at ε = {low:g}, divided by the same at "
+        f"ε = {high:g}, is below 1.",
+        units,
+        ("rho",),
+    )
+
+
+def more_for_small_rho(grid: Grid) -> Statement | None:
+    """Ask the same of the smallest ρ and the largest; their θ* are not the same, so they are not paired."""
+    low, high = grid.levels("rho")[0], grid.levels("rho")[-1]
+    units = []
+    for setting in (s for s in grid.settings if s.rho == low < high):
+        uneven, even = _gains(grid, setting), _gains(grid, setting._replace(rho=high))
+        units += [below(setting, name, median_change(even[name], uneven[name])) for name in uneven if name in even]
+    return judge(
+        "The gain over SRR is larger for small ρ",
+        "Non-adaptive SRR loses most where θ* is uneven.",
+        f"For every K, ε, κ and utility: the median ratio of its error to SRR's at ρ = {low:g}, divided by the same at "
+        f"ρ = {high:g}, is below 1.",
+        units,
+        ("epsilon",),
+    )
+
+
+def as_good_as_semi_adaptive(grid: Grid) -> Statement | None:
+    """Ask whether each utility is within the margin of the best α."""
+    units = []
+    for setting in grid.settings:
+        best = best_of(grid.semi_adaptive(setting))
+        if best is not None:
+            utilities = grid.utilities(setting).items()
+            units += [below(setting, name, median_interval(runs - best), np.log(MARGIN)) for name, runs in utilities]
+    return judge(
+        "Fully adaptive methods are comparable to the best semi-adaptive one",
+        "By their medians, the utilities give errors comparable to those of the best semi-adaptive method.",
+        f"For every setting and utility: its error is less than {MARGIN:g} times that of the α with the smallest "
+        "median in that setting (chosen with hindsight, which favors semi-adaptive).",
+        units,
+        ("method",),
+        within=True,
+    )
+
+
+def honest_competitive(grid: Grid) -> Statement | None:
+    """Ask whether the lightest utility is within the margin of the best of the others."""
+    units = []
+    for setting in grid.settings:
+        others = grid.utilities(setting)
+        honest = others.pop("honest", None)
+        best = best_of(others)
+        if honest is not None and best is not None:
+            units.append(below(setting, "honest", median_interval(honest - best), np.log(MARGIN)))
+    return judge(
+        "`honest` is competitive",
+        "The probability of an honest answer, the lightest utility to compute, is competitive with the others.",
+        f"For every setting: its error is less than {MARGIN:g} times that of the other utility with the smallest "
+        "median in that setting (chosen with hindsight, which favors the others).",
+        units,
+        ("epsilon", "rho"),
+        within=True,
+    )
+
+
+def _gains(grid: Grid, setting: Setting) -> dict[str, Runs]:
+    runs = grid.methods(setting)
+    if "nonadaptive" not in runs:
+        return {}
+    return {name: values - runs["nonadaptive"] for name, values in grid.utilities(setting).items()}

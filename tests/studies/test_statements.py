@@ -1,0 +1,202 @@
+"""Each statement of the paper comes out as it was planted: true, false, in part, or not to be told."""
+
+import numpy as np
+import pytest
+
+from adobest_pp.studies.size_statements import honest_response_statement
+from adobest_pp.studies.statements import published_statements, statements
+from tests.studies.synthetic import SEMI, UTILITIES, study, without
+
+HELD, IN_PART, NOT_HELD = "held", "held in part", "did not hold"
+
+
+def verdict(title, dataset=None, **options):
+    """Return the verdict of the one statement whose title has these words; None where there is none."""
+    found = [one for one in statements(study(**options) if dataset is None else dataset) if title in one.title]
+    return found[0].verdict if found else None
+
+
+def only(amount, condition):
+    return lambda cell: amount if condition(cell) else 0.0
+
+
+def is_utility(cell):
+    return cell["method"] in UTILITIES
+
+
+def is_hard(cell):
+    return cell["epsilon"] < 5 and cell["rho"] < 1
+
+
+# The statement, an error for which it is true, one for which it is not, and one for which it is true in part.
+PLANTED = {
+    "best for small ε and small ρ": (
+        only(-0.3, lambda cell: is_utility(cell) and is_hard(cell)),
+        only(0.3, lambda cell: is_utility(cell) and is_hard(cell)),
+        only(-0.3, lambda cell: cell["method"] in UTILITIES[:3]),
+    ),
+    "worst in general": (
+        only(-0.3, lambda cell: cell["method"] != "nonadaptive"),
+        only(0.3, lambda cell: cell["method"] != "nonadaptive"),
+        only(-0.3, is_utility),
+    ),
+    "larger for small ε": (
+        only(-0.3, lambda cell: is_utility(cell) and cell["epsilon"] == 0.5),
+        only(-0.3, is_utility),
+        only(-0.3, lambda cell: is_utility(cell) and cell["epsilon"] == 0.5 and cell["rho"] < 1),
+    ),
+    "larger for small ρ": (
+        only(-0.4, lambda cell: is_utility(cell) and cell["rho"] == 0.01),
+        only(-0.4, is_utility),
+        only(-0.4, lambda cell: is_utility(cell) and cell["rho"] == 0.01 and cell["epsilon"] < 5),
+    ),
+    "comparable to the best semi-adaptive": (
+        only(0.5, lambda cell: cell["method"] == "semi_adaptive_0.2"),
+        only(0.5, is_utility),
+        only(0.5, lambda cell: cell["method"] in UTILITIES[:2]),
+    ),
+    "Fisher utility is sensitive": (
+        only(0.3, lambda cell: cell["method"] == "fisher" and cell["kappa"] == 0.9),
+        only(0.3, lambda cell: is_utility(cell) and cell["kappa"] == 0.9),
+        only(0.3, lambda cell: cell["method"] == "fisher" and cell["kappa"] == 0.9 and cell["epsilon"] > 0.5),
+    ),
+    "other utilities are robust": (
+        None,
+        only(0.5, lambda cell: is_utility(cell) and cell["kappa"] == 0.9),
+        only(0.5, lambda cell: cell["method"] == "mse" and cell["kappa"] == 0.9),
+    ),
+    "`honest` is competitive": (
+        None,
+        only(0.5, lambda cell: cell["method"] == "honest"),
+        only(0.5, lambda cell: cell["method"] == "honest" and cell["rho"] == 1),
+    ),
+    "fail badly": (
+        only(0.7, lambda cell: cell["method"] == "semi_adaptive_0.2" and cell["rho"] == 1 and cell["epsilon"] == 5),
+        None,
+        only(0.35, lambda cell: cell["method"] == "semi_adaptive_0.2"),
+    ),
+    "best α depends": (
+        lambda cell: 0.5 if (cell["method"] == SEMI[0]) == (cell["rho"] == 1) else 0.0,
+        None,
+        only(0.5, lambda cell: cell["method"] == "semi_adaptive_0.2"),
+    ),
+    "need no tuning": (
+        None,
+        lambda cell: 1.0 if cell["method"] != UTILITIES[int(10 * cell["rho"]) % 3] else 0.0,
+        only(1.0, lambda cell: cell["method"] == "entropy"),
+    ),
+}
+
+
+@pytest.mark.parametrize("title", PLANTED)
+@pytest.mark.parametrize(("place", "expected"), list(enumerate((HELD, NOT_HELD, IN_PART))))
+def test_a_planted_error_gives_its_verdict(title, place, expected):
+    """Effects are at least three times as wide as their intervals (noise 0.1, 30 runs): no verdict is near its edge."""
+    assert verdict(title, error=PLANTED[title][place]) == expected
+
+
+PLANTED_SIZES = {
+    "|S| grows with ρ": (
+        lambda cell: 2 + cell["rho"] ** 0.2,
+        lambda cell: 3 - cell["rho"] ** 0.2,
+        lambda cell: 2.0 + (cell["rho"] == 1.0),
+    ),
+    "|S| falls with ε": (
+        lambda cell: 4 - cell["epsilon"] / 2,
+        lambda cell: 2 + cell["epsilon"],
+        lambda cell: 3.0 - (cell["epsilon"] == 5.0),
+    ),
+    "U3 TV1 chooses the largest": (
+        only(1.0, lambda cell: cell["method"] == "tv1"),
+        None,
+        only(1.0, lambda cell: cell["method"] == "tv1" and cell["rho"] < 1),
+    ),
+    "U1 Fisher (FIM) chooses the largest": (
+        only(1.0, lambda cell: cell["method"] == "fisher" and cell["kappa"] == 0.9),
+        only(1.0, lambda cell: cell["method"] == "fisher" and cell["kappa"] == 0.8),
+        only(1.0, lambda cell: cell["method"] == "fisher" and cell["epsilon"] > 0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("title", PLANTED_SIZES)
+@pytest.mark.parametrize(("place", "expected"), list(enumerate((HELD, NOT_HELD, IN_PART))))
+def test_planted_sizes_give_their_verdict(title, place, expected):
+    assert verdict(title, size=PLANTED_SIZES[title][place]) == expected
+
+
+def test_pairing_finds_what_the_spread_between_runs_hides():
+    """Between runs errors differ by a factor of e^0.5: an effect of 10 % shows only within runs."""
+    dataset = study(only(-0.1, is_utility), noise=0.05)
+    assert verdict("worst in general", dataset) == IN_PART
+    assert verdict("best for small ε", dataset) == HELD
+    broken = dataset.copy(deep=True)
+    rng = np.random.default_rng(0)
+    broken["tv"].values[:] = [rng.permutation(row) for row in dataset.tv.values]
+    assert verdict("best for small ε", broken) == NOT_HELD
+
+
+def test_without_effects_few_comparisons_show_any():
+    """Of 162 comparisons at 95 %, 2.5 % are expected to show a difference: 13 or more have a probability of 1e-4."""
+    (worst,) = (one for one in statements(study()) if "worst in general" in one.title)
+    shows, total = (int(word) for word in worst.found.split(" comparisons")[0].split(" of "))
+    assert total == 162
+    assert shows < 13
+
+
+def test_a_few_runs_tell_nothing():
+    for one in statements(study(only(-0.5, is_utility), runs=3)):
+        assert one.verdict == "too few runs to tell"
+        assert "at most 3" in one.found
+
+
+def test_wide_intervals_leave_a_comparison_within_a_factor_undecided():
+    assert verdict("`honest` is competitive", noise=1.0, runs=10) == "undecided"
+    assert verdict("`honest` is competitive", noise=0.1, runs=30) == HELD
+
+
+def test_a_study_has_the_statements_that_it_has_cells_for():
+    everything = {one.title for one in statements(study())}
+    assert len(everything) == 15
+    assert statements(study(methods=("nonadaptive",))) == []
+    assert statements(study(budgets="published")) == []
+    titles = {one.title for one in statements(study(methods=("nonadaptive", "honest"), kappa=(0.8,)))}
+    assert "Adaptive methods are best for small ε and small ρ" in titles
+    assert not any("κ" in title or "α" in title or "competitive" in title for title in titles)
+    one_setting = statements(study(epsilon=(1.0,), rho=(0.1,)))
+    assert not any("small" in one.title or "grows" in one.title for one in one_setting)
+
+
+def test_a_method_that_is_missing_changes_nothing_about_the_others():
+    whole = study(only(-0.3, is_utility))
+    part = without(whole, method="mse")
+    kept = whole.isel(cell=np.flatnonzero(whole.method.values != "mse"))
+    assert [one.found for one in statements(part)] == [one.found for one in statements(kept)]
+    part["tv"].values[:, 20:] = np.nan
+    assert verdict("best for small ε", part) == HELD
+
+
+def test_figures_of_a_statement_are_those_of_the_runs():
+    dataset = study(
+        only(-0.3, is_utility), epsilon=(0.5, 5.0), rho=(0.01, 1.0), kappa=(0.8,), methods=("nonadaptive", "mse")
+    )
+    (hard,) = (one for one in statements(dataset) if "best for small" in one.title)
+    chosen = (dataset.epsilon.values == 0.5) & (dataset.rho.values == 0.01)
+    ours, srr = (dataset.tv.values[chosen & (dataset.method.values == name)][0] for name in ("mse", "nonadaptive"))
+    assert f"| 0.5 | 0.01 | 1 | 1 | 0 | {np.median(ours / srr):.2f} |" in hard.table
+
+
+def test_published_statements_take_srr_from_the_study_of_the_same_seed():
+    published = study(only(-0.3, is_utility), methods=UTILITIES, budgets="published", runs=20)
+    proved = study(only(0.3, is_utility), runs=20)
+    found = {one.title: one.verdict for one in published_statements(published, proved)}
+    assert found["Adaptive methods are best for small ε and small ρ"] == HELD
+    other = proved.assign_attrs(study='{"seed": 6}')
+    assert "Adaptive methods are best for small ε and small ρ" not in {
+        one.title for one in published_statements(published, other)
+    }
+
+
+def test_the_example_of_figure_2():
+    assert honest_response_statement().verdict == HELD
+    assert honest_response_statement(epsilons=(5.0, 1.0)).verdict == IN_PART

@@ -1,0 +1,144 @@
+"""Medians and their intervals say what they claim, and nothing about runs that are not there."""
+
+import csv
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adobest_pp.studies import comparisons, summary
+from tests.studies.synthetic import METHODS, study, without
+
+
+def cell_of(table, **settings):
+    chosen = np.ones(table.sizes["cell"], dtype=bool)
+    for name, value in settings.items():
+        chosen &= table[name].values == value
+    (place,) = np.flatnonzero(chosen)
+    return table.isel(cell=place)
+
+
+def test_medians_and_quartiles_are_those_of_the_runs():
+    dataset = study(runs=11)
+    table = summary.medians(dataset)
+    raw = cell_of(dataset, epsilon=1.0, kappa=0.9, rho=0.1, method="tv2").tv.values
+    cell = cell_of(table, epsilon=1.0, kappa=0.9, rho=0.1, method="tv2")
+    assert cell["median"].item() == sorted(raw)[5]
+    np.testing.assert_allclose([cell.q25.item(), cell.q75.item()], np.quantile(raw, [0.25, 0.75]))
+    assert cell.lower.item() < cell["median"].item() < cell.upper.item()
+    assert cell.runs_done.item() == cell.runs_asked.item() == 11
+
+
+def test_what_does_not_depend_on_kappa_is_shown_for_every_kappa():
+    table = summary.medians(study())
+    assert np.all(np.isfinite(table.kappa.values))
+    assert table.sizes["cell"] == 9 * 2 * len(METHODS)
+    both = [cell_of(table, epsilon=0.5, kappa=kappa, rho=1.0, method="nonadaptive") for kappa in (0.8, 0.9)]
+    assert both[0]["median"].item() == both[1]["median"].item()
+
+
+def test_without_any_kappa_it_stays_unknown():
+    table = summary.medians(study(methods=("nonadaptive",)))
+    assert np.all(np.isnan(table.kappa.values))
+    assert table.sizes["cell"] == 9
+
+
+def test_runs_that_are_not_done_do_not_count():
+    dataset = study(runs=9)
+    place = int(np.flatnonzero((dataset.method.values == "mse") & (dataset.epsilon.values == 5.0))[0])
+    dataset.status.values[place, 2:] = [0, 2, 2, 0, 0, 0, 0]
+    dataset.tv.values[place, 2] = 1e9  # what a killed process left behind
+    table = summary.medians(without(dataset, method="honest"))
+    settings = {name: dataset[name].values[place] for name in ("epsilon", "kappa", "rho", "method")}
+    cell = cell_of(table, **settings)
+    assert (cell.runs_done.item(), cell.runs_failed.item(), cell.runs_asked.item()) == (2, 2, 9)
+    assert cell["median"].item() == np.median(dataset.tv.values[place, :2])
+    empty = cell_of(table, epsilon=1.0, kappa=0.8, rho=0.1, method="honest")
+    assert empty.runs_done.item() == 0
+    assert np.isnan([empty["median"].item(), empty.lower.item(), empty.upper.item()]).all()
+
+
+def test_the_bootstrap_is_the_same_every_time_and_that_of_plain_resampling():
+    """Against resamples drawn one by one: percentiles of 4000 draws agree to a few of the values' gaps."""
+    values = np.random.default_rng(0).normal(size=25)
+    draws = comparisons.bootstrap_medians(values)
+    np.testing.assert_array_equal(draws, comparisons.bootstrap_medians(values[::-1]))
+    rng = np.random.default_rng(1)
+    plain = np.array([np.median(rng.choice(values, 25)) for _ in range(4000)])
+    # Both are draws of one distribution on 25 values. False alarm 0.1 %, from the Kolmogorov-Smirnov test.
+    assert stats.ks_2samp(draws, plain).pvalue > 1e-3
+    few = comparisons.bootstrap_medians(values, size=4)
+    plain_few = np.array([np.median(rng.choice(values, 4)) for _ in range(4000)])
+    assert stats.ks_2samp(few, plain_few).pvalue > 1e-3
+    assert stats.ks_2samp(few, plain).pvalue < 1e-3
+
+
+def test_intervals_hold_the_median_as_often_as_they_say():
+    """400 samples of 20 from a skewed distribution; counts outside ±4 standard errors have a false alarm of 1e-4."""
+    rng = np.random.default_rng(2)
+    samples, truth = rng.exponential(size=(400, 20)), np.log(2)
+    exact = [comparisons.median_interval(sample) for sample in samples]
+    held = np.mean([one.lower <= truth <= one.upper for one in exact])
+    coverage = 1 - 2 * stats.binom.cdf(5, 20, 0.5)
+    assert coverage >= 0.95
+    assert abs(held - coverage) < 4 * np.sqrt(coverage * (1 - coverage) / 400)
+    draws = np.quantile(comparisons.bootstrap_medians(samples), [0.025, 0.975], axis=1)
+    assert 0.90 < np.mean((draws[0] <= truth) & (truth <= draws[1])) < 0.99
+
+
+@pytest.mark.parametrize(("n", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (20, 6), (50, 18)])
+def test_the_sign_test_interval_has_the_ranks_of_the_tables(n, rank):
+    values = np.random.default_rng(n).permutation(n) + 1.0
+    found = comparisons.median_interval(values)
+    assert found.lower == (rank if rank else -np.inf)
+    assert found.upper == (n + 1 - rank if rank else np.inf)
+    assert found.too_few == (n < comparisons.smallest_n())
+
+
+def test_differences_of_independent_samples():
+    rng = np.random.default_rng(3)
+    low, high = rng.normal(0, 1, 40), rng.normal(2, 1, 40)
+    for found in (comparisons.median_change(low, high), comparisons.mean_interval(high, minus=low)):
+        assert found.lower < 2 < found.upper
+        assert found.lower > 0.8
+    assert comparisons.median_change(low[:4], high).too_few
+    assert comparisons.mean_interval(low[:3]).middle == pytest.approx(low[:3].mean())
+    assert np.isnan(comparisons.mean_interval([]).middle)
+
+
+def test_csv_and_markdown_have_every_cell_with_its_label(tmp_path):
+    table = summary.medians(without(study(runs=7), method="tv1", epsilon=5.0))
+    summary.write_csv(table, tmp_path / "medians.csv")
+    with (tmp_path / "medians.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == table.sizes["cell"]
+    assert {row["label"] for row in rows} >= {"non-adaptive SRR", "semi-adaptive α = 0.95", "U6 honest, P(Y=X)"}
+    for i in (0, 100):
+        expected = table["median"].values[i]
+        assert float(rows[i]["median"]) == pytest.approx(expected, rel=1e-9)
+        assert rows[i]["method"] == table.method.values[i]
+    empty = [row for row in rows if row["runs_done"] == "0"]
+    assert {row["method"] for row in empty} == {"tv1"}
+    assert {row["median"] for row in empty} == {""}
+    summary.write_markdown(table, tmp_path / "medians.md")
+    text = (tmp_path / "medians.md").read_text(encoding="utf-8")
+    assert text.count("\n| ") == 2 + 18
+    assert "| 5 | 0.9 | 0.01 |" in text
+    assert "| – |" in text
+
+
+def test_labels_tell_what_differs():
+    dataset = study(runs=2, methods=("nonadaptive", "honest"))
+    prior = np.where(np.arange(dataset.sizes["cell"]) % 2, "flat", "learned")
+    differing = dataset.assign_coords(prior=("cell", prior))
+    assert {label.rsplit(", ", 1)[1] for label in summary.labels(differing)} == {"flat prior", "learned prior"}
+    fixed = dataset.assign_coords(
+        method=("cell", np.full(dataset.sizes["cell"], "fixed")),
+        mechanism=("cell", np.full(dataset.sizes["cell"], "subset_selection")),
+    )
+    assert set(summary.labels(fixed)) == {"subset selection"}
+
+
+def test_a_measure_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(ValueError, match=r"measure must be one of the dataset's \('tv', .*\), got 'exact_tv'"):
+        summary.medians(study(runs=2), "exact_tv")
