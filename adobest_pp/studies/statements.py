@@ -99,7 +99,7 @@ def best_when_hard(grid: Grid) -> Statement | None:
     return judge(
         "Adaptive methods are best for small ε and small ρ",
         "The non-adaptive approach is worst above all where privacy is high (small ε) and θ* uneven (small ρ).",
-        "For every setting but those of the largest ε or the largest ρ, and each of the six utilities: its error over "
+        "For every setting but those of the largest ε or the largest ρ, and each utility: its error over "
         "that of non-adaptive SRR is below 1.",
         units,
         ("epsilon", "rho"),

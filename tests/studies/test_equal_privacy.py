@@ -1,5 +1,6 @@
 """What is left of a planted advantage is found, and errors are matched with the authors' in their few runs."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,10 @@ def test_the_answer_says_how_much_is_left():
     text = section(*three(published=-0.4, proved=-0.2, exact=-0.1))
     assert "as published, label ε**: the utilities' error is 3" in text  # 1 − e^−0.4 = 33 %
     assert "as proved, SGLD**: the utilities' error is 1" in text
-    assert text.count("of the published advantage (in logarithms) is left") == 2
+    assert (
+        text.count("of the published advantage (in logarithms) is left") == 6
+    )  # all settings and the hard ones; SGLD alone, then both
+    assert "#### With the exact posterior mean beside it" in text
     assert "adapting helps in 9 and harms in 0 of 9 (ε, ρ)" in text
 
 
@@ -81,6 +85,22 @@ def test_srr_at_the_true_loss_is_interpolated_between_its_epsilons():
     assert abs(pooled(at_true, set(at_true.ratios)).middle) < 0.02
     label = found[PUBLISHED]
     assert pooled(label, set(label.ratios)).middle == pytest.approx(-np.log(1.6), abs=0.02)
+
+
+def test_the_hard_settings_and_each_utility_are_told_apart():
+    """Only `mse` gains, and only where neither ε nor ρ is the largest; 0.1 of noise, as above."""
+
+    def error(cell):
+        return -0.6 if cell["method"] == "mse" and cell["epsilon"] < 5 and cell["rho"] < 1 else 0.0
+
+    main = study(error)
+    text = section(main, None, main.assign(exact_tv=main.tv))
+    ratios = [float(found) for found in re.findall(r"SGLD\*\*: .*?ratio ([\d.]+)", text)]
+    assert ratios == pytest.approx([np.exp(-0.6 * 4 / 9 / 6), np.exp(-0.6 / 6)], abs=0.04)
+    rows = [line.split(" | ") for line in text.split("By utility, over all settings:")[1].split("\n")[4:]]
+    by_utility = {row[0].strip("| "): float(row[1].split()[0]) for row in rows}
+    assert by_utility["U5 MSE"] == pytest.approx(np.exp(-0.6 * 4 / 9), abs=0.04)
+    assert by_utility["U3 TV1"] == pytest.approx(1.0, abs=0.04)
 
 
 def test_studies_of_other_seeds_are_not_paired():
