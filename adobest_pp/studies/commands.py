@@ -1,5 +1,6 @@
 """``adobest study``: parse, call the library, print. Heavy imports wait until a command runs."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,13 @@ app = typer.Typer(
 
 _ERRORS_SHOWN = 5
 StorePath = Annotated[Path, typer.Argument(help="The store that `adobest study run` wrote.", metavar="STORE")]
+
+
+@app.callback()
+def _check_extra() -> None:
+    missing = [name for name in ("distributed", "zarr") if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"{' and '.join(missing)} must be installed for studies: pip install 'adobest-pp[studies]'")
 
 
 @app.command(epilog="Example: adobest study run studies/paper_quick.toml --store paper_quick.zarr")

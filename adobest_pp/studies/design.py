@@ -232,7 +232,7 @@ def _check_use(study: Study) -> None:
 def _check_keys(table: dict[str, Any], known: Collection[str], prefix: str, needed: Sequence[str]) -> None:
     for key in table:
         if key not in known:
-            raise ValueError(f"{prefix}{key} must be one of {_listed(known)}{_nearest(key, known)}")
+            raise ValueError(f"{prefix}{key} must be a known key ({_listed(known)}){_nearest(key, known)}")
     for key in needed:
         if key not in table:
             raise ValueError(f"{prefix}{key} must be given")

@@ -78,17 +78,17 @@ def run_study(
         total = sum(counts.values())
         if before < total:
             with StudyBar(total, before, study.name, progressbar) as bar, _connect(scheduler, n_workers) as client:
-                _Driver(opened, client, retry_failed).run(bar)
+                _Driver(opened, client, total - before, retry_failed).run(bar)
     return study_status(store)
 
 
 class _Driver:
     """Keeps the workers busy with batches and commits what comes back."""
 
-    def __init__(self, store: StudyStore, client: "Client", retry_failed: bool) -> None:
+    def __init__(self, store: StudyStore, client: "Client", left: int, retry_failed: bool) -> None:
         from distributed import as_completed
 
-        self._store, self._client = store, client
+        self._store, self._client, self._left = store, client, left
         self._batches = self._all_batches(retry_failed)
         self._in_flight: dict[Any, tuple[Batch, bool]] = {}
         self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
@@ -141,12 +141,17 @@ class _Driver:
             runs = self._store.waiting(index, retry_failed).tolist()
             while runs:
                 size = self._batch_size(cell)
+                self._left -= min(size, len(runs))
                 yield Batch(index, cell, study.seed, tuple(runs[:size]), study.measures)
                 runs = runs[size:]
 
     def _batch_size(self, cell: Cell) -> int:
         seconds = self._cost.get(_kind(cell))
-        return 1 if seconds is None else max(1, round(_BATCH_SECONDS / max(seconds, 1e-3)))
+        if seconds is None:
+            return 1
+        # Towards the end there is less for each worker than that: smaller batches let all of them finish together.
+        share = self._left // (_BATCHES_PER_THREAD * max(1, self._threads))
+        return max(1, min(round(_BATCH_SECONDS / max(seconds, 1e-3)), share))
 
     def _learn(self, batch: Batch, outcomes: list[Outcome]) -> None:
         # The least, because the first ones include compilation.
@@ -181,6 +186,7 @@ def _explain(future: Any, result: Any) -> str:
 @contextmanager
 def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
     import dask
+    from dask.system import CPU_COUNT
     from distributed import Client, LocalCluster
 
     if scheduler is not None:
@@ -196,7 +202,7 @@ def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
     with (
         dask.config.set({"distributed.nanny.pre-spawn-environ": environment}),
         LocalCluster(
-            n_workers=workers or os.process_cpu_count() or 1,
+            n_workers=workers or CPU_COUNT,
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",  # any free port, so that two studies can run at a time

@@ -66,6 +66,8 @@ def run_variables(study: Study) -> dict[str, dict[str, Any]]:
 
 def create(path: Path, study: Study) -> None:
     """Make the store of a study in which nothing has been run, unless another process has just made it."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"store must be in a folder that exists, got {str(path)!r}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         _fill(temporary, study)

@@ -67,7 +67,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     import xarray as xr
 
     read_attributes(Path(path))
-    with xr.open_zarr(path) as opened:
+    with xr.open_zarr(path, chunks=None) as opened:
         dataset: xr.Dataset = opened.load()
     for name, variable in dataset.variables.items():
         if variable.dtype.kind == "T":  # strings of any length, which few libraries know yet

@@ -36,7 +36,9 @@ def settings(**changes):
     """What the file above says, with other values for some keys."""
     plain = tomllib.loads(FILE)
     grid = {
-        key: changes.pop(key) for key in list(changes) if key in (*plain["grid"], "mechanism", "sampler", "budgets")
+        key: changes.pop(key)
+        for key in list(changes)
+        if key in (*plain["grid"], "mechanism", "prior", "sampler", "budgets")
     }
     return plain | changes | {"grid": plain["grid"] | grid}
 
