@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from adobest_pp.studies.summary import SEMI, done, labels, number, shown
+from adobest_pp.studies.methods import KAPPA_FREE, SEMI
+from adobest_pp.studies.summary import done, labels, number, shown
 
 __all__ = ["subset_sizes", "tv_boxes"]
 
@@ -109,7 +110,7 @@ def subset_sizes(dataset: xr.Dataset, K: int, axes: Sequence[Any] | None = None)
 
 def adaptive(dataset: xr.Dataset) -> NDArray[np.bool_]:
     """Return which cells choose their subsets."""
-    return ~np.isin(dataset["method"].values.astype(str), ("nonadaptive", "fixed"))
+    return ~np.isin(dataset["method"].values.astype(str), KAPPA_FREE)
 
 
 def _of_size(dataset: xr.Dataset, K: int) -> xr.Dataset:
@@ -145,7 +146,7 @@ def _meaning(dataset: xr.Dataset, measure: str) -> str:
 def _colors(study: xr.Dataset, names: list[str]) -> dict[str, Any]:
     """Give each method a color: grey without subsets, greens for semi-adaptive ones, the usual cycle for the rest."""
     methods = dict(zip(names, study["method"].values.astype(str).tolist(), strict=True))
-    plain = [name for name in methods if methods[name] in ("nonadaptive", "fixed")]
+    plain = [name for name in methods if methods[name] in KAPPA_FREE]
     semi = sorted(name for name in methods if methods[name].startswith(SEMI))
     rest = sorted(name for name in methods if name not in plain and name not in semi)
     greys = plt.get_cmap("Greys")(np.linspace(0.55, 0.2, len(plain)))

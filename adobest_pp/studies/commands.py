@@ -80,6 +80,9 @@ def plot(
     equal_privacy: Annotated[
         Path | None, typer.Option(help="The store of a study with exact posterior means beside SGLD's estimates.")
     ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Medians of the authors' program, such as validation/paper/reference_tv.csv.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Draw the figures of a study, and write its tables and the page beside the paper's statements."""
@@ -88,11 +91,10 @@ def plot(
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a folder, got {str(out)!r}")
-    others = {"as_published": as_published, "equal_privacy": equal_privacy}
-    datasets = {name: None if path is None else open_study(path) for name, path in others.items()}
     dataset = open_study(store)
+    published, equal = (None if path is None else open_study(path) for path in (as_published, equal_privacy))
     out.mkdir(parents=True, exist_ok=True)
-    written = write_page(dataset, out, **datasets)
+    written = write_page(dataset, out, published, equal, reference, progressbar=not quiet)
     if not quiet:
         for path in written:
             typer.echo(str(path))

@@ -13,21 +13,10 @@ from typing import Any
 
 from adobest_pp._checks import check_alpha, check_epsilon, check_integer, check_kappa, check_n_categories, check_rho
 from adobest_pp.studies.measures import MEASURES
+from adobest_pp.studies.methods import KAPPA_FREE, METHOD_LABELS, SEMI, UTILITIES
 
-__all__ = ["METHOD_LABELS", "Cell", "Study", "cells_of", "method_label", "read_study"]
+__all__ = ["Cell", "Study", "cells_of", "read_study"]
 
-_UTILITIES = {
-    "fisher": "Fisher information",
-    "entropy": "entropy",
-    "tv1": "TV₁",
-    "tv2": "TV₂",
-    "mse": "mean squared error",
-    "honest": "honest response",
-}
-METHOD_LABELS = {"nonadaptive": "non-adaptive", "fixed": "fixed", **_UTILITIES}
-_SEMI_ADAPTIVE = "semi_adaptive_"
-# What does not depend on κ is run once, and shown with every κ.
-_KAPPA_FREE = ("nonadaptive", "fixed")
 _CHOICES = {
     "mechanism": ("rrrr", "subset_selection"),
     "prior": ("flat", "learned"),
@@ -87,7 +76,7 @@ class Cell:
     @property
     def alpha(self) -> float | None:
         """The mass that a semi-adaptive method asks of its subset; None for the others."""
-        return float(self.method.removeprefix(_SEMI_ADAPTIVE)) if self.method.startswith(_SEMI_ADAPTIVE) else None
+        return float(self.method.removeprefix(SEMI)) if self.method.startswith(SEMI) else None
 
 
 @dataclass(frozen=True)
@@ -179,13 +168,6 @@ def cells_of(study: Study) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys(_possible_cells(study)))
 
 
-def method_label(method: str) -> str:
-    """Return the name of a method to show."""
-    if method.startswith(_SEMI_ADAPTIVE):
-        return f"semi-adaptive, α = {method.removeprefix(_SEMI_ADAPTIVE)}"
-    return METHOD_LABELS[method]
-
-
 def _possible_cells(study: Study) -> Iterator[Cell]:
     for k, epsilon, kappa, rho, mechanism, method, prior, sampler, budgets in product(
         study.n_categories,
@@ -198,7 +180,7 @@ def _possible_cells(study: Study) -> Iterator[Cell]:
         study.sampler,
         study.budgets,
     ):
-        needed = None if method in _KAPPA_FREE else kappa
+        needed = None if method in KAPPA_FREE else kappa
         cell = Cell(k, epsilon, needed, rho, mechanism, method, prior, sampler, budgets, study.people_per_category)
         if _is_possible(cell):
             yield cell
@@ -210,13 +192,13 @@ def _is_possible(cell: Cell) -> bool:
         return False
     if cell.mechanism == "subset_selection" and cell.sampler != "exact":
         return False
-    return cell.budgets != "published" or cell.method in _UTILITIES
+    return cell.budgets != "published" or cell.method in UTILITIES
 
 
 def _check_use(study: Study) -> None:
     """Refuse a grid with a value that no cell has: it would silently not be run."""
     cells = cells_of(study)
-    if not study.kappa and any(cell.method not in _KAPPA_FREE for cell in cells):
+    if not study.kappa and any(cell.method not in KAPPA_FREE for cell in cells):
         raise ValueError("grid.kappa must be given: only the methods 'nonadaptive' and 'fixed' do without")
     for key in _GRID:
         field = _FIELDS.get(key, key)
@@ -260,15 +242,15 @@ def _choice(allowed: Collection[str]) -> Callable[[Any], str]:
 
 
 def _check_method(value: Any) -> str:
-    if isinstance(value, str) and value.startswith(_SEMI_ADAPTIVE):
+    if isinstance(value, str) and value.startswith(SEMI):
         try:
-            alpha = check_alpha(float(value.removeprefix(_SEMI_ADAPTIVE)))
+            alpha = check_alpha(float(value.removeprefix(SEMI)))
         except ValueError:
             raise ValueError(f"the mass after 'semi_adaptive_' must be a number from 0 to 1, got {value!r}") from None
-        if value != f"{_SEMI_ADAPTIVE}{alpha:g}":
-            raise ValueError(f"the mass must be written shortest, '{_SEMI_ADAPTIVE}{alpha:g}', got {value!r}")
+        if value != f"{SEMI}{alpha:g}":
+            raise ValueError(f"the mass must be written shortest, '{SEMI}{alpha:g}', got {value!r}")
         return value
-    return _choice((*METHOD_LABELS, f"{_SEMI_ADAPTIVE}0.95"))(value)
+    return _choice((*METHOD_LABELS, f"{SEMI}0.95"))(value)
 
 
 def _listed(names: Collection[str]) -> str:

@@ -8,8 +8,9 @@ import xarray as xr
 
 from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
 from adobest_pp.studies.grids import Grid, Runs, Setting, paper_part, published_part, study_seed
+from adobest_pp.studies.methods import UTILITIES, method_label
 from adobest_pp.studies.reference import ReferenceRow, match, match_text, read_reference
-from adobest_pp.studies.summary import UTILITIES, markdown_table, method_label, number, percent
+from adobest_pp.studies.summary import markdown_table, number, percent
 
 __all__ = ["Source", "equal_privacy_section", "pooled", "sources"]
 

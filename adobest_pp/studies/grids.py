@@ -10,7 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp.studies.comparisons import Interval
-from adobest_pp.studies.summary import SEMI, UTILITIES, done, markdown_table, method_label, number, percent, shown
+from adobest_pp.studies.methods import SEMI, UTILITIES, method_label
+from adobest_pp.studies.summary import done, markdown_table, number, percent, shown
 
 __all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part"]
 __all__ += ["published_part", "ratio_text", "study_seed"]

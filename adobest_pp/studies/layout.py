@@ -18,8 +18,9 @@ import zarr
 from numpy.typing import NDArray
 
 import adobest_pp
-from adobest_pp.studies.design import Cell, Study, cells_of, method_label
+from adobest_pp.studies.design import Cell, Study, cells_of
 from adobest_pp.studies.measures import MEASURES
+from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
 
 __all__ = ["check_same", "create", "read_attributes", "run_variables"]

@@ -15,6 +15,7 @@ from adobest_pp.samplers.progress import SlowProgress
 from adobest_pp.studies.comparisons import LEVEL, smallest_n
 from adobest_pp.studies.equal_privacy import equal_privacy_section
 from adobest_pp.studies.grids import Statement
+from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.size_statements import honest_response_statement
 from adobest_pp.studies.statements import METHODOLOGY, PUBLISHED_NOTE, published_statements, statements
 from adobest_pp.studies.summary import (
@@ -22,7 +23,6 @@ from adobest_pp.studies.summary import (
     done,
     markdown_table,
     medians,
-    method_label,
     percent,
     write_csv,
     write_markdown,

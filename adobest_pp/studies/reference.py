@@ -11,7 +11,8 @@ from scipy import stats
 
 from adobest_pp.studies.comparisons import LEVEL, Interval, bootstrap_medians
 from adobest_pp.studies.grids import Grid, Setting
-from adobest_pp.studies.summary import markdown_table, method_label, number, percent
+from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.summary import markdown_table, number, percent
 
 __all__ = ["Match", "ReferenceRow", "match", "match_text", "read_reference"]
 

@@ -11,9 +11,20 @@ from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
 from adobest_pp.studies.comparisons import LEVEL, RESAMPLES, SEED, bootstrap_medians
+from adobest_pp.studies.methods import method_label
 
-__all__ = ["CELL", "SEMI", "UTILITIES", "done", "labels", "markdown_table", "medians", "method_label", "number"]
-__all__ += ["percent", "shown", "write_csv", "write_markdown"]
+__all__ = [
+    "CELL",
+    "done",
+    "labels",
+    "markdown_table",
+    "medians",
+    "number",
+    "percent",
+    "shown",
+    "write_csv",
+    "write_markdown",
+]
 
 # What a cell of a study is made of, in the order in which tables show it.
 CELL = ("K", "epsilon", "kappa", "rho", "mechanism", "method", "prior", "sampler", "budgets")
@@ -27,26 +38,7 @@ MEANINGS = {
     "runs_failed": "number of runs that failed",
     "runs_asked": "number of runs asked for",
 }
-# The six utilities in the paper's order; what does not depend on κ is shown first, as in its figures.
-UTILITIES = ("fisher", "entropy", "tv1", "tv2", "mse", "honest")
-SEMI = "semi_adaptive_"
-_NAMES = {
-    "nonadaptive": "non-adaptive SRR",
-    "fisher": "U1 Fisher (FIM)",
-    "entropy": "U2 entropy",
-    "tv1": "U3 TV1",
-    "tv2": "U4 TV2",
-    "mse": "U5 MSE",
-    "honest": "U6 honest, P(Y=X)",
-}
 _HEADINGS = {"epsilon": "ε", "kappa": "κ", "rho": "ρ"}
-
-
-def method_label(method: str) -> str:
-    """Return a method's name for a reader, such as ``"semi-adaptive α = 0.95"``."""
-    if method.startswith(SEMI):
-        return f"semi-adaptive α = {method.removeprefix(SEMI)}"
-    return _NAMES.get(method, method)
 
 
 def labels(dataset: xr.Dataset) -> list[str]:

@@ -53,7 +53,7 @@ def test_plain_xarray_opens_a_partly_finished_study_with_all_its_labels(made, pa
     assert dataset["tv"].attrs["units"] == "1"
     assert json.loads(dataset.attrs["study"]) == made.to_dict()
     assert dataset.attrs["adobest_pp_version"] == adobest_pp.__version__
-    assert json.loads(dataset.attrs["method_labels"])["nonadaptive"] == "non-adaptive"
+    assert json.loads(dataset.attrs["method_labels"])["nonadaptive"] == "non-adaptive SRR"
     xr.testing.assert_equal(open_study(path)["tv"], dataset["tv"].assign_coords(open_study(path)["tv"].coords))
 
 
