@@ -81,6 +81,14 @@ def check_kappa(value: Any) -> float:
     return number
 
 
+def check_rho(value: Any) -> float:
+    """Return the concentration of a symmetric Dirichlet distribution, or refuse."""
+    number = _check_real(value, "rho", "a positive number")
+    if not 0 < number < math.inf:
+        raise ValueError(f"rho must be a positive number, got {value!r}")
+    return number
+
+
 def check_alpha(value: Any) -> float:
     """Return a probability mass in [0, 1], or refuse."""
     number = _check_real(value, "alpha", "a number from 0 to 1")

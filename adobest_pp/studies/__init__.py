@@ -1,0 +1,1 @@
+"""Grids of experiments: design, engine (local or on a Dask cluster), store."""

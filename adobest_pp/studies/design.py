@@ -1,0 +1,294 @@
+"""What a study is: a grid of settings, each run a number of times, read from a small TOML file."""
+
+import difflib
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from adobest_pp._checks import check_alpha, check_epsilon, check_integer, check_kappa, check_n_categories, check_rho
+from adobest_pp.studies.measures import MEASURES
+
+__all__ = ["METHOD_LABELS", "Cell", "Study", "cells_of", "method_label", "read_study"]
+
+_UTILITIES = {
+    "fisher": "Fisher information",
+    "entropy": "entropy",
+    "tv1": "TV₁",
+    "tv2": "TV₂",
+    "mse": "mean squared error",
+    "honest": "honest response",
+}
+METHOD_LABELS = {"nonadaptive": "non-adaptive", "fixed": "fixed", **_UTILITIES}
+_SEMI_ADAPTIVE = "semi_adaptive_"
+# What does not depend on κ is run once, and shown with every κ.
+_KAPPA_FREE = ("nonadaptive", "fixed")
+_CHOICES = {
+    "mechanism": ("rrrr", "subset_selection"),
+    "prior": ("flat", "learned"),
+    "sampler": ("sgld", "exact"),
+    "budgets": ("theorem1", "published"),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: all that a run depends on, but for the seed and the number of the run.
+
+    Attributes
+    ----------
+    n_categories : int
+        K.
+    epsilon : float
+        The privacy budget (with ``budgets="published"`` the claimed one).
+    kappa : float or None
+        Share of the budget inside the subset; None where the method does not depend on it.
+    rho : float
+        The truth is drawn from Dirichlet(ρ).
+    mechanism : {"rrrr", "subset_selection"}
+        What the devices run; SRR is method ``"nonadaptive"`` of ``"rrrr"``.
+    method : str
+        ``"nonadaptive"``, ``"semi_adaptive_0.95"`` (with any α), one of the six utilities, or ``"fixed"``.
+    prior : {"flat", "learned"}
+        The prior of exact inference.
+    sampler : {"sgld", "exact"}
+        What drives the collection and gives the estimate.
+    budgets : {"theorem1", "published"}
+        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP.
+    people_per_category : int
+        T = `people_per_category`·K.
+    """
+
+    n_categories: int
+    epsilon: float
+    kappa: float | None
+    rho: float
+    mechanism: str
+    method: str
+    prior: str
+    sampler: str
+    budgets: str
+    people_per_category: int = 500
+
+    def key(self) -> str:
+        """Return a string that is the same for equal settings, on every machine."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @property
+    def n_people(self) -> int:
+        """How many people are asked, T."""
+        return self.people_per_category * self.n_categories
+
+    @property
+    def alpha(self) -> float | None:
+        """The mass that a semi-adaptive method asks of its subset; None for the others."""
+        return float(self.method.removeprefix(_SEMI_ADAPTIVE)) if self.method.startswith(_SEMI_ADAPTIVE) else None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of cells, how often to run each, from which seed, and what to measure.
+
+    The attributes are the keys of a study file: see `Cell` for those of the grid, each a tuple of values here, and
+    `MEASURES` for what can be measured. Build with `read_study` or `Study.from_dict`.
+    """
+
+    name: str
+    runs: int
+    seed: int
+    measures: tuple[str, ...]
+    people_per_category: int
+    n_categories: tuple[int, ...]
+    epsilon: tuple[float, ...]
+    kappa: tuple[float, ...]
+    rho: tuple[float, ...]
+    mechanism: tuple[str, ...]
+    method: tuple[str, ...]
+    prior: tuple[str, ...]
+    sampler: tuple[str, ...]
+    budgets: tuple[str, ...]
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> "Study":
+        """Check the keys and values of a study file, or refuse with the key and what is allowed."""
+        _check_keys(settings, _KEYS, "", needed=("name", "runs", "seed", "measures", "grid"))
+        grid = settings["grid"]
+        if not isinstance(grid, dict):
+            raise ValueError(f"grid must be a table of lists, got {grid!r}")
+        _check_keys(grid, _GRID, "grid.", needed=("K", "epsilon", "rho", "method"))
+        if not isinstance(settings["name"], str) or not settings["name"].strip():
+            raise ValueError(f"name must be a string that is not empty, got {settings['name']!r}")
+        axes: dict[str, Any] = {"kappa": ()} | {key: values[:1] for key, values in _CHOICES.items()}
+        axes |= {_FIELDS.get(key, key): _check_list(grid[key], f"grid.{key}", _GRID[key]) for key in grid}
+        study = cls(
+            name=settings["name"],
+            runs=check_integer(settings["runs"], "runs", 1),
+            seed=check_integer(settings["seed"], "seed", 0),
+            measures=_check_list(settings["measures"], "measures", _choice(MEASURES)),
+            people_per_category=check_integer(settings.get("people_per_category", 500), "people_per_category", 1),
+            **axes,
+        )
+        _check_use(study)
+        return study
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a study file would say, every default included."""
+        names = {field: key for key, field in _FIELDS.items()}
+        values = {names.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
+        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        grid = {key: plain.pop(key) for key in _GRID}
+        if not grid["kappa"]:
+            del grid["kappa"]
+        return plain | {"grid": grid}
+
+    def digest(self) -> str:
+        """Return a short string that is the same for equal studies, however their files are written."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_study(path: str | os.PathLike[str]) -> Study:
+    """Read a study file.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file with ``name``, ``runs``, ``seed``, ``measures``, perhaps ``people_per_category``, and a table
+        ``[grid]`` of lists: ``K``, ``epsilon``, ``rho``, ``method``, ``kappa`` where a method depends on it, and
+        perhaps ``mechanism``, ``prior``, ``sampler`` and ``budgets``.
+
+    Returns
+    -------
+    Study
+        Checked: a key or value that is not known is refused with the nearest that is.
+    """
+    source = Path(path)
+    try:
+        return Study.from_dict(tomllib.loads(source.read_text(encoding="utf-8")))
+    except ValueError as problem:  # tomllib and UnicodeDecodeError raise subclasses of it
+        raise ValueError(f"{source}: {problem}") from None
+
+
+def cells_of(study: Study) -> tuple[Cell, ...]:
+    """Return the cells of the grid, those that do not depend on κ once."""
+    return tuple(dict.fromkeys(_possible_cells(study)))
+
+
+def method_label(method: str) -> str:
+    """Return the name of a method to show."""
+    if method.startswith(_SEMI_ADAPTIVE):
+        return f"semi-adaptive, α = {method.removeprefix(_SEMI_ADAPTIVE)}"
+    return METHOD_LABELS[method]
+
+
+def _possible_cells(study: Study) -> Iterator[Cell]:
+    for k, epsilon, kappa, rho, mechanism, method, prior, sampler, budgets in product(
+        study.n_categories,
+        study.epsilon,
+        study.kappa or (None,),
+        study.rho,
+        study.mechanism,
+        study.method,
+        study.prior,
+        study.sampler,
+        study.budgets,
+    ):
+        needed = None if method in _KAPPA_FREE else kappa
+        cell = Cell(k, epsilon, needed, rho, mechanism, method, prior, sampler, budgets, study.people_per_category)
+        if _is_possible(cell):
+            yield cell
+
+
+def _is_possible(cell: Cell) -> bool:
+    """Tell whether the settings go together: what is chosen once and for all is `fixed`, and has no SGLD."""
+    if (cell.mechanism == "subset_selection") != (cell.method == "fixed"):
+        return False
+    if cell.mechanism == "subset_selection" and cell.sampler != "exact":
+        return False
+    return cell.budgets != "published" or cell.method in _UTILITIES
+
+
+def _check_use(study: Study) -> None:
+    """Refuse a grid with a value that no cell has: it would silently not be run."""
+    cells = cells_of(study)
+    if not study.kappa and any(cell.method not in _KAPPA_FREE for cell in cells):
+        raise ValueError("grid.kappa must be given: only the methods 'nonadaptive' and 'fixed' do without")
+    for key in _GRID:
+        field = _FIELDS.get(key, key)
+        for value in getattr(study, field):
+            if not any(getattr(cell, field) == value for cell in cells):
+                raise ValueError(
+                    f"grid.{key} must have values that go with the others, got {value!r}, which goes with none "
+                    "('subset_selection' goes with method 'fixed' and sampler 'exact' only, 'published' with the six "
+                    "utilities only, and kappa with methods that depend on it)"
+                )
+
+
+def _check_keys(table: dict[str, Any], known: Collection[str], prefix: str, needed: Sequence[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise ValueError(f"{prefix}{key} must be one of {_listed(known)}{_nearest(key, known)}")
+    for key in needed:
+        if key not in table:
+            raise ValueError(f"{prefix}{key} must be given")
+
+
+def _check_list(values: Any, name: str, check: Callable[[Any], Any]) -> tuple[Any, ...]:
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"{name} must be a list that is not empty, got {values!r}")
+    try:
+        checked = tuple(check(value) for value in values)
+    except ValueError as problem:
+        raise ValueError(f"{name}: {problem}") from None
+    if len(set(checked)) < len(checked):
+        raise ValueError(f"{name} must have each value once, got {values!r}")
+    return checked
+
+
+def _choice(allowed: Collection[str]) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"a value must be one of {_listed(allowed)}, got {value!r}{_nearest(value, allowed)}")
+        return value
+
+    return check
+
+
+def _check_method(value: Any) -> str:
+    if isinstance(value, str) and value.startswith(_SEMI_ADAPTIVE):
+        try:
+            alpha = check_alpha(float(value.removeprefix(_SEMI_ADAPTIVE)))
+        except ValueError:
+            raise ValueError(f"the mass after 'semi_adaptive_' must be a number from 0 to 1, got {value!r}") from None
+        if value != f"{_SEMI_ADAPTIVE}{alpha:g}":
+            raise ValueError(f"the mass must be written shortest, '{_SEMI_ADAPTIVE}{alpha:g}', got {value!r}")
+        return value
+    return _choice((*METHOD_LABELS, f"{_SEMI_ADAPTIVE}0.95"))(value)
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _nearest(name: Any, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5) if isinstance(name, str) else []
+    return f": did you mean {close[0]!r}?" if close else ""
+
+
+_KEYS = ("name", "runs", "seed", "measures", "people_per_category", "grid")
+_FIELDS = {"K": "n_categories"}
+_GRID: dict[str, Callable[[Any], Any]] = {
+    "K": check_n_categories,
+    "epsilon": check_epsilon,
+    "kappa": check_kappa,
+    "rho": check_rho,
+    "mechanism": _choice(_CHOICES["mechanism"]),
+    "method": _check_method,
+    "prior": _choice(_CHOICES["prior"]),
+    "sampler": _choice(_CHOICES["sampler"]),
+    "budgets": _choice(_CHOICES["budgets"]),
+}
