@@ -22,9 +22,10 @@ import numpy as np
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
+from adobest_pp._set_tables import pull_by_tables, set_codes, set_masses_by_tables
 from adobest_pp._simplex import log_theta, pull_to_free
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments, value_and_gradient
+from adobest_pp.likelihood import kernel_arguments, value_and_gradient, value_and_pull
 
 __all__ = ["LOG_CONCENTRATION", "compiled_functions", "log_density", "pack"]
 
@@ -34,7 +35,7 @@ LOG_CONCENTRATION = (-1.0, 1.0)
 _REALS = types.CPointer(types.double)
 _LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
 _EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
-_HEADER = 5
+_HEADER = 6
 
 
 def pack(
@@ -43,8 +44,9 @@ def pack(
     """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins."""
     arrays = kernel_arguments(evidence)
     *_, count, members, offsets = arrays
-    header = np.array([prior.size, count.size, members.size, offsets.size, learned])
-    parts = (header, prior, boosted.astype(np.int64), *arrays)
+    codes = set_codes(evidence)
+    header = np.array([prior.size, count.size, members.size, offsets.size, codes.shape[1], learned])
+    parts = (header, prior, boosted.astype(np.int64), *arrays, codes.ravel())
     return np.concatenate([np.ascontiguousarray(part).view(np.int64) for part in parts])
 
 
@@ -56,10 +58,11 @@ def compiled_functions() -> tuple[Any, Any]:
 
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
     header = carray(block_, _HEADER, np.int64)
-    k, u, m, o, learned = header[0], header[1], header[2], header[3], header[4]
+    k, u, m, o, w, learned = header[0], header[1], header[2], header[3], header[4], header[5]
     start = _HEADER + 2 * k
+    stop = start + 6 * u + m + o
     reals = carray(block_, start + 3 * u, np.float64)
-    words = carray(block_, start + 6 * u + m + o, np.int64)
+    words = carray(block_, stop + (o - 1) * w, np.int64)
     value, gradient = log_density(
         carray(free_, dim),
         reals[_HEADER : _HEADER + k],
@@ -72,7 +75,8 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
         words[start + 4 * u : start + 5 * u],
         words[start + 5 * u : start + 6 * u],
         words[start + 6 * u : start + 6 * u + m],
-        words[start + 6 * u + m :],
+        words[start + 6 * u + m : stop],
+        words[stop:].reshape(o - 1, w),
     )
     carray(value_, 1)[0] = value
     out = carray(gradient_, dim)
@@ -86,7 +90,7 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
 def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyped-def]
     """Write θ, and a after it where it is learned."""
     header = carray(block_, _HEADER, np.int64)
-    k, learned = header[0], header[4]
+    k, learned = header[0], header[5]
     weights = carray(block_, _HEADER + k, np.float64)[_HEADER:]
     boosted = carray(block_, _HEADER + 2 * k, np.int64)[_HEADER + k :]
     free = carray(free_, dim)
@@ -130,12 +134,17 @@ def boosted_theta(free, prior, boosted):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def log_density(  # type: ignore[no-untyped-def]
-    free, weights, boosted, learned, base, own, inside, category, set_index, count, members, offsets
+    free, weights, boosted, learned, base, own, inside, category, set_index, count, members, offsets, codes
 ):
     """Return the log-density of the free coordinates, up to a constant, and its gradient."""
     prior = concentrations(free, weights, learned)
     log_psi, theta = boosted_theta(free, prior, boosted)
-    value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+    if codes.shape[1]:
+        masses = set_masses_by_tables(theta, codes)
+        value, slope, pull = value_and_pull(theta, masses, base, own, inside, category, set_index, count)
+        pull_by_tables(pull, codes, slope)
+    else:
+        value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
     average = 0.0
     for i in range(theta.size):
         average += slope[i] * theta[i]

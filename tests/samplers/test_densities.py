@@ -6,6 +6,7 @@ from scipy import special
 
 import adobest_pp as ad
 from adobest_pp import _simplex
+from adobest_pp._set_tables import BITS, pull_by_tables, set_codes, set_masses_by_tables
 from adobest_pp.samplers import densities
 from models import sparse
 from tests import oracles
@@ -13,7 +14,7 @@ from tests.strategies import rows_of, simulated
 
 RESPONSES = simulated(ad.RRRR(5, 1.0), 100, seed=4)
 ROWS = rows_of(RESPONSES)
-EVIDENCE = ad.likelihood.kernel_arguments(RESPONSES.evidence())
+EVIDENCE = (*ad.likelihood.kernel_arguments(RESPONSES.evidence()), set_codes(RESPONSES.evidence()))
 WEIGHTS = np.array([1.0, 0.3, 2.5, 0.8, 1.4])
 BOOSTED = np.array([False, True, False, True, False])
 
@@ -67,3 +68,42 @@ def test_the_learned_prior_is_that_of_the_sparse_program():
 def test_digamma():
     x = np.concatenate([np.geomspace(1e-6, 1e6, 100), [1.0, 7.999, 8.0]])
     np.testing.assert_allclose([densities.digamma(value) for value in x], special.digamma(x), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("k", "size"), [(20, 8), (10, 9), (75, 30)])
+def test_tables_have_the_masses_of_the_sets_and_their_derivative(k, size):
+    rng = np.random.default_rng(k)
+    sets = np.array([np.sort(rng.choice(k, size=size, replace=False)) for _ in range(3000)])
+    evidence = ad.Responses.from_arrays(ad.SubsetSelection(k, 1.0, size), sets).evidence()
+    codes = set_codes(evidence)
+    assert codes.shape[1] == (2 if k == 75 else k == 20)
+    theta, pull = rng.dirichlet(np.ones(k)), rng.normal(size=evidence.n_sets + 1)
+    # Whatever is worth it: the codes of all of them.
+    members = np.split(evidence.members, evidence.offsets[1:-1])
+    words = np.zeros((len(members), -(-k // (6 * BITS))), dtype=np.int64)
+    for v, categories in enumerate(members):
+        for i in categories:
+            words[v, i // (6 * BITS)] |= 1 << (i % (6 * BITS))
+    if codes.shape[1]:
+        np.testing.assert_array_equal(codes, words)
+    expected = [theta[categories].sum() for categories in members]
+    np.testing.assert_allclose(set_masses_by_tables(theta, words), [*expected, 0.0], rtol=1e-12)
+    slope, by_hand = np.ones(k), np.ones(k)
+    for v, categories in enumerate(members):
+        by_hand[categories] += pull[v]
+    pull_by_tables(pull, words, slope)
+    np.testing.assert_allclose(slope, by_hand, rtol=1e-9, atol=1e-9)
+
+
+def test_the_density_is_the_same_with_tables_and_without():
+    mechanism, rng = ad.SubsetSelection(20, 0.5), np.random.default_rng(1)
+    answers = mechanism.privatize(rng.choice(20, size=3000), rng=rng)
+    evidence = ad.Responses.from_arrays(mechanism, answers).evidence()
+    codes = set_codes(evidence)
+    assert codes.shape == (evidence.n_sets, 1)
+    arguments = (np.ones(20), np.full(20, True), True, *ad.likelihood.kernel_arguments(evidence))
+    free = rng.normal(size=40)
+    value, slope = densities.log_density(free, *arguments, codes)
+    plain_value, plain_slope = densities.log_density(free, *arguments, codes[:, :0])
+    assert value == pytest.approx(plain_value, rel=1e-12)
+    np.testing.assert_allclose(slope, plain_slope, rtol=1e-9, atol=1e-9)
