@@ -70,6 +70,7 @@ _MODULES = (
     "plots",
     "responses",
     "samplers",
+    "studies",
     "tensors",
 )
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from adobest_pp.studies.commands import app as study_app
+
 # Local variables in a traceback could show a private category, so they are never printed.
 app = typer.Typer(
     help="Bayesian frequency estimation under local differential privacy.",
@@ -16,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(study_app, name="study")
 
 
 class MechanismName(StrEnum):

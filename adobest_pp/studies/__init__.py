@@ -1,1 +1,40 @@
-"""Grids of experiments: design, engine (local or on a Dask cluster), store."""
+"""Grids of experiments: what a study is, the engine that runs it (here or on a Dask cluster), and its store.
+
+Names are imported on first use: Dask and Zarr come with the extra ``studies``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adobest_pp.studies.design import Cell as Cell
+    from adobest_pp.studies.design import Study as Study
+    from adobest_pp.studies.design import cells_of as cells_of
+    from adobest_pp.studies.design import read_study as read_study
+    from adobest_pp.studies.engine import run_study as run_study
+    from adobest_pp.studies.reading import StudyStatus as StudyStatus
+    from adobest_pp.studies.reading import open_study as open_study
+    from adobest_pp.studies.reading import study_status as study_status
+    from adobest_pp.studies.runs import run_once as run_once
+
+_HOMES = {
+    "Cell": "design",
+    "Study": "design",
+    "StudyStatus": "reading",
+    "cells_of": "design",
+    "open_study": "reading",
+    "read_study": "design",
+    "run_once": "runs",
+    "run_study": "engine",
+    "study_status": "reading",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -117,14 +117,15 @@ class Study:
     def from_dict(cls, settings: dict[str, Any]) -> "Study":
         """Check the keys and values of a study file, or refuse with the key and what is allowed."""
         _check_keys(settings, _KEYS, "", needed=("name", "runs", "seed", "measures", "grid"))
-        grid = settings["grid"]
+        grid: dict[str, Any] = settings["grid"]
         if not isinstance(grid, dict):
             raise ValueError(f"grid must be a table of lists, got {grid!r}")
         _check_keys(grid, _GRID, "grid.", needed=("K", "epsilon", "rho", "method"))
         if not isinstance(settings["name"], str) or not settings["name"].strip():
             raise ValueError(f"name must be a string that is not empty, got {settings['name']!r}")
         axes: dict[str, Any] = {"kappa": ()} | {key: values[:1] for key, values in _CHOICES.items()}
-        axes |= {_FIELDS.get(key, key): _check_list(grid[key], f"grid.{key}", _GRID[key]) for key in grid}
+        for key, values in grid.items():
+            axes[_FIELDS.get(key, key)] = _check_list(values, f"grid.{key}", _GRID[key])
         study = cls(
             name=settings["name"],
             runs=check_integer(settings["runs"], "runs", 1),
@@ -231,7 +232,7 @@ def _check_use(study: Study) -> None:
 def _check_keys(table: dict[str, Any], known: Collection[str], prefix: str, needed: Sequence[str]) -> None:
     for key in table:
         if key not in known:
-            raise ValueError(f"{prefix}{key} must be one of {_listed(known)}{_nearest(key, known)}")
+            raise ValueError(f"{prefix}{key} must be a known key ({_listed(known)}){_nearest(key, known)}")
     for key in needed:
         if key not in table:
             raise ValueError(f"{prefix}{key} must be given")

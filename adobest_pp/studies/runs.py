@@ -139,7 +139,7 @@ def _measure(name: str, outcome: _Outcome, theta: NDArray[np.float64]) -> float:
         case "true_epsilon":
             losses = _losses(outcome.responses.mechanism)
             used = losses if outcome.sizes is None else set(outcome.sizes.tolist())
-            return max(losses[size] for size in used)
+            return float(max(losses[size] for size in used))
         case "honest":
             return float("nan") if outcome.sizes is None else _honest(outcome.responses, theta)
     raise ValueError(f"measures must be of {', '.join(map(repr, MEASURES))}, got {name!r}")

@@ -1,0 +1,224 @@
+"""Run a study on this machine's cores or on a Dask cluster: the same tasks, the same numbers, one writer.
+
+Every run is a function of the seed and its settings, so that neither the number of workers nor the order nor an
+interruption can change a number.
+"""
+
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from adobest_pp._checks import check_integer
+from adobest_pp.studies.bar import StudyBar
+from adobest_pp.studies.batches import Batch, run_batch
+from adobest_pp.studies.design import Cell, Study, cells_of
+from adobest_pp.studies.outcomes import DONE, FAILED, Outcome
+from adobest_pp.studies.reading import StudyStatus, study_status
+from adobest_pp.studies.store import StudyStore
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["run_study"]
+
+# Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
+# killed process loses little.
+_BATCH_SECONDS = 2.0
+_BATCHES_PER_THREAD = 2
+_PATIENCE = 30.0
+_RECOUNT_SECONDS = 5.0
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+def run_study(
+    study: Study,
+    store: str | os.PathLike[str],
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    progressbar: bool = True,
+) -> StudyStatus:
+    """Make every run of a study that its store does not have yet.
+
+    Parameters
+    ----------
+    study : Study
+        What to run.
+    store : path
+        The folder of its Zarr store, which is made where there is none. One of another study, or of another version
+        of adobest_pp, is refused.
+    scheduler : str, optional
+        Address of a Dask scheduler, ``tcp://host:port``, whose workers have this version of adobest_pp. By default
+        workers are started on this machine.
+    workers : int, optional
+        How many to start; one for each core by default.
+    retry_failed : bool
+        Whether to make the runs that failed once more; by default only those that are missing are made.
+    progressbar : bool
+        Whether to show runs a second and the time left.
+
+    Returns
+    -------
+    StudyStatus
+        How many runs are done and failed.
+    """
+    if scheduler is not None and workers is not None:
+        raise ValueError("workers must be left out where a scheduler is given, which has its own")
+    n_workers = None if workers is None else check_integer(workers, "workers", 1)
+    with StudyStore(store, study) as opened:
+        counts = opened.counts()
+        before = counts[DONE] + (0 if retry_failed else counts[FAILED])
+        total = sum(counts.values())
+        if before < total:
+            with StudyBar(total, before, study.name, progressbar) as bar, _connect(scheduler, n_workers) as client:
+                _Driver(opened, client, total - before, retry_failed).run(bar)
+    return study_status(store)
+
+
+class _Driver:
+    """Keeps the workers busy with batches and commits what comes back."""
+
+    def __init__(self, store: StudyStore, client: "Client", left: int, retry_failed: bool) -> None:
+        from distributed import as_completed
+
+        self._store, self._client, self._left = store, client, left
+        self._batches = self._all_batches(retry_failed)
+        self._in_flight: dict[Any, tuple[Batch, bool]] = {}
+        self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
+        self._suspects: deque[Batch] = deque()
+        self._cost: dict[tuple[Any, ...], float] = {}
+        self._threads = 0
+        self._counted_at = -math.inf
+
+    def run(self, bar: StudyBar) -> None:
+        from distributed import KilledWorker
+
+        self._refill()
+        while self._in_flight:
+            future, result = next(self._finished)
+            batch, alone = self._in_flight.pop(future)
+            if isinstance(result, list):
+                outcomes = result
+            elif future.status == "error" and isinstance(future.exception(), KilledWorker):
+                outcomes = self._after_deaths(batch, alone)
+            else:
+                raise OSError(_explain(future, result))
+            if outcomes:
+                self._store.commit(batch.index, outcomes)
+                self._learn(batch, outcomes)
+                bar.advance(outcomes)
+            self._refill()
+
+    def _refill(self) -> None:
+        if self._suspects or any(alone for _, alone in self._in_flight.values()):
+            if self._suspects and not self._in_flight:
+                self._submit(self._suspects.popleft(), alone=True)
+            return
+        if time.monotonic() - self._counted_at >= _RECOUNT_SECONDS:
+            self._threads = sum(self._client.nthreads().values())
+            self._counted_at = time.monotonic()
+        for _ in range(len(self._in_flight), max(1, self._threads * _BATCHES_PER_THREAD)):
+            if (batch := next(self._batches, None)) is None:
+                return
+            self._submit(batch)
+
+    def _submit(self, batch: Batch, alone: bool = False) -> None:
+        future = self._client.submit(run_batch, batch, pure=False)
+        self._in_flight[future] = (batch, alone)
+        self._finished.add(future)
+
+    def _all_batches(self, retry_failed: bool) -> Iterator[Batch]:
+        """Yield what is still to be run; the size of a batch is decided only when it is asked for."""
+        study = self._store.study
+        for index, cell in enumerate(cells_of(study)):
+            runs = self._store.waiting(index, retry_failed).tolist()
+            while runs:
+                size = self._batch_size(cell)
+                self._left -= min(size, len(runs))
+                yield Batch(index, cell, study.seed, tuple(runs[:size]), study.measures)
+                runs = runs[size:]
+
+    def _batch_size(self, cell: Cell) -> int:
+        seconds = self._cost.get(_kind(cell))
+        if seconds is None:
+            return 1
+        # Towards the end there is less for each worker than that: smaller batches let all of them finish together.
+        share = self._left // (_BATCHES_PER_THREAD * max(1, self._threads))
+        return max(1, min(round(_BATCH_SECONDS / max(seconds, 1e-3)), share))
+
+    def _learn(self, batch: Batch, outcomes: list[Outcome]) -> None:
+        # The least, because the first ones include compilation.
+        kind = _kind(batch.cell)
+        known = [self._cost[kind]] if kind in self._cost else []
+        known += [outcome.seconds for outcome in outcomes if not outcome.error]
+        if known:
+            self._cost[kind] = min(known)
+
+    def _after_deaths(self, batch: Batch, alone: bool) -> list[Outcome]:
+        """Find out which run it is that workers die of.
+
+        Dask suspects every task that a dead worker had, so each suspected run is made by itself, with nothing else in
+        flight.
+        """
+        if alone:
+            return [Outcome(batch.runs[0], {}, math.nan, "KilledWorker: every worker that was given this run died")]
+        self._suspects.extend(replace(batch, runs=(run,)) for run in batch.runs)
+        return []
+
+
+def _kind(cell: Cell) -> tuple[Any, ...]:
+    return cell.n_categories, cell.mechanism, cell.sampler, cell.prior
+
+
+def _explain(future: Any, result: Any) -> str:
+    if future.status == "error":
+        return f"a worker could not do its task: {future.exception()}"
+    return f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on"
+
+
+@contextmanager
+def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
+    import dask
+    from dask.system import CPU_COUNT
+    from distributed import Client, LocalCluster
+
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as problem:
+            raise OSError(f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})") from None
+        with client:
+            _await_workers(client, scheduler)
+            yield client
+        return
+    environment = dask.config.get("distributed.nanny.pre-spawn-environ") | _ONE_THREAD
+    with (
+        dask.config.set({"distributed.nanny.pre-spawn-environ": environment}),
+        LocalCluster(
+            n_workers=workers or CPU_COUNT,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",  # any free port, so that two studies can run at a time
+            silence_logs=logging.ERROR,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def _await_workers(client: "Client", scheduler: str) -> None:
+    from dask.distributed import TimeoutError as NoWorkers
+
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except NoWorkers:
+        raise OSError(
+            f"scheduler must have workers, got {scheduler!r}, which has had none for {_PATIENCE:g} s"
+        ) from None

@@ -1,0 +1,124 @@
+"""Read a store, also while another process writes to it."""
+
+import json
+import math
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from adobest_pp._files import replacing
+from adobest_pp.studies.layout import read_attributes
+from adobest_pp.studies.measures import MEASURES
+from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
+from adobest_pp.studies.store import is_locked
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["StudyStatus", "export_study", "open_study", "study_status"]
+
+_RATE_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """How far a study is.
+
+    `errors` are the texts of failed runs with how many have them, most frequent first; `rate` is runs a second
+    of late, and `seconds_left` follows from it (both NaN unless a process is at work).
+    """
+
+    name: str
+    total: int
+    done: int
+    failed: int
+    errors: tuple[tuple[str, int], ...]
+    running: bool
+    rate: float
+    seconds_left: float
+
+    @property
+    def missing(self) -> int:
+        """Runs that are neither done nor failed."""
+        return self.total - self.done - self.failed
+
+
+def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
+    """Read a store, finished or not, into memory.
+
+    Parameters
+    ----------
+    path : path
+        What ``adobest study run`` wrote. ``xarray.open_zarr(path)`` opens it as well.
+
+    Returns
+    -------
+    xarray.Dataset
+        Measures by ``cell`` and ``run``, NaN where `status` is not 1 (done); the settings of each cell as
+        coordinates along ``cell``.
+    """
+    import xarray as xr
+
+    read_attributes(Path(path))
+    with xr.open_zarr(path, chunks=None) as opened:
+        dataset: xr.Dataset = opened.load()
+    for name, variable in dataset.variables.items():
+        if variable.dtype.kind == "T":  # strings of any length, which few libraries know yet
+            dataset[name] = variable.astype(object).astype(str)
+    done = dataset["status"] == DONE
+    # A process that was killed may have written measures whose runs it did not get to call done.
+    return dataset.assign({name: dataset[name].where(done) for name in dataset.data_vars if name in MEASURES})
+
+
+def study_status(path: str | os.PathLike[str]) -> StudyStatus:
+    """Return how far a study is, from its store alone, also while it is run by another process."""
+    source = Path(path)
+    settings = json.loads(read_attributes(source)["study"])
+    group = zarr.open_group(source, mode="r")
+    arrays: dict[str, Any] = {name: group[name] for name in ("status", "error", "finished_at")}
+    status = arrays["status"][:]
+    done, failed = (int(np.count_nonzero(status == code)) for code in (DONE, FAILED))
+    errors = Counter(arrays["error"][:][status == FAILED].tolist()) if failed else Counter[str]()
+    running = is_locked(source)
+    rate = _rate(arrays["finished_at"][:], time.time()) if running else math.nan
+    left = (status.size - done - failed) / rate if rate > 0 else math.nan
+    return StudyStatus(settings["name"], status.size, done, failed, tuple(errors.most_common()), running, rate, left)
+
+
+def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Write a store to one file.
+
+    Parameters
+    ----------
+    path : path
+        What ``adobest study run`` wrote.
+    out : path
+        Where to write: ``.nc`` is the dataset of `open_study` in netCDF, ``.csv`` a table with one row for each run
+        that is done or failed, and the settings of its cell in every row.
+    """
+    target = Path(out)
+    if target.suffix not in (".nc", ".csv") or not target.parent.is_dir():
+        raise ValueError(f"out must name a .nc or .csv file in a folder that exists, got {str(target)!r}")
+    dataset = open_study(path)
+    with replacing(target) as temporary:
+        if target.suffix == ".nc":
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+            return
+        table = dataset.to_dataframe().reset_index()
+        names = [*(name for name in dataset.coords if name in table), *dataset.data_vars]
+        table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=["cell", *names])
+
+
+def _rate(finished_at: NDArray[np.float64], now: float) -> float:
+    """Return runs a second over the last two minutes; NaN where fewer than two batches came in."""
+    late = finished_at[finished_at > now - _RATE_SECONDS]
+    if late.size == 0 or late.max() == late.min():
+        return math.nan
+    return float(np.count_nonzero(late > late.min()) / (late.max() - late.min()))

@@ -1,0 +1,134 @@
+"""Studies: what the engine costs beside the runs, what the second core brings, and memory as the runs grow in number.
+
+`python benchmarks/study.py`, or with the letters of the parts to run.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from timing import markdown_table
+
+RUNS = 40
+SIZES = (1_000, 10_000)
+
+
+def paper_cells(runs: int) -> dict:
+    """Runs of the paper's longest kind: K = 20, T = 10⁴."""
+    grid = {"K": [20], "epsilon": [1.0], "kappa": [0.8], "rho": [0.1], "method": ["entropy", "mse", "honest"]}
+    measures = ["tv", "mean_size", "honest", "true_epsilon"]
+    return {"name": "speed", "runs": runs, "seed": 1, "measures": measures, "grid": grid}
+
+
+def many_cells(n: int) -> dict:
+    """Runs of the shortest kind, 20 to a cell."""
+    grid = {"K": [2], "epsilon": [1 + i / n for i in range(n // 20)], "rho": [1.0], "method": ["nonadaptive"]}
+    return {"name": "many", "runs": 20, "seed": 1, "measures": ["tv"], "people_per_category": 1, "grid": grid}
+
+
+def loop_seconds(runs: int) -> float:
+    """Seconds a run in a plain loop of one process."""
+    from adobest_pp.studies import Study, cells_of, run_once
+
+    study = Study.from_dict(paper_cells(runs))
+    cells = cells_of(study)
+    for cell in cells:
+        run_once(cell, study.seed, 0, study.measures)
+    start = time.perf_counter()
+    for cell in cells:
+        for run in range(runs):
+            run_once(cell, study.seed, run, study.measures)
+    return (time.perf_counter() - start) / (runs * len(cells))
+
+
+def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float]:
+    """Runs; seconds on the clock, seconds within runs, and processor seconds of the driver, all told."""
+    from distributed import LocalCluster
+
+    from adobest_pp.studies import Study, open_study, run_study
+
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+        address = cluster.scheduler_address
+        # The workers import and load compiled code, once and for all.
+        warm = Study.from_dict(paper_cells(workers) | {"seed": 2})
+        run_study(warm, folder / f"warm{workers}.zarr", scheduler=address, progressbar=False)
+        study = Study.from_dict(paper_cells(RUNS))
+        start, processor = time.perf_counter(), time.process_time()
+        status = run_study(study, folder / f"{workers}.zarr", scheduler=address, progressbar=False)
+        clock, processor = time.perf_counter() - start, time.process_time() - processor
+    assert status.failed == status.missing == 0
+    return status.total, clock, float(open_study(folder / f"{workers}.zarr")["seconds"].sum()), processor
+
+
+def speed_rows() -> list[list]:
+    rows: list[list] = []
+    with tempfile.TemporaryDirectory() as folder:
+        each = loop_seconds(RUNS)
+        rows.append(["a plain loop, one process", f"{1 / each:.2f}", "", f"{1000 * each:.0f} ms", "", "", ""])
+        rates = []
+        for workers in (1, 2):
+            n, clock, within, processor = engine_seconds(workers, Path(folder))
+            rates.append(n / clock)
+            beside = workers * clock - within
+            rows.append(
+                [
+                    f"the engine, {workers} worker{'s' * (workers > 1)}",
+                    f"{rates[-1]:.2f}",
+                    f"{rates[-1] / rates[0]:.2f}×",
+                    f"{1000 * within / n:.0f} ms",
+                    f"{1000 * beside / n:.1f} ms",
+                    f"{100 * beside / n / 0.2:.1f} %",
+                    f"{1000 * processor / n:.1f} ms",
+                ]
+            )
+    return rows
+
+
+def memory_rows() -> list[list]:
+    rows = []
+    for n in SIZES:
+        done = subprocess.run([sys.executable, __file__, "memory", str(n)], capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        rows.append(
+            [f"{n:,}", *(f"{found[key] / 1024:.0f} MiB" for key in ("driver", "worker")), f"{found['rate']:.0f}"]
+        )
+    return rows
+
+
+def use_memory(n: int) -> None:
+    """Make n short runs, and print the peak memory of this process and of its largest worker."""
+    from adobest_pp.studies import Study, run_study
+
+    study = Study.from_dict(many_cells(n))
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        status = run_study(study, Path(folder) / "many.zarr", workers=1, progressbar=False)
+        rate = n / (time.perf_counter() - start)
+    assert status.done == n
+    driver, worker = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(json.dumps({"driver": driver, "worker": worker, "rate": rate}))
+
+
+PARTS = {
+    "a": (
+        speed_rows,
+        ["how", "runs/s", "of 1 worker", "within a run", "beside it", "of a 0.2 s run", "processor time of the driver"],
+    ),
+    "b": (memory_rows, ["runs", "peak of the driver", "peak of a worker", "runs/s"]),
+}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["memory"]:
+        return use_memory(int(sys.argv[2]))
+    for letter in sys.argv[1] if len(sys.argv) > 1 else PARTS:
+        rows, headings = PARTS[letter]
+        print(f"({letter})\n\n{markdown_table(headings, rows())}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Tasks for workers to die of, or to refuse; workers import them by name."""
+
+import os
+from unittest import mock
+
+from adobest_pp.studies import batches
+
+CELL, RUN = 1, 2
+
+
+def run_batch(batch):
+    """End the process, as a fault in compiled code would, when a certain run is asked for."""
+    if batch.index == CELL and RUN in batch.runs:
+        os._exit(1)
+    return batches.run_batch(batch)
+
+
+def run_batch_of_another_version(batch):
+    with mock.patch("adobest_pp.__version__", "0.0.0"):
+        return batches.run_batch(batch)

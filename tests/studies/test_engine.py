@@ -1,0 +1,174 @@
+"""One study, however it is run and whatever happens to it: the same numbers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+
+import dask
+import numpy as np
+import psutil
+import pytest
+
+from adobest_pp.studies import open_study, run_study, study_status
+from tests.studies import deadly
+from tests.studies.small import (
+    FILE,
+    PATIENCE,
+    ROOT,
+    assert_complete,
+    assert_partial,
+    finish,
+    start,
+    study,
+    wait_for_runs,
+    wait_until,
+)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(FILE)
+    return path
+
+
+@contextmanager
+def killed_at_last(process):
+    """Leave no process behind, whatever the test finds."""
+    family = [process]
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            family = [*psutil.Process(process.pid).children(recursive=True), process]
+        for member in family:
+            member.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_worker_and_two_give_the_numbers_of_a_plain_loop(tmp_path, workers):
+    made = study()
+    status = run_study(made, tmp_path / "small.zarr", workers=workers, progressbar=False)
+    assert (status.done, status.failed, status.missing, status.running) == (status.total, 0, 0, False)
+    assert_complete(tmp_path / "small.zarr", made)
+
+
+def test_a_killed_driver_loses_only_what_was_in_flight(tmp_path, file):
+    store, made = tmp_path / "small.zarr", study()
+    with killed_at_last(start("run", file, "--store", store, "--workers", 2)) as driver:
+        wait_for_runs(store, driver)
+        workers = psutil.Process(driver.pid).children(recursive=True)
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+    status = study_status(store)
+    assert status.done > 0
+    assert status.missing > 0
+    assert_partial(store, made)
+    _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert not alive, "workers must not outlive their driver"
+    before = open_study(store)
+
+    code, out, errors = finish(start("run", file, "--store", store, "--workers", 2))
+    assert code == 0, errors
+    assert "0 failed, 0 missing" in out
+    assert_complete(store, made)
+    # What was done has not been run again.
+    done = before["status"] == 1
+    after = open_study(store)
+    for name in ("seconds", "finished_at"):
+        np.testing.assert_array_equal(after[name].where(done), before[name].where(done))
+
+
+def test_a_killed_worker_changes_nothing(tmp_path, file):
+    store, made = tmp_path / "small.zarr", study()
+    with killed_at_last(start("run", file, "--store", store, "--workers", 2)) as driver:
+        wait_for_runs(store, driver)
+        worker = next(
+            child
+            for child in psutil.Process(driver.pid).children(recursive=True)
+            if any("spawn_main" in part for part in child.cmdline())
+        )
+        worker.kill()
+        assert study_status(store).missing > 0
+        code, _, errors = finish(driver)
+    assert code == 0, errors
+    assert_complete(store, made)
+
+
+def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path, monkeypatch):
+    made, store = study(runs=4, K=[3], rho=[1.0], kappa=[0.8], people_per_category=50), tmp_path / "small.zarr"
+    monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch)
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        status = run_study(made, store, workers=1, progressbar=False)
+    assert (status.done, status.failed) == (status.total - 1, 1)
+    dataset = open_study(store)
+    assert dataset["status"].values[deadly.CELL, deadly.RUN] == 2
+    assert "every worker that was given this run died" in str(dataset["error"].values[deadly.CELL, deadly.RUN])
+
+
+def test_a_poisoned_cell_is_reported_and_the_rest_completes(tmp_path):
+    # No θ can be drawn from Dirichlet(1e308): its Gamma variables overflow.
+    made, store = study(rho=[1.0, 1e308], runs=3, people_per_category=50), tmp_path / "small.zarr"
+    status = run_study(made, store, workers=1, progressbar=False)
+    dataset = open_study(store)
+    poisoned = dataset["rho"] == 1e308
+    np.testing.assert_array_equal(dataset["status"], np.where(poisoned, 2, 1)[:, None].repeat(3, axis=1))
+    np.testing.assert_array_equal(np.isnan(dataset["tv"]), dataset["status"] == 2)
+    np.testing.assert_array_equal(dataset["error"] != "", dataset["status"] == 2)
+    assert status.failed == 3 * int(poisoned.sum())
+    assert "theta must be" in status.errors[0][0]
+
+    assert run_study(made, store, workers=1, progressbar=False).failed == status.failed
+    np.testing.assert_array_equal(open_study(store)["finished_at"], dataset["finished_at"])
+    assert run_study(made, store, workers=1, retry_failed=True, progressbar=False).failed == status.failed
+    again = open_study(store)["finished_at"] > dataset["finished_at"]
+    np.testing.assert_array_equal(again, dataset["status"] == 2)
+
+
+def dask_process(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dask", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"NUMBA_NUM_THREADS": "1"},
+    )
+
+
+def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path, file):
+    address_file, store = tmp_path / "scheduler.json", tmp_path / "small.zarr"
+    with ExitStack() as stack:
+        scheduler = dask_process(
+            "scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", address_file
+        )
+        stack.enter_context(killed_at_last(scheduler))
+        wait_until(lambda: address_file.exists() and address_file.read_text().endswith("}"), scheduler)
+        address = json.loads(address_file.read_text())["address"]
+        for _ in range(2):
+            worker = dask_process("worker", address, "--nthreads", 1, "--no-dashboard", "--local-directory", tmp_path)
+            stack.enter_context(killed_at_last(worker))
+        code, _, errors = finish(start("run", file, "--store", store, "--scheduler", address))
+        assert code == 0, errors
+    assert_complete(store, study())
+
+
+def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("adobest_pp.studies.engine._PATIENCE", 0.5)
+    with pytest.raises(OSError, match="scheduler must be the address of a Dask scheduler"):
+        run_study(study(), tmp_path / "small.zarr", scheduler="tcp://127.0.0.1:9", progressbar=False)
+    with pytest.raises(ValueError, match="workers must be left out"):
+        run_study(study(), tmp_path / "small.zarr", scheduler="tcp://127.0.0.1:9", workers=2)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(ValueError, match="workers must be an integer of at least 1"):
+            run_study(study(), tmp_path / "small.zarr", workers=wrong)
+
+
+def test_a_worker_with_another_version_stops_the_study(tmp_path, monkeypatch):
+    monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch_of_another_version)
+    with pytest.raises(OSError, match=r"worker must have adobest_pp .* got 0\.0\.0"):
+        run_study(study(), tmp_path / "small.zarr", workers=1, progressbar=False)
+    assert study_status(tmp_path / "small.zarr").done == 0
