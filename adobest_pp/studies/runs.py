@@ -83,8 +83,8 @@ class _Outcome:
 def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequence) -> _Outcome:
     """Run Algorithm 1.
 
-    The exact sampler chooses a subset for K people at a time, as it costs more than SGLD by as much, and its estimate
-    is that of a longer fit: the collection makes none.
+    With the exact sampler a subset is chosen for K people at a time, 500 times in all with the paper's T = 500 K, which
+    is what it can afford; and the collection makes no estimate of its own, since that of the exact posterior follows.
     """
     published, exact = cell.budgets == "published", cell.sampler == "exact"
     run = simulate(
