@@ -9,9 +9,9 @@ from adobest_pp.responses import Responses
 
 __all__ = ["PRIORS", "Posterior", "exact_posterior"]
 
-# One chain on one core: the runs of a study are what fills the others. In 39 settings of mechanisms.toml, two runs of six
-# fits each, posterior means are 0.002 to 0.015 in TV from those of sixteen times as many draws; that changes their TV to
-# the truth by −0.1 % (± 0.1 %) on average and 2.3 % at most, and lowers the coverage by half a percentage point.
+# One chain on one core: the runs of a study are what fills the others. In 39 settings of mechanisms.toml, two runs of
+# six fits each, posterior means are 0.002 to 0.015 in TV from those of sixteen times as many draws; that changes their
+# TV to the truth by −0.1 % (± 0.1 %) on average and 2.3 % at most, and lowers the coverage by half a percentage point.
 DRAWS = 500
 TUNE = 300
 
