@@ -202,3 +202,8 @@ def check_prior(prior: ArrayLike, n_categories: int) -> NDArray[np.float64]:
     if values.shape not in ((), (n_categories,)) or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"prior must be {allowed}, got {prior!r}")
     return np.full(n_categories, values)
+
+
+def is_learned(prior: object) -> bool:
+    """Tell whether this is the prior whose concentration is learned, rather than the concentrations of one."""
+    return isinstance(prior, str) and prior == "learned"

@@ -16,6 +16,9 @@ from adobest_pp.evidence import Evidence
 
 __all__ = ["gradient", "log_likelihood", "maximum_likelihood", "phi_gradient"]
 
+# Of factors between this and its reciprocal, the product of two is a number of full precision.
+SMALLEST_FACTOR = 1e-150
+
 
 def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     """Return ln P(answers | θ).
@@ -116,16 +119,24 @@ def kernel_arguments(evidence: Evidence) -> tuple[NDArray[np.float64 | np.int64]
 @njit(cache=True)
 def row_probabilities(theta, base, own, inside, category, set_index, members, offsets):  # type: ignore[no-untyped-def]
     """Return h of every row of evidence."""
-    # One more mass, of no set at all: rows without a set have index −1 and find it at the end.
-    masses = np.zeros(offsets.size)
-    for v in range(offsets.size - 1):
-        for j in range(offsets[v], offsets[v + 1]):
-            masses[v] += theta[members[j]]
+    masses = set_masses(theta, members, offsets)
     total = theta.sum()
     h = np.empty(base.size)
     for u in range(base.size):
         h[u] = base[u] * total + own[u] * theta[category[u]] + inside[u] * masses[set_index[u]]
     return h
+
+
+@njit(cache=True)
+def set_masses(theta, members, offsets):  # type: ignore[no-untyped-def]
+    """Return θ(S) of every set, and one 0 more: rows without a set have index −1 and find it at the end."""
+    masses = np.zeros(offsets.size)
+    for v in range(offsets.size - 1):
+        mass = 0.0
+        for j in range(offsets[v], offsets[v + 1]):
+            mass += theta[members[j]]
+        masses[v] = mass
+    return masses
 
 
 @njit(cache=True)
@@ -146,23 +157,38 @@ def value_and_gradient(  # type: ignore[no-untyped-def]
     theta, base, own, inside, category, set_index, count, members, offsets
 ):
     """Return the log-likelihood without its constant scale, and its gradient by θ."""
-    h = row_probabilities(theta, base, own, inside, category, set_index, members, offsets)
-    pull = np.zeros(offsets.size)
-    slope = np.zeros(theta.size)
-    value = 0.0
-    shared = 0.0
-    for u in range(h.size):
-        if h[u] <= 0.0:
-            return -np.inf, np.full(theta.size, np.nan)
-        value += count[u] * np.log(h[u])
-        weight = count[u] / h[u]
-        shared += weight * base[u]
-        slope[category[u]] += weight * own[u]
-        pull[set_index[u]] += weight * inside[u]
+    masses = set_masses(theta, members, offsets)
+    value, slope, pull = value_and_pull(theta, masses, base, own, inside, category, set_index, count)
     for v in range(offsets.size - 1):
         for j in range(offsets[v], offsets[v + 1]):
             slope[members[j]] += pull[v]
-    return value, slope + shared
+    return value, slope
+
+
+@njit(cache=True)
+def value_and_pull(theta, masses, base, own, inside, category, set_index, count):  # type: ignore[no-untyped-def]
+    """Return the value, the gradient without what comes through the sets, and the derivative by their masses."""
+    total = theta.sum()
+    slope = np.zeros(theta.size)
+    pull = np.zeros(masses.size)
+    value, shared, product = 0.0, 0.0, 1.0
+    for u in range(base.size):
+        h = base[u] * total + own[u] * theta[category[u]] + inside[u] * masses[set_index[u]]
+        if h <= 0.0:
+            return -np.inf, np.full(theta.size, np.nan), pull
+        # A logarithm costs more than the rest of a row; where rows are single answers, one serves very many.
+        if count[u] == 1 and SMALLEST_FACTOR < h < 1 / SMALLEST_FACTOR:
+            product *= h
+            if not SMALLEST_FACTOR < product < 1 / SMALLEST_FACTOR:
+                value += np.log(product)
+                product = 1.0
+        else:
+            value += count[u] * np.log(h)
+        weight = count[u] / h
+        shared += weight * base[u]
+        slope[category[u]] += weight * own[u]
+        pull[set_index[u]] += weight * inside[u]
+    return value + np.log(product), slope + shared, pull
 
 
 @njit(cache=True)

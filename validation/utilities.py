@@ -4,10 +4,10 @@ Run with ``python -m validation.utilities`` (about half a minute) or with ``--qu
 finding stated below is not reproduced.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, product
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from adobest_pp.adaptation import UTILITIES
 from adobest_pp.adaptation.choice import best_size
 from adobest_pp.adaptation.kernels import fisher
 from adobest_pp.plots import family
+from validation.common import conclude, each, parse
 
 PAPER = [(epsilon, kappa) for epsilon in (0.5, 1.0, 5.0) for kappa in (0.8, 0.9)]
 RATIOS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
@@ -79,34 +80,37 @@ def thetas(n_categories: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     yield np.eye(n_categories)[0]
 
 
-def paper_trials(repeats: int) -> list[Trial]:
+def paper_trials(repeats: int, seed: int) -> list[Trial]:
     """Every (K, ε, κ) of the paper with its Dirichlet priors, the ratio family and `repeats` of the other kinds."""
-    rng = np.random.default_rng(1)
-    trials = []
-    for n_categories in (10, 20):
-        for epsilon, kappa in PAPER:
-            mechanism = RRRR(n_categories, epsilon, kappa)
-            trials += [try_fisher(family(n_categories, ratio), mechanism) for ratio in RATIOS]
-            for _ in range(repeats):
-                trials += [try_fisher(theta, mechanism) for theta in thetas(n_categories, rng)]
-                for rho in (0.01, 0.1, 1.0):
-                    trials.append(try_fisher(rng.dirichlet(np.full(n_categories, rho)), mechanism))
-    return trials
+    rng = np.random.default_rng(seed)
+
+    def trials_of(setting: tuple[int, tuple[float, float]]) -> list[Trial]:
+        n_categories, budgets = setting
+        mechanism = RRRR(n_categories, *budgets)
+        trials = [try_fisher(family(n_categories, ratio), mechanism) for ratio in RATIOS]
+        for _ in range(repeats):
+            trials += [try_fisher(theta, mechanism) for theta in thetas(n_categories, rng)]
+            for rho in (0.01, 0.1, 1.0):
+                trials.append(try_fisher(rng.dirichlet(np.full(n_categories, rho)), mechanism))
+        return trials
+
+    return [*chain.from_iterable(each(trials_of, [*product((10, 20), PAPER)], "the paper's settings"))]
 
 
-def wide_trials(n_mechanisms: int) -> list[Trial]:
+def wide_trials(n_mechanisms: int, seed: int) -> list[Trial]:
     """Random mechanisms: K from 3 to 200, ε from 0.01 to 20 by its logarithm, κ anywhere, near 1, and tuned."""
-    rng = np.random.default_rng(2)
-    trials = []
-    for _ in range(n_mechanisms):
+
+    def trials_of(rng: np.random.Generator) -> list[Trial]:
         n_categories = int(rng.choice([3, 4, 5, 6, 8, 10, 15, 20, 50, 100, 200]))
         epsilon = float(np.exp(rng.uniform(np.log(0.01), np.log(20))))
         # ε₂ grows fastest where (1−κ)ε comes near ln(K−k): the third kind aims there.
         tuned = 1 - rng.uniform(0.5, 1.2) * np.log(rng.integers(2, n_categories)) / epsilon
         kappa = float(rng.choice([rng.uniform(0.01, 1), 1 - 10.0 ** rng.uniform(-8, -1), tuned]))
         mechanism = RRRR(n_categories, epsilon, min(max(kappa, 0.01), 1.0))
-        trials += [try_fisher(theta, mechanism) for theta in thetas(n_categories, rng)]
-    return trials
+        return [try_fisher(theta, mechanism) for theta in thetas(n_categories, rng)]
+
+    rng = np.random.default_rng(seed)
+    return [*chain.from_iterable(each(trials_of, [rng] * n_mechanisms, "random settings"))]
 
 
 def hunt(n_categories: int, n_kappas: int) -> list[Trial]:
@@ -156,15 +160,16 @@ def describe(label: str, exceptions: list[Trial]) -> None:
     )
 
 
-def search(quick: bool) -> tuple[list[Trial], list[Trial]]:
+def search(quick: bool, seed: int) -> tuple[list[Trial], list[Trial]]:
     """Return the exceptions in the settings of the paper, and those found anywhere else."""
     print("\nDoes −Tr F⁻¹ ever choose k > 0?\n")
-    in_paper = summarize("1. The paper's settings", paper_trials(20 if quick else 500))
-    elsewhere = summarize("2. Random settings", wide_trials(1_500 if quick else 40_000))
+    in_paper = summarize("1. The paper's settings", paper_trials(20 if quick else 500, seed))
+    elsewhere = summarize("2. Random settings", wide_trials(1_500 if quick else 40_000, seed + 1))
     describe("these", elsewhere)
     print("3. A search where exceptions are, θ = (1−r, r/(K−1), …), κ tuned to ε:")
-    for n_categories in (3, 4, 5, 6, 8, 10, 20):
-        found = [trial for trial in hunt(n_categories, 8 if quick else 60) if trial.margin < -1e-12]
+    sizes = (3, 4, 5, 6, 8, 10, 20)
+    for n_categories, trials in zip(sizes, each(lambda k: hunt(k, 8 if quick else 60), sizes, "search"), strict=True):
+        found = [trial for trial in trials if trial.margin < -1e-12]
         describe(f"K = {n_categories}", found)
         elsewhere += found
     return in_paper, elsewhere
@@ -176,29 +181,27 @@ def confirm_counterexample() -> bool:
     theta, mechanism = np.eye(n_categories)[0], RRRR(n_categories, epsilon, kappa)
     srr, one = (dense_fisher(theta, mechanism, size) for size in (0, 1))
     print(f"4. By dense matrices at K = {n_categories}, ε = {epsilon:g}, κ = {kappa:g}, θ = (1, 0, 0): ", end="")
-    print(f"{srr:.6g} for k = 0, {one:.6g} for k = 1.\n")
+    print(f"{srr:.6g} for k = 0, {one:.6g} for k = 1.")
     return one > srr
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Print every figure and the verdicts; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer trials")
-    quick = parser.parse_args().quick
+    options = parse(__doc__, argv)
     print_family()
-    in_paper, elsewhere = search(quick)
-    verdicts = {
-        "'k = 0 everywhere' is false: there is a counterexample": confirm_counterexample() and bool(elsewhere),
-        "in every setting of the paper, −Tr F⁻¹ chooses k = 0": not in_paper,
-        f"no exception at ε ≤ {SAFE_EPSILON:g}": all(trial.epsilon > SAFE_EPSILON for trial in elsewhere),
-        "every exception has k = 1, θ[0] > 0.99 and a gain below 2 %": all(
-            trial.size == 1 and trial.first > 0.99 and trial.margin > -0.02 for trial in elsewhere
-        ),
-    }
-    for statement, holds in verdicts.items():
-        print(f"{'PASS' if holds else 'FAIL'}  {statement}")
+    in_paper, elsewhere = search(options.quick, options.seed)
+    is_exception = confirm_counterexample()
     print(MEANING)
-    return 0 if all(verdicts.values()) else 1
+    return conclude(
+        {
+            "'k = 0 everywhere' is false: there is a counterexample": is_exception and bool(elsewhere),
+            "in every setting of the paper, −Tr F⁻¹ chooses k = 0": not in_paper,
+            f"no exception at ε ≤ {SAFE_EPSILON:g}": all(trial.epsilon > SAFE_EPSILON for trial in elsewhere),
+            "every exception has k = 1, θ[0] > 0.99 and a gain below 2 %": all(
+                trial.size == 1 and trial.first > 0.99 and trial.margin > -0.02 for trial in elsewhere
+            ),
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
+from adobest_pp._checks import is_learned
 from adobest_pp.responses import Responses
 
 FEWEST_DRAWS = 4
@@ -29,7 +30,7 @@ class Draws:
     r_hat: NDArray[np.float64]
     wall_time: float
     responses: Responses | None
-    prior: NDArray[np.float64] | None
+    prior: NDArray[np.float64] | str | None
 
     @property
     def flat(self) -> NDArray[np.float64]:
@@ -82,7 +83,9 @@ def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
     observed = tree["observed_data"].to_dataset() if "observed_data" in tree else None
     responses = Responses.from_xarray(observed) if observed is not None and "answer" in observed else None
     categories = tuple(str(label) for label in theta["category"].values)
-    prior = np.asarray(attributes["prior"], dtype=np.float64) if "prior" in attributes else None
+    prior = attributes.get("prior")
+    if prior is not None and not is_learned(prior):
+        prior = np.asarray(prior, dtype=np.float64)
     if responses is not None and sorted(responses.categories) != sorted(categories):
         raise ValueError(f"draws must be of the categories of their responses, got {categories} for {name!r}")
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -62,7 +62,8 @@ def compare(
     draws : mapping of str to DataTree
         Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category. The Stein discrepancy
         needs the responses (``observed_data``) and the attribute ``prior``, as `sample` leaves them there, and times
-        the attribute ``sampling_time``; without them they are NaN.
+        the attribute ``sampling_time``; without them they are NaN, and so is the discrepancy under the prior
+        ``"learned"``, whose density of θ has no closed form.
     reference : str, default "nuts"
         The name of those to hold the others to.
     truth : array of shape (K,), optional
@@ -207,7 +208,7 @@ def _stein(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Gene
     """Return the Stein discrepancy, where the draws come with what defines their posterior."""
     names = ("stein_discrepancy", "stein_threshold", "stein_p_value")
     theta = independent(one, most)
-    if one.responses is None or one.prior is None or len(theta) < verdicts.FEWEST_POINTS:
+    if one.responses is None or not isinstance(one.prior, np.ndarray) or len(theta) < verdicts.FEWEST_POINTS:
         return dict.fromkeys(names, np.nan)
     scaling = base if base.effective >= verdicts.MIN_ESS else one
     theta, spread = one.by_response_order(theta), one.by_response_order(scaling.flat)

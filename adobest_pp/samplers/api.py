@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
-from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._checks import check_integer, check_prior, is_learned
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
 from adobest_pp.samplers.kernels import TINY
@@ -40,7 +40,7 @@ ENOUGH_DRAWS = 100
 def sample(
     responses: Responses,
     sampler: str = "nuts",
-    prior: ArrayLike = 1.0,
+    prior: ArrayLike | Literal["learned"] = 1.0,
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
@@ -58,8 +58,9 @@ def sample(
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
         small.
-    prior : float or array of shape (K,), default 1.0
-        Concentration ρ of the Dirichlet prior.
+    prior : float or array of shape (K,) or "learned", default 1.0
+        Concentration ρ of the Dirichlet prior. With ``"learned"``, for ``"nuts"`` alone, it is one number a for all
+        categories that the answers tell, with ln a ~ N(−1, 1): where most categories may be empty.
     draws, tune, chains : int
         Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
     random_seed : int, optional
@@ -73,7 +74,8 @@ def sample(
     Returns
     -------
     xarray.DataTree
-        ``posterior/theta`` by chain, draw and category; ``sample_stats``; the responses in ``observed_data``; and in
+        ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
+        learned); ``sample_stats``; the responses in ``observed_data``; and in
         the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run, which
         ``sample(responses, **adobest_pp.samplers.api.recorded_arguments(tree.attrs))`` does.
 
@@ -100,7 +102,7 @@ def sample(
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {sampler!r}")
-    concentration = check_prior(prior, responses.n_categories)
+    concentration = _check_prior(prior, responses.n_categories, sampler)
     sizes = {
         "draws": check_integer(draws, "draws", 1),
         "tune": _check_tune(tune, sampler),
@@ -114,8 +116,9 @@ def sample(
         from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
-        details = describe_nuts()
+        details = describe_nuts(concentration)
     else:
+        assert not isinstance(concentration, str)
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
         details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
@@ -156,6 +159,18 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
     options = json.loads(attributes.get("sampler_settings", "{}"))
     return {name: attributes[name] for name in names} | (LangevinSettings.options(options) if options else {})
+
+
+def _check_prior(prior: Any, n_categories: int, sampler: str) -> NDArray[np.float64] | str:
+    """Return the concentrations, or the name of the prior that learns them, or refuse."""
+    if not isinstance(prior, str):
+        return check_prior(prior, n_categories)
+    allowed = f"a positive number, or {n_categories} of them"
+    if sampler != "nuts":
+        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {prior!r}")
+    if not is_learned(prior):
+        raise ValueError(f"prior must be {allowed}, or 'learned', got {prior!r}")
+    return prior
 
 
 def _check_tune(tune: Any, sampler: str) -> int:

@@ -3,19 +3,24 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.mechanisms import RRRR, audit
-from adobest_pp.online import OnlineRun, simulate
+from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, audit
+from adobest_pp.online import simulate
+from adobest_pp.responses import Responses
 from adobest_pp.samplers.schedules import ConstantSteps
 from adobest_pp.studies.design import Cell
 from adobest_pp.studies.measures import MEASURES
+from adobest_pp.studies.posterior import Posterior, exact_posterior
 from adobest_pp.studies.published import published_mechanism
 
 __all__ = ["MEASURES", "run_once", "seed_of", "truth_of"]
+
+_OF_POSTERIOR = ("exact_tv", "coverage", "width")
 
 
 def seed_of(study_seed: int, cell: Cell, run: int) -> np.random.SeedSequence:
@@ -52,13 +57,37 @@ def run_once(cell: Cell, study_seed: int, run: int, measures: Sequence[str]) -> 
         One number for each of `measures`, the same on every machine with the same libraries.
     """
     theta = truth_of(study_seed, cell, run)
-    outcome = _collect(cell, theta, seed_of(study_seed, cell, run))
+    seed = seed_of(study_seed, cell, run)
+    outcome = _ask(cell, theta, seed) if cell.mechanism == "subset_selection" else _collect(cell, theta, seed)
+    # Under SGLD the estimate is its own, and the posterior is needed only where it is asked for.
+    if cell.sampler == "exact" or not set(measures).isdisjoint(_OF_POSTERIOR):
+        outcome = replace(outcome, posterior=exact_posterior(outcome.responses, cell.prior, _fit_seed(seed)))
     return {name: _measure(name, outcome, theta) for name in measures}
 
 
-def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequence) -> OnlineRun:
-    published = cell.budgets == "published"
-    return simulate(
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """What a run leaves: the answers, |S_t| (none for subset selection), SGLD's estimate and the exact posterior."""
+
+    responses: Responses
+    sizes: NDArray[np.int32] | None
+    sgld: NDArray[np.float64] | None
+    posterior: Posterior | None = None
+
+    @property
+    def exact(self) -> Posterior:
+        assert self.posterior is not None
+        return self.posterior
+
+
+def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequence) -> _Outcome:
+    """Run Algorithm 1.
+
+    With the exact sampler a subset is chosen for K people at a time, 500 times in all with the paper's T = 500 K, which
+    is what it can afford; and the collection makes no estimate of its own, since that of the exact posterior follows.
+    """
+    published, exact = cell.budgets == "published", cell.sampler == "exact"
+    run = simulate(
         theta,
         _mechanism(cell),
         "semi_adaptive" if cell.alpha is not None else cell.method,
@@ -68,9 +97,24 @@ def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequenc
         # As in the authors' program, where these are the published ones.
         schedule=ConstantSteps(0.5 / cell.n_people) if published else None,
         smallest_size=1 if published else 0,
+        adapt_every=cell.n_categories if exact else 1,
+        final_updates=2 if exact else 2000,
         path_length=1,
         random_seed=seed,
     )
+    return _Outcome(run.responses, run.sizes, None if exact else run.estimate)
+
+
+def _ask(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequence) -> _Outcome:
+    """Have people answer by subset selection, which does not adapt."""
+    mechanism, rng = SubsetSelection(cell.n_categories, cell.epsilon), np.random.default_rng(seed)
+    x = rng.choice(cell.n_categories, size=cell.n_people, p=theta)
+    return _Outcome(Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng)), None, None)
+
+
+def _fit_seed(seed: np.random.SeedSequence) -> int:
+    """Return the seed of exact inference, apart from those that `simulate` makes for its people and its chain."""
+    return int(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2)).generate_state(1)[0])
 
 
 def _mechanism(cell: Cell) -> RRRR:
@@ -80,36 +124,45 @@ def _mechanism(cell: Cell) -> RRRR:
     return make(cell.n_categories, cell.epsilon, kappa)
 
 
-def _measure(name: str, outcome: OnlineRun, theta: NDArray[np.float64]) -> float:
+def _measure(name: str, outcome: _Outcome, theta: NDArray[np.float64]) -> float:
     match name:
         case "tv":
-            return float(np.abs(outcome.estimate - theta).sum() / 2)
+            return _distance(outcome.exact.mean if outcome.sgld is None else outcome.sgld, theta)
+        case "exact_tv":
+            return _distance(outcome.exact.mean, theta)
+        case "coverage":
+            return float(np.mean((outcome.exact.low <= theta) & (theta <= outcome.exact.high)))
+        case "width":
+            return float(np.mean(outcome.exact.high - outcome.exact.low))
         case "mean_size":
-            return float(outcome.sizes.mean())
+            return float("nan") if outcome.sizes is None else float(outcome.sizes.mean())
         case "true_epsilon":
-            mechanism = outcome.responses.mechanism
-            assert isinstance(mechanism, RRRR)
-            losses = _losses(mechanism)
-            return float(max(losses[size] for size in set(outcome.sizes.tolist())))
+            losses = _losses(outcome.responses.mechanism)
+            used = losses if outcome.sizes is None else set(outcome.sizes.tolist())
+            return float(max(losses[size] for size in used))
         case "honest":
-            return _honest(outcome, theta)
+            return float("nan") if outcome.sizes is None else _honest(outcome.responses, theta)
     raise ValueError(f"measures must be of {', '.join(map(repr, MEASURES))}, got {name!r}")
 
 
-def _honest(outcome: OnlineRun, theta: NDArray[np.float64]) -> float:
+def _distance(estimate: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
+    return float(np.abs(estimate - theta).sum() / 2)
+
+
+def _honest(responses: Responses, theta: NDArray[np.float64]) -> float:
     """Average P(Y_t = X_t) = Σ θ_x G[x, x] over the subsets S_t that were published."""
-    mechanism, subsets = outcome.responses.mechanism, outcome.responses.subsets
+    mechanism, subsets = responses.mechanism, responses.subsets
     assert isinstance(mechanism, RRRR)
     inner, inner_own, outer, outer_own, _ = mechanism.coefficients
     sizes = subsets.sum(axis=1)
     own = np.where(subsets, (inner + inner_own)[sizes, None], (outer + outer_own)[sizes, None])
-    return float((own @ theta)[outcome.responses.subset_index].mean())
+    return float((own @ theta)[responses.subset_index].mean())
 
 
 @lru_cache(maxsize=64)
-def _losses(mechanism: RRRR) -> tuple[float, ...]:
+def _losses(mechanism: Mechanism) -> dict[int, float]:
     """Return the exact privacy loss for each subset size."""
-    return tuple(row.loss for row in audit(mechanism).rows)
+    return {row.size: row.loss for row in audit(mechanism).rows}
 
 
 def _seed(study_seed: int, settings: dict[str, object], run: int) -> np.random.SeedSequence:

@@ -120,6 +120,20 @@ def test_gibbs_passes_stein_given_responses():
     assert np.all(result.stein_discrepancy < result.stein_threshold)
 
 
+def test_draws_under_a_learned_concentration_are_compared_without_stein():
+    responses = simulated(RRRR(4, 2.0), 300, seed=1)
+    trees = {
+        f"seed {seed}": sample(responses, "nuts", "learned", chains=2, random_seed=seed, progressbar=False)
+        for seed in (1, 2)
+    }
+    result = diagnostics.compare(trees, reference="seed 1")
+    assert result.verdict.values.tolist() == ["reference", "indistinguishable from the reference"]
+    assert np.isnan(result.stein_p_value).all()
+    fixed = sample(responses, "gibbs", random_seed=1, progressbar=False)
+    with pytest.raises(ValueError, match="same prior"):
+        diagnostics.compare(trees | {"gibbs": fixed}, reference="seed 1")
+
+
 def test_an_unconverged_reference_gives_no_verdict():
     short = tree(exact(0)[:, :60])
     result = diagnostics.compare({"nuts": short, "gibbs": tree(exact(1))})

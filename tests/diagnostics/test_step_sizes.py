@@ -111,6 +111,10 @@ def test_step_size_study_refuses_a_reference_of_something_else(reference):
     bare = xr.DataTree.from_dict({"posterior": reference["posterior"].to_dataset()})
     with pytest.raises(ValueError, match="prior must be given"):
         step_size_study(RESPONSES, bare)
+    learned = reference.copy()
+    learned.attrs["prior"] = "learned"
+    with pytest.raises(ValueError, match="prior must be a positive number, or 3 of them, got 'learned'"):
+        step_size_study(RESPONSES, learned)
     with pytest.raises(ValueError, match="reference must have 2 categories, got 3"):
         step_size_study(Responses.from_arrays(SRR(2, 1.0), [0, 1]), reference)
     named = Responses.from_arrays(SRR(3, 1.0), [0, 1], categories=["a", "b", "c"])

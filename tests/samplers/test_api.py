@@ -60,6 +60,18 @@ def test_attributes_tell_how_to_repeat_the_run(sampler):
         assert (attributes["target_accept"], attributes["adaptation"]) == (0.95, "low_rank")
 
 
+def test_a_learned_concentration_is_told_and_repeated_from_a_file(tmp_path):
+    responses = labelled(MECHANISMS[2])
+    tree = ad.sample(responses, "nuts", prior="learned", random_seed=4, **SHORT)
+    assert tree.attrs["prior"] == "learned"
+    assert tree.attrs["learned_prior"] == "Dirichlet(a, …, a), ln a ~ N(-1, 1²)"
+    tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
+    with xr.open_datatree(tmp_path / "draws.nc", engine="h5netcdf") as reopened:
+        again = ad.sample(responses, progressbar=False, **recorded_arguments(reopened.attrs))
+    for name in ("theta", "concentration"):
+        np.testing.assert_array_equal(again["posterior"][name], tree["posterior"][name])
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -166,7 +178,9 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"sampler": "hmc"}, "sampler must be one of 'nuts', 'gibbs', 'sgld', got 'hmc'"),
         ({"prior": -1.0}, "prior must be a positive number, or 3 of them, got -1.0"),
         ({"prior": [1.0, 2.0]}, "prior must be"),
-        ({"prior": "flat"}, "prior must be"),
+        ({"prior": "flat"}, "prior must be a positive number, or 3 of them, or 'learned', got 'flat'"),
+        ({"prior": "learned", "sampler": "gibbs"}, "prior must be a positive number, or 3 of them, for 'gibbs', got"),
+        ({"prior": "learned", "sampler": "sgld"}, "prior must be .*, for 'sgld', got 'learned'"),
         ({"draws": 0}, "draws must be an integer of at least 1, got 0"),
         ({"tune": 0}, "tune of 'nuts' must be an integer of at least 1, got 0"),
         ({"sampler": "gibbs", "tune": -1}, "tune must be an integer of at least 0"),

@@ -12,7 +12,6 @@ from numba.core import event
 from scipy import stats
 
 import adobest_pp as ad
-from adobest_pp import _simplex
 from adobest_pp.samplers import nuts
 from tests import oracles
 from tests.strategies import rows_of, simulated
@@ -48,6 +47,19 @@ def test_moments_are_exact(name, k, n):
     assert_moments(draws_of(tree), *EXACT[k](rows_of(responses), prior))
 
 
+@pytest.mark.parametrize(("k", "n"), [(2, 0), (2, 5), (2, 1000), (3, 5), (3, 200)])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_moments_with_a_learned_concentration_are_exact(name, k, n):
+    responses = simulated(MECHANISMS[name](k), n, seed=2)
+    tree = nuts.sample_nuts(responses, prior="learned", **SETTINGS)
+    mean, sd, *of_scale = oracles.posterior_moments_learned(rows_of(responses), k)
+    assert_moments(draws_of(tree), mean, sd)
+    # Of ln a, not of a, whose tails leave an sd without a reliable Monte Carlo error.
+    logs = np.log(tree["posterior"]["concentration"].values[..., None])
+    assert_moments(logs, *([value] for value in of_scale))
+    assert float(tree["sample_stats"]["diverging"].mean()) < 0.01
+
+
 @pytest.mark.parametrize("concentration", [1.0, 0.5, 0.1])
 def test_a_posterior_against_the_boundary(concentration):
     # Nobody holds the second and third category.
@@ -68,30 +80,6 @@ def test_ordinary_data_do_not_diverge():
     assert int(tree["sample_stats"]["diverging"].sum()) == 0
 
 
-def test_the_density_has_its_gradient_and_the_posterior_behind_it():
-    rng = np.random.default_rng(1)
-    responses = simulated(ad.RRRR(5, 1.0), 100, seed=4)
-    prior = np.array([1.0, 0.3, 2.5, 0.8, 1.4])
-    data = (prior, prior < 1, *ad.likelihood.kernel_arguments(responses.evidence()))
-
-    def expected(free):
-        # By hand: ψ from its coordinates, θ ∝ ψ·U^(1/ρ), and the densities of ψ and of ln(−ln U).
-        log_psi = _simplex.log_theta(free[:4])
-        exponents, theta = prior.copy(), np.exp(log_psi)
-        gaps = np.exp(free[4:])
-        exponents[[1, 3]] += 1
-        theta[[1, 3]] *= np.exp(-gaps / prior[[1, 3]])
-        log_prior = (exponents * log_psi).sum() + (free[4:] - gaps).sum()
-        return oracles.log_likelihood(theta / theta.sum(), rows_of(responses)) + log_prior
-
-    for free in rng.normal(size=(5, 6)):
-        value, slope = nuts.log_density(free, *data)
-        assert value == pytest.approx(expected(free))
-        steps = 1e-6 * np.eye(6)
-        numeric = [(expected(free + step) - expected(free - step)) / 2e-6 for step in steps]
-        np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-5)
-
-
 def test_the_tree_is_labelled():
     responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 1, 1], categories=["a", "b", "c"])
     tree = nuts.sample_nuts(responses, prior=np.ones(3), **SETTINGS | {"draws": 20, "tune": 50, "chains": 2})
@@ -102,6 +90,27 @@ def test_the_tree_is_labelled():
     assert list(tree["posterior"].data_vars) == ["theta"]
     assert set(tree.children) == {"posterior", "sample_stats"}
     np.testing.assert_allclose(theta.sum("category"), 1)
+
+
+def test_a_learned_concentration_is_in_the_tree():
+    responses = simulated(ad.SubsetSelection(4, 1.0), 30, seed=5)
+    tree = nuts.sample_nuts(responses, prior="learned", **SETTINGS | {"draws": 20, "tune": 50, "chains": 2})
+    assert set(tree["posterior"].data_vars) == {"theta", "concentration"}
+    assert tree["posterior"]["concentration"].dims == ("chain", "draw")
+    assert (tree["posterior"]["concentration"] > 0).all()
+    np.testing.assert_allclose(tree["posterior"]["theta"].sum("category"), 1)
+
+
+def test_few_of_many_categories_do_not_diverge():
+    """As in a study: 20 categories, of which two are held, 10 000 answers at ε = 0.5; and at ε = 1, half are held."""
+    rng = np.random.default_rng(1)
+    for epsilon, truth in ((0.5, [0.7, 0.3] + [0.0] * 18), (1.0, [0.1] * 10 + [0.0] * 10)):
+        mechanism = ad.SRR(20, epsilon)
+        answers = mechanism.privatize(rng.choice(20, size=10_000, p=truth), rng=rng)
+        responses = ad.Responses.from_arrays(mechanism, answers)
+        tree = nuts.sample_nuts(responses, prior="learned", **SETTINGS)
+        assert float(tree["sample_stats"]["diverging"].mean()) < 0.01
+        assert array_stats.rhat(draws_of(tree), 0, 1).max() < 1.02
 
 
 def test_equal_seeds_give_equal_draws():
@@ -136,6 +145,7 @@ def test_nothing_is_compiled_for_a_second_fit_whatever_its_data(monkeypatch):
         for k, n in ((3, 500), (7, 100), (12, 0)):
             responses = simulated(ad.RRRR(k, 1.0), n, seed=k)
             nuts.sample_nuts(responses, prior=np.full(k, 0.5), **few)
+            nuts.sample_nuts(responses, prior="learned", **few)
         seconds = time.perf_counter() - start
     assert compilations.names == []
     assert seconds < 5
@@ -145,10 +155,10 @@ FRESH = """
 import time
 import numpy as np
 import adobest_pp as ad
-from adobest_pp.samplers import nuts
+from adobest_pp.samplers import densities
 responses = ad.Responses.from_arrays(ad.SRR(5, 1.0), np.arange(100) % 5)
 start = time.process_time()
-nuts.compiled_functions()
+densities.compiled_functions()
 print(time.process_time() - start)
 """
 
@@ -164,15 +174,25 @@ def test_a_second_process_reads_the_compiled_functions_from_disk(tmp_path):
     assert warm < cold / 3
 
 
-def calibration_p_values(replications, n=40, k=4, draws=99, thin=5):
+def dirichlet(rng):
+    """A fixed prior: its concentrations, and θ from it."""
+    prior = np.array([0.7, 1.0, 1.5, 2.0])
+    return prior, rng.dirichlet(prior)
+
+
+def learned(rng):
+    """The prior with a learned concentration, and θ from it."""
+    return "learned", rng.dirichlet(np.full(4, np.exp(rng.normal(-1, 1))))
+
+
+def calibration_p_values(draw_prior, replications, n=40, k=4, draws=99, thin=5):
     """The p-value, for each category, that ranks of the truth among posterior draws are uniform (SBC)."""
     rng = np.random.default_rng(7)
     mechanism = ad.RRRR(k, 1.5, 0.8)
-    prior = np.array([0.7, 1.0, 1.5, 2.0])
     pool = [np.array(subset) for subset in ([], [0], [1, 2], [0, 1, 3])]
     ranks = np.empty((replications, k), dtype=int)
     for r in range(replications):
-        truth = rng.dirichlet(prior)
+        prior, truth = draw_prior(rng)
         responses = ad.Responses(mechanism)
         for subset in pool:
             x = rng.choice(k, size=n // 4, p=truth)
@@ -185,11 +205,13 @@ def calibration_p_values(replications, n=40, k=4, draws=99, thin=5):
     return [stats.chisquare(count).pvalue for count in counts]
 
 
-def test_calibration():
+@pytest.mark.parametrize(("prior", "replications"), [(dirichlet, 200), (learned, 100)])
+def test_calibration(prior, replications):
     # Four tests at one in ten thousand each, on a fixed seed.
-    assert min(calibration_p_values(200)) > 1e-4
+    assert min(calibration_p_values(prior, replications)) > 1e-4
 
 
 @pytest.mark.slow
-def test_calibration_in_full():
-    assert min(calibration_p_values(2000)) > 1e-4
+@pytest.mark.parametrize("prior", [dirichlet, learned])
+def test_calibration_in_full(prior):
+    assert min(calibration_p_values(prior, 2000)) > 1e-4

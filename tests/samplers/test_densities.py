@@ -1,0 +1,109 @@
+"""The compiled log-density against the definitions, its gradient, and the program in models/ that says the same."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+import adobest_pp as ad
+from adobest_pp import _simplex
+from adobest_pp._set_tables import BITS, pull_by_tables, set_codes, set_masses_by_tables
+from adobest_pp.samplers import densities
+from models import sparse
+from tests import oracles
+from tests.strategies import rows_of, simulated
+
+RESPONSES = simulated(ad.RRRR(5, 1.0), 100, seed=4)
+ROWS = rows_of(RESPONSES)
+EVIDENCE = (*ad.likelihood.kernel_arguments(RESPONSES.evidence()), set_codes(RESPONSES.evidence()))
+WEIGHTS = np.array([1.0, 0.3, 2.5, 0.8, 1.4])
+BOOSTED = np.array([False, True, False, True, False])
+
+
+def by_hand(free, learned):
+    """ψ from its coordinates, θ ∝ ψ·U^(1/ρ), and the densities of ψ, of ln(−ln U) and of ln a with the constants."""
+    log_psi = _simplex.log_theta(free[:4])
+    prior = WEIGHTS * (np.exp(free[6]) if learned else 1.0)
+    gaps = np.exp(free[4:6])
+    theta = np.exp(log_psi)
+    theta[BOOSTED] *= np.exp(-gaps / prior[BOOSTED])
+    exponents = prior + BOOSTED
+    log_prior = (exponents * log_psi).sum() + (free[4:6] - gaps).sum()
+    if learned:
+        log_prior += special.gammaln(exponents.sum()) - special.gammaln(exponents).sum() - (free[6] + 1) ** 2 / 2
+    return oracles.log_likelihood(theta / theta.sum(), ROWS) + log_prior
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_the_density_has_its_gradient_and_the_posterior_behind_it(learned):
+    dim = 7 if learned else 6
+    for free in np.random.default_rng(1).normal(size=(5, dim)):
+        value, slope = densities.log_density(free, WEIGHTS, BOOSTED, learned, *EVIDENCE)
+        assert value == pytest.approx(by_hand(free, learned))
+        numeric = [
+            (by_hand(free + step, learned) - by_hand(free - step, learned)) / 2e-6 for step in 1e-6 * np.eye(dim)
+        ]
+        np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-5)
+
+
+def test_the_learned_prior_is_that_of_the_sparse_program():
+    """Of Gamma variables γ, ψ = γ/Σγ is independent of Σγ ~ Gamma(K(a+1)), which the compiled density has not."""
+    k = 5
+    density = sparse.build(RESPONSES).compile_logp(mode="FAST_COMPILE")
+    differences = []
+    for free in np.random.default_rng(2).normal(size=(6, 2 * k)):
+        log_total = float(free[0] + 2)
+        shape = k * (np.exp(free[-1]) + 1)
+        point = {
+            "concentration_log__": free[-1],
+            "boosted_log__": _simplex.log_theta(free[: k - 1]) + log_total,
+            "gap_log__": free[k - 1 : -1],
+        }
+        value, _ = densities.log_density(free, np.ones(k), np.full(k, True), True, *EVIDENCE)
+        of_total = shape * log_total - np.exp(log_total) - special.gammaln(shape)
+        differences.append(float(density(point)) - value - of_total)
+    # Coordinates are logarithms in both, so the Jacobian is a constant.
+    np.testing.assert_allclose(differences, differences[0], rtol=1e-9)
+
+
+def test_digamma():
+    x = np.concatenate([np.geomspace(1e-6, 1e6, 100), [1.0, 7.999, 8.0]])
+    np.testing.assert_allclose([densities.digamma(value) for value in x], special.digamma(x), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("k", "size"), [(20, 8), (10, 9), (75, 30)])
+def test_tables_have_the_masses_of_the_sets_and_their_derivative(k, size):
+    rng = np.random.default_rng(k)
+    sets = np.array([np.sort(rng.choice(k, size=size, replace=False)) for _ in range(3000)])
+    evidence = ad.Responses.from_arrays(ad.SubsetSelection(k, 1.0, size), sets).evidence()
+    codes = set_codes(evidence)
+    assert codes.shape[1] == (2 if k == 75 else k == 20)
+    theta, pull = rng.dirichlet(np.ones(k)), rng.normal(size=evidence.n_sets + 1)
+    # Whatever is worth it: the codes of all of them.
+    members = np.split(evidence.members, evidence.offsets[1:-1])
+    words = np.zeros((len(members), -(-k // (6 * BITS))), dtype=np.int64)
+    for v, categories in enumerate(members):
+        for i in categories:
+            words[v, i // (6 * BITS)] |= 1 << (i % (6 * BITS))
+    if codes.shape[1]:
+        np.testing.assert_array_equal(codes, words)
+    expected = [theta[categories].sum() for categories in members]
+    np.testing.assert_allclose(set_masses_by_tables(theta, words), [*expected, 0.0], rtol=1e-12)
+    slope, by_hand = np.ones(k), np.ones(k)
+    for v, categories in enumerate(members):
+        by_hand[categories] += pull[v]
+    pull_by_tables(pull, words, slope)
+    np.testing.assert_allclose(slope, by_hand, rtol=1e-9, atol=1e-9)
+
+
+def test_the_density_is_the_same_with_tables_and_without():
+    mechanism, rng = ad.SubsetSelection(20, 0.5), np.random.default_rng(1)
+    answers = mechanism.privatize(rng.choice(20, size=3000), rng=rng)
+    evidence = ad.Responses.from_arrays(mechanism, answers).evidence()
+    codes = set_codes(evidence)
+    assert codes.shape == (evidence.n_sets, 1)
+    arguments = (np.ones(20), np.full(20, True), True, *ad.likelihood.kernel_arguments(evidence))
+    free = rng.normal(size=40)
+    value, slope = densities.log_density(free, *arguments, codes)
+    plain_value, plain_slope = densities.log_density(free, *arguments, codes[:, :0])
+    assert value == pytest.approx(plain_value, rel=1e-12)
+    np.testing.assert_allclose(slope, plain_slope, rtol=1e-9, atol=1e-9)
