@@ -15,6 +15,15 @@ from adobest_pp.studies.summary import done, labels, number, shown
 
 __all__ = ["subset_sizes", "tv_boxes"]
 
+BOXES: dict[str, Any] = {
+    "widths": 0.8,
+    "manage_ticks": False,
+    "patch_artist": True,
+    "boxprops": {"linewidth": 0.7},
+    "medianprops": {"color": "black", "linewidth": 1.4},
+    "flierprops": {"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
+}
+
 
 def tv_boxes(dataset: xr.Dataset, K: int, measure: str = "tv", axes: Any = None) -> NDArray[np.object_]:
     """Draw box plots of the error by ε and method, a row of panels for each ρ and a column for each κ.
@@ -180,18 +189,11 @@ def _draw_boxes(
     width = len(looks) + 2
     order = list(looks)
     drawn = [i for i, values in runs.items() if np.isfinite(values).any()]
-    boxes = panel.boxplot(
-        [runs[i][np.isfinite(runs[i])] for i in drawn],
-        positions=[_place(epsilons, study["epsilon"].values[i]) * width + order.index(names[i]) for i in drawn],
-        widths=0.8,
-        manage_ticks=False,
-        patch_artist=True,
-        boxprops={"linewidth": 0.7},
-        medianprops={"color": "black", "linewidth": 1.4},
-        flierprops={"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
-    )
-    for i, box in zip(drawn, boxes["boxes"], strict=True):
-        box.set_facecolor(looks[names[i]])
+    if drawn:  # matplotlib takes no boxes for one
+        positions = [_place(epsilons, study["epsilon"].values[i]) * width + order.index(names[i]) for i in drawn]
+        boxes = panel.boxplot([runs[i][np.isfinite(runs[i])] for i in drawn], positions=positions, **BOXES)
+        for i, box in zip(drawn, boxes["boxes"], strict=True):
+            box.set_facecolor(looks[names[i]])
     middles = np.arange(len(epsilons)) * width + (len(looks) - 1) / 2
     panel.set_xticks(middles, [number(epsilon) for epsilon in epsilons])
     panel.set_xlim(-1.2, len(epsilons) * width - 1.8)

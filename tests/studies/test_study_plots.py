@@ -91,3 +91,9 @@ def test_a_size_or_method_that_is_not_there_is_refused():
         plots.tv_boxes(study(runs=2), K=20)
     with pytest.raises(ValueError, match="dataset must have a method that chooses subsets for K = 10, got none"):
         plots.subset_sizes(study(runs=2, methods=("nonadaptive",)), K=10)
+
+
+def test_a_panel_without_any_run_stays_empty():
+    panels = plots.tv_boxes(without(study(runs=5), rho=1.0), K=10)
+    assert [len(medians_drawn(panel)) for panel in panels[:, 0]] == [3 * len(METHODS), 3 * len(METHODS), 0]
+    panels[0, 0].figure.canvas.draw()
