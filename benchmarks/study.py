@@ -47,12 +47,11 @@ def loop_seconds(runs: int) -> float:
 
 def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float]:
     """Return runs, seconds on the clock, seconds within runs and processor seconds of the driver, all told."""
-    from distributed import LocalCluster
-
     from adobest_pp.studies import Study, open_study, run_study
+    from adobest_pp.studies.engine import local_cluster
     from adobest_pp.studies.store import StudyStore
 
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+    with local_cluster(workers) as cluster:
         address = cluster.scheduler_address
         # The workers import and load compiled code, once and for all.
         warm = Study.from_dict(paper_cells(workers) | {"seed": 2})
@@ -111,7 +110,9 @@ def use_memory(n: int) -> None:
         status = run_study(study, Path(folder) / "many.zarr", workers=1, progressbar=False)
         rate = n / (time.perf_counter() - start)
     assert status.done == n
-    driver, worker = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    # Not ru_maxrss for this process: it begins with that of the process which started it.
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    driver, worker = int(peak.split()[1]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     print(json.dumps({"driver": driver, "worker": worker, "rate": rate}))
 
 
