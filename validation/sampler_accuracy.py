@@ -55,8 +55,8 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "SGLD, the paper's steps": {"sampler": "sgld"},
     "SGLD, tuned": {"sampler": "sgld", "diffusion": "preconditioned", "updates_per_draw": 100},
 }
-# The better choice has ten times the paper's step, which preconditioning allows, and five times the updates.
-BETTER_STEP = 5.0
+# The tuned one has ten times the paper's step, which preconditioning allows, and five times the updates.
+TUNED_STEP = 5.0
 
 
 def against_quadrature(job: tuple[Small, int]) -> list[list[Any]]:
@@ -145,7 +145,7 @@ def against_nuts(job: tuple[Case, int]) -> Found:
 
 def draw(responses: Responses, name: str, seed: int) -> xr.DataTree:
     """Sample, without the warnings of chains that have not converged: R-hat is in the table."""
-    options = SAMPLERS[name] | ({"step_size": BETTER_STEP / len(responses)} if name == "SGLD, tuned" else {})
+    options = SAMPLERS[name] | ({"step_size": TUNED_STEP / len(responses)} if name == "SGLD, tuned" else {})
     logger = logging.getLogger("adobest_pp")
     logger.setLevel(logging.ERROR)
     try:
@@ -180,7 +180,7 @@ def size_verdicts(found: list[Found]) -> dict[str, bool]:
     def distance(one: Found, name: str) -> float:
         return float(one.comparison["tv_reference"].sel(sampler=name))
 
-    paper, better = list(SAMPLERS)[2:]
+    paper, tuned = list(SAMPLERS)[2:]
     low = [one for one in found if one.case.epsilon <= 1]
     high = [one for one in found if one.case.epsilon == 5]
     return {
@@ -197,10 +197,10 @@ def size_verdicts(found: list[Found]) -> dict[str, bool]:
         ),
         "and less than 0.03 at ε = 5": all(one.estimate < 0.03 for one in high),
         "preconditioning, larger steps and more updates bring SGLD nearer at ε ≤ 1": all(
-            distance(one, better) < distance(one, paper) for one in low
+            distance(one, tuned) < distance(one, paper) for one in low
         ),
         "and make it worse at ε = 5: no one setting serves all": all(
-            float(one.comparison["sd_ratio"].sel(sampler=better).max())
+            float(one.comparison["sd_ratio"].sel(sampler=tuned).max())
             > float(one.comparison["sd_ratio"].sel(sampler=paper).max())
             for one in high
         ),
