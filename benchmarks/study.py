@@ -18,14 +18,14 @@ SIZES = (1_000, 10_000)
 
 
 def paper_cells(runs: int) -> dict:
-    """Runs of the paper's longest kind: K = 20, T = 10⁴."""
+    """Return a study of the paper's longest runs: K = 20, T = 10⁴."""
     grid = {"K": [20], "epsilon": [1.0], "kappa": [0.8], "rho": [0.1], "method": ["entropy", "mse", "honest"]}
     measures = ["tv", "mean_size", "honest", "true_epsilon"]
     return {"name": "speed", "runs": runs, "seed": 1, "measures": measures, "grid": grid}
 
 
 def many_cells(n: int) -> dict:
-    """Runs of the shortest kind, 20 to a cell."""
+    """Return a study of very short runs, 20 to a cell."""
     grid = {"K": [2], "epsilon": [1 + i / n for i in range(n // 20)], "rho": [1.0], "method": ["nonadaptive"]}
     return {"name": "many", "runs": 20, "seed": 1, "measures": ["tv"], "people_per_category": 1, "grid": grid}
 
@@ -46,17 +46,18 @@ def loop_seconds(runs: int) -> float:
 
 
 def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float]:
-    """Runs; seconds on the clock, seconds within runs, and processor seconds of the driver, all told."""
-    from distributed import LocalCluster
-
+    """Return runs, seconds on the clock, seconds within runs and processor seconds of the driver, all told."""
     from adobest_pp.studies import Study, open_study, run_study
+    from adobest_pp.studies.engine import local_cluster
+    from adobest_pp.studies.store import StudyStore
 
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+    with local_cluster(workers) as cluster:
         address = cluster.scheduler_address
         # The workers import and load compiled code, once and for all.
         warm = Study.from_dict(paper_cells(workers) | {"seed": 2})
         run_study(warm, folder / f"warm{workers}.zarr", scheduler=address, progressbar=False)
         study = Study.from_dict(paper_cells(RUNS))
+        StudyStore(folder / f"{workers}.zarr", study).close()  # once a study, whatever the number of runs
         start, processor = time.perf_counter(), time.process_time()
         status = run_study(study, folder / f"{workers}.zarr", scheduler=address, progressbar=False)
         clock, processor = time.perf_counter() - start, time.process_time() - processor
@@ -109,7 +110,9 @@ def use_memory(n: int) -> None:
         status = run_study(study, Path(folder) / "many.zarr", workers=1, progressbar=False)
         rate = n / (time.perf_counter() - start)
     assert status.done == n
-    driver, worker = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    # Not ru_maxrss for this process: it begins with that of the process which started it.
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    driver, worker = int(peak.split()[1]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     print(json.dumps({"driver": driver, "worker": worker, "rate": rate}))
 
 
@@ -124,7 +127,8 @@ PARTS = {
 
 def main() -> None:
     if sys.argv[1:2] == ["memory"]:
-        return use_memory(int(sys.argv[2]))
+        use_memory(int(sys.argv[2]))
+        return
     for letter in sys.argv[1] if len(sys.argv) > 1 else PARTS:
         rows, headings = PARTS[letter]
         print(f"({letter})\n\n{markdown_table(headings, rows())}\n", flush=True)

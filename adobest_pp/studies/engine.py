@@ -23,9 +23,9 @@ from adobest_pp.studies.reading import StudyStatus, study_status
 from adobest_pp.studies.store import StudyStore
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
-__all__ = ["run_study"]
+__all__ = ["local_cluster", "run_study"]
 
 # Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
 # killed process loses little.
@@ -34,6 +34,13 @@ _BATCHES_PER_THREAD = 2
 _PATIENCE = 30.0
 _RECOUNT_SECONDS = 5.0
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+# By default Dask looks at its own event loops and memory many times a second, for a dashboard that nobody opens: 4 % of
+# a core, where this leaves 1.6 %.
+_UNWATCHED = {
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.worker.profile.enabled": False,
+}
 
 
 def run_study(
@@ -185,9 +192,7 @@ def _explain(future: Any, result: Any) -> str:
 
 @contextmanager
 def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
-    import dask
-    from dask.system import CPU_COUNT
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     if scheduler is not None:
         try:
@@ -198,19 +203,29 @@ def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
             _await_workers(client, scheduler)
             yield client
         return
+    with local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@contextmanager
+def local_cluster(workers: int | None = None) -> Iterator["LocalCluster"]:
+    """Start worker processes of one thread each on this machine, one for each core by default; stop them in the end."""
+    import dask
+    from dask.system import CPU_COUNT
+    from distributed import LocalCluster
+
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | _ONE_THREAD
     with (
-        dask.config.set({"distributed.nanny.pre-spawn-environ": environment}),
+        dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **_UNWATCHED}),
         LocalCluster(
             n_workers=workers or CPU_COUNT,
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",  # any free port, so that two studies can run at a time
-            silence_logs=logging.ERROR,
+            silence_logs=logging.CRITICAL,  # what matters comes back as the outcome of a task
         ) as cluster,
-        Client(cluster, set_as_default=False) as client,
     ):
-        yield client
+        yield cluster
 
 
 def _await_workers(client: "Client", scheduler: str) -> None:

@@ -88,6 +88,7 @@ def _fill(path: Path, study: Study) -> None:
             shape=(len(cells), study.runs),
             chunks=(1, min(study.runs, _RUNS_IN_A_CHUNK)),
             dimension_names=("cell", "run"),
+            compressors=None,  # a chunk is smaller than what reading it takes
             **settings,
         )
     numbers = np.arange(study.runs)

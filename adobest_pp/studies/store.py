@@ -53,6 +53,7 @@ class StudyStore:
             leftover.unlink()
         group = zarr.open_group(self.path, mode="r+")
         self._arrays: dict[str, Any] = {name: group[name] for name in run_variables(study)}
+        self._rows: dict[int, dict[str, NDArray[Any]]] = {}
 
     def __enter__(self) -> "StudyStore":
         return self
@@ -86,24 +87,28 @@ class StudyStore:
         values["error"] = [outcome.error for outcome in outcomes]
         values["status"] = [FAILED if outcome.error else DONE for outcome in outcomes]
         runs = np.array([outcome.run for outcome in outcomes])
+        # The row of a cell is kept until all its runs are in: to write whole chunks, and not to read them every time.
+        rows = self._rows.pop(cell, None) or {name: array[cell] for name, array in self._arrays.items()}
         try:
             for name, column in values.items():
-                self._write(name, cell, runs, column)
+                self._write(name, cell, rows[name], runs, column)
         except OSError as problem:
             raise OSError(
                 f"{self.path} could not be written to ({problem}); what was committed before is whole: "
                 "run the same command again, once there is room, to go on"
             ) from problem
+        if np.any(rows["status"] == NOT_RUN):
+            self._rows[cell] = rows
 
-    def _write(self, name: str, cell: int, runs: NDArray[np.int64], values: list[Any]) -> None:
+    def _write(self, name: str, cell: int, row: NDArray[Any], runs: NDArray[np.int64], values: list[Any]) -> None:
+        before = row[runs]
+        row[runs] = values
+        if name == "error" and np.all(row[runs] == before):  # texts are rarely there, and take long to write
+            return
         array = self._arrays[name]
-        part = (cell, slice(int(runs.min()), int(runs.max()) + 1))
-        before = array[part]
-        after = before.copy()
-        after[runs - runs.min()] = values
-        # Texts are rarely there, and take long to write.
-        if name != "error" or np.any(after != before):
-            array[part] = after
+        step = array.chunks[1]
+        for start in np.unique(runs // step * step).tolist():
+            array[cell, start : start + step] = row[start : start + step]
 
 
 def _lock(path: Path) -> int | None:
