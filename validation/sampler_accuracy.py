@@ -1,8 +1,8 @@
 """NUTS, Gibbs and SGLD against quadrature (K = 2, 3) and against NUTS at the sizes of the paper (K = 10, 20).
 
 NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε. SGLD with the
-paper's steps does not agree anywhere at the sizes of the paper: at small ε its chains do not mix in 40 000 updates,
-at ε = 5 its minibatches make it too wide. Exits with 1 if a finding stated below is not reproduced.
+paper's steps does not: at the sizes of the paper and small ε its chains do not mix in 40 000 updates, at ε = 5 its
+minibatches make it too wide, and a little so for K = 2, 3. Exits with 1 if a finding stated below is not reproduced.
 """
 
 import logging
@@ -53,10 +53,10 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "NUTS": {"sampler": "nuts"},
     "Gibbs": {"sampler": "gibbs", "draws": 4000},
     "SGLD, the paper's steps": {"sampler": "sgld"},
-    "SGLD, better": {"sampler": "sgld", "diffusion": "preconditioned", "updates_per_draw": 100},
+    "SGLD, tuned": {"sampler": "sgld", "diffusion": "preconditioned", "updates_per_draw": 100},
 }
-# The better choice has ten times the paper's step, which preconditioning allows, and five times the updates.
-BETTER_STEP = 5.0
+# The tuned one has ten times the paper's step, which preconditioning allows, and five times the updates.
+TUNED_STEP = 5.0
 
 
 def against_quadrature(job: tuple[Small, int]) -> list[list[Any]]:
@@ -85,25 +85,31 @@ def _errors(theta: NDArray[np.float64], mean: NDArray[np.float64], sd: NDArray[n
     return float(mean_z.max()), float(sd_z.max()), float(np.abs(shift).max()), float(farthest), float(ess)
 
 
-def quadrature_verdicts(seed: int, parallel: bool) -> dict[str, bool]:
+def quadrature_verdicts(problems: tuple[Small, ...], seed: int) -> dict[str, bool]:
     """Print and judge the samplers on small problems."""
-    found = each(against_quadrature, [(small, seed) for small in SMALL], "against quadrature", parallel)
+    found = each(against_quadrature, [(small, seed) for small in problems], "against quadrature")
     rows = [row for part in found for row in part]
     print("Against quadrature: largest errors over the categories\n")
     headers = ["data", "sampler", "mean, in MCSE", "sd, in MCSE", "mean, in sd", "sd ratio", "least ESS"]
     table(headers, [[*row[:2], *(f"{value:.2f}" for value in row[2:6]), f"{row[6]:.0f}"] for row in rows])
-    tests = 2 * 2 * sum(small.mechanism.n_categories for small in SMALL)
-    # Standard errors are estimates: Student's t with a degree of freedom for eight effective draws, as in `compare`.
-    limits = {id(row): float(student.isf(FALSE_ALARM / tests / 2, max(row[6] / 8, 1))) for row in rows}
+    tests = 2 * 2 * sum(small.mechanism.n_categories for small in problems)
+
+    def agrees(row: list[Any]) -> bool:
+        # Standard errors are estimates: Student's t with a degree of freedom for eight effective draws
+        return max(row[2:4]) < float(student.isf(FALSE_ALARM / tests / 2, max(row[6] / 8, 1)))
+
+    sgld = [row for row in rows if row[1] == "SGLD"]
     return {
-        f"K = 2, 3: {name} has the means and sds of quadrature, within its Monte Carlo error": all(
-            max(row[2], row[3]) < limits[id(row)] for row in rows if row[1] == name
-        )
-        for name in ("NUTS", "Gibbs")
-    } | {
-        "K = 2, 3: SGLD with the paper's steps is within 0.25 sd and 25 % of the sd": all(
-            row[4] < 0.25 and 0.75 < row[5] < 1.25 for row in rows if row[1] == "SGLD"
-        )
+        **{
+            f"K = 2, 3: {name} has the means and sds of quadrature, within its Monte Carlo error": all(
+                agrees(row) for row in rows if row[1] == name
+            )
+            for name in ("NUTS", "Gibbs")
+        },
+        "K = 2, 3: SGLD with the paper's steps does not": not all(map(agrees, sgld)),
+        "but its means are within 0.25 sd, and its sds within 25 %": all(
+            row[4] < 0.25 and 0.75 < row[5] < 1.25 for row in sgld
+        ),
     }
 
 
@@ -139,7 +145,7 @@ def against_nuts(job: tuple[Case, int]) -> Found:
 
 def draw(responses: Responses, name: str, seed: int) -> xr.DataTree:
     """Sample, without the warnings of chains that have not converged: R-hat is in the table."""
-    options = SAMPLERS[name] | ({"step_size": BETTER_STEP / len(responses)} if name == "SGLD, better" else {})
+    options = SAMPLERS[name] | ({"step_size": TUNED_STEP / len(responses)} if name == "SGLD, tuned" else {})
     logger = logging.getLogger("adobest_pp")
     logger.setLevel(logging.ERROR)
     try:
@@ -174,7 +180,7 @@ def size_verdicts(found: list[Found]) -> dict[str, bool]:
     def distance(one: Found, name: str) -> float:
         return float(one.comparison["tv_reference"].sel(sampler=name))
 
-    paper, better = list(SAMPLERS)[2:]
+    paper, tuned = list(SAMPLERS)[2:]
     low = [one for one in found if one.case.epsilon <= 1]
     high = [one for one in found if one.case.epsilon == 5]
     return {
@@ -191,10 +197,10 @@ def size_verdicts(found: list[Found]) -> dict[str, bool]:
         ),
         "and less than 0.03 at ε = 5": all(one.estimate < 0.03 for one in high),
         "preconditioning, larger steps and more updates bring SGLD nearer at ε ≤ 1": all(
-            distance(one, better) < distance(one, paper) for one in low
+            distance(one, tuned) < distance(one, paper) for one in low
         ),
         "and make it worse at ε = 5: no one setting serves all": all(
-            float(one.comparison["sd_ratio"].sel(sampler=better).max())
+            float(one.comparison["sd_ratio"].sel(sampler=tuned).max())
             > float(one.comparison["sd_ratio"].sel(sampler=paper).max())
             for one in high
         ),
@@ -204,7 +210,7 @@ def size_verdicts(found: list[Found]) -> dict[str, bool]:
 def main(argv: list[str] | None = None) -> int:
     """Print every figure and the verdicts; return the exit code."""
     options = parse(__doc__, argv)
-    verdicts = quadrature_verdicts(options.seed, parallel=False)
+    verdicts = quadrature_verdicts(SMALL[::2] if options.quick else SMALL, options.seed)
     if options.quick:
         cases = [Case(10, 1.0, 2000), Case(10, 5.0, 5000)]
     else:

@@ -1,0 +1,116 @@
+"""Run every program of this folder, each in a process of its own, and write what they print.
+
+Run with ``python -m validation`` (writes validation/RESULTS.md) or with ``--quick`` (writes nothing without ``--out``).
+Exits with 1 if any of them fails.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from validation.common import SEED
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "RESULTS.md"
+# What comes first is what the rest rests on; programs that are not named here follow by name.
+ORDER = (
+    "privacy",
+    "gradients",
+    "utilities",
+    "honest_optimum",
+    "sampler_accuracy",
+    "calibration",
+    "contraction",
+    "best_subset",
+)
+PACKAGES = ("adobest_pp", "numpy", "scipy", "numba", "pymc", "pytensor", "nutpie", "arviz", "xarray")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one program did."""
+
+    name: str
+    passed: int
+    failed: int
+    returncode: int
+    seconds: float
+    output: str
+
+    @property
+    def verdict(self) -> str:
+        """PASS or FAIL in one word; a program that ended otherwise has failed."""
+        return "PASS" if self.returncode == 0 and self.passed and not self.failed else "FAIL"
+
+
+def programs(folder: Path = FOLDER) -> list[str]:
+    """Return the names of all modules of the folder that have a `main`, in the order to run them."""
+    names = [path.stem for path in folder.glob("*.py") if path.stem != "__main__" and "\ndef main(" in path.read_text()]
+    return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def run(name: str, arguments: Sequence[str]) -> Outcome:
+    """Run one program; its progress bars go straight to standard error, its output comes back."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", f"validation.{name}", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        cwd=FOLDER.parent,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+    )
+    lines = done.stdout.splitlines()
+    passed, failed = (sum(line.startswith(f"{word}  ") for line in lines) for word in ("PASS", "FAIL"))
+    return Outcome(name, passed, failed, done.returncode, time.perf_counter() - began, done.stdout.strip())
+
+
+def report(outcomes: Sequence[Outcome], arguments: Sequence[str]) -> str:
+    """Return the results as Markdown: versions, a table of verdicts, and the output of every program."""
+    command = " ".join(["python -m validation", *arguments])
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    lines = ["# What the validation programs found", ""]
+    lines += [f"Written by `{command}`; every program takes the same arguments. PASS means that the stated finding is"]
+    lines += ["reproduced, which is not always that a method works.", ""]
+    lines += [f"Versions: Python {sys.version_info.major}.{sys.version_info.minor}, {versions}.", ""]
+    lines += ["| program | verdict | findings reproduced | seconds |", "|---|---|---|---|"]
+    for one in outcomes:
+        link = f"[{one.name}](#{one.name})"
+        lines.append(f"| {link} | {one.verdict} | {one.passed} of {one.passed + one.failed} | {one.seconds:.0f} |")
+    for one in outcomes:
+        lines += ["", f"## {one.name}", "", "```", one.output, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run all programs, print a line for each, write the results; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the smaller version of every program")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of all random numbers (default {SEED})")
+    parser.add_argument("--out", type=Path, help="where to write the results (full runs: validation/RESULTS.md)")
+    options = parser.parse_args(argv)
+    arguments = [*(["--quick"] if options.quick else []), "--seed", str(options.seed)]
+    names = programs()
+    outcomes = []
+    for place, name in enumerate(names, start=1):
+        print(f"[{place}/{len(names)}] {name} … ", end="", flush=True)
+        outcomes.append(run(name, arguments))
+        one = outcomes[-1]
+        print(f"{one.verdict} ({one.passed} of {one.passed + one.failed} findings, {one.seconds:.0f} s)", flush=True)
+        if one.verdict == "FAIL":
+            print(one.output)
+    out = options.out or (None if options.quick else RESULTS)
+    if out is not None:
+        out.write_text(report(outcomes, arguments), encoding="utf-8")
+        print(f"written to {out}")
+    return 0 if all(one.verdict == "PASS" for one in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
