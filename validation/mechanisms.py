@@ -99,8 +99,8 @@ def blocks(runs: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
 def print_distances(runs: xr.Dataset) -> None:
     """Print the TV of the posterior mean to the truth, and the paired differences to SRR."""
     n = runs.sizes["run"]
-    print(f"TV of the posterior mean to the truth, and what SRR's of the same run is less: medians of {n} runs with")
-    print("95 % bootstrap intervals")
+    print("TV of the posterior mean to the truth, and the difference to that of SRR in the same run:")
+    print(f"medians of {n} runs with 95 % bootstrap intervals")
     for title, block in blocks(runs):
         print(f"\n{title}\n")
         rows = []
