@@ -1,0 +1,135 @@
+"""The comparison of mechanisms: its quick mode, and that its statements fail on runs for which they are false."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from adobest_pp.studies import cells_of
+from validation import mechanisms
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_quick_mode_passes():
+    command = [sys.executable, "-m", "validation.mechanisms", "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASS") == 6
+    assert "FAIL" not in done.stdout
+    assert "RRRR, honest" in done.stdout
+
+
+def test_the_study_has_every_mechanism_prior_and_setting():
+    study = mechanisms.study_of(quick=False, seed=1)
+    cells = cells_of(study)
+    assert study.runs >= 20
+    assert len(cells) == 2 * 2 * 3 * 2 * len(mechanisms.LABELS)
+    assert {cell.sampler for cell in cells} == {"exact"}
+    assert {cell.budgets for cell in cells} == {"theorem1"}
+    assert {cell.n_people for cell in cells} == {5000, 10_000}
+
+
+AXES = {
+    "K": [10, 20],
+    "epsilon": [0.5, 1.0],
+    "rho": [0.01, 0.1, 1.0],
+    "prior": ["flat", "learned"],
+    "mechanism": list(mechanisms.LABELS),
+    "run": list(range(20)),
+}
+SHAPE = [len(values) for values in AXES.values()]
+# TV by ρ and prior: of SRR (and fisher), of subset selection, and of RRRR by utilities that adapt.
+TYPICAL = {
+    (0.01, "flat"): (0.25, 0.15, 0.1),
+    (0.1, "flat"): (0.2, 0.1, 0.2),
+    (1.0, "flat"): (0.15, 0.12, 0.2),
+    (0.01, "learned"): (0.06, 0.04, 0.05),
+    (0.1, "learned"): (0.12, 0.08, 0.15),
+    (1.0, "learned"): (0.153, 0.123, 0.203),
+}
+
+
+def planted(faults=()):
+    """Runs for which every statement holds, but for faults: (mechanism, ρ, prior, TV). Noise is shared within runs."""
+    rng = np.random.default_rng(1)
+    shared = rng.normal(0, 0.05, size=[*SHAPE[:3], 1, 1, SHAPE[-1]])
+    runs = xr.Dataset(coords=AXES)
+    runs["exact_tv"] = (tuple(AXES), shared + rng.normal(0, 0.005, size=SHAPE))
+    runs["coverage"] = (tuple(AXES), rng.normal(0.95, 0.02, size=SHAPE))
+    runs["true_epsilon"] = runs["epsilon"].broadcast_like(runs["exact_tv"]).copy()
+    runs["mean_size"] = xr.zeros_like(runs["exact_tv"])
+    runs["coverage"] -= ((runs["rho"] < 1) & (runs["prior"] == "flat")) * 0.7
+    for (rho, prior), (srr, subset_selection, adaptive) in TYPICAL.items():
+        tv = [
+            {"nonadaptive": srr, "fisher": srr, "fixed": subset_selection}.get(name, adaptive)
+            for name in mechanisms.LABELS
+        ]
+        place = {"rho": rho, "prior": prior}
+        runs["exact_tv"].loc[place] += xr.DataArray(tv, dims="mechanism")
+    for mechanism, rho, prior, tv in faults:
+        place = {"rho": rho, "prior": prior, "mechanism": mechanism}
+        reference = {"rho": rho, "prior": prior, "mechanism": "nonadaptive"}
+        noise = runs["exact_tv"].loc[reference] - TYPICAL[rho, prior][0]
+        runs["exact_tv"].loc[place] = tv + noise.values + rng.normal(0, 0.005, size=noise.shape)
+    return runs
+
+
+def failing(runs):
+    verdicts = mechanisms.sound(runs) | mechanisms.findings(runs)
+    assert len(verdicts) == 14
+    return [statement for statement, holds in verdicts.items() if not holds]
+
+
+def test_every_statement_holds_where_it_is_true():
+    assert failing(planted()) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "statements"),
+    [
+        (("fixed", 0.1, "learned", 0.13), ["subset selection is ahead of SRR", "the learned prior is ahead"]),
+        (("fixed", 1.0, "flat", 0.16), ["it is not behind SRR"]),
+        (("tv1", 0.1, "flat", 0.09), ["it is ahead of RRRR by any utility", "the learned prior is ahead"]),
+        (("tv1", 1.0, "learned", 0.14), ["RRRR by any utility that adapts is behind SRR"]),
+        (("honest", 0.01, "flat", 0.26), ["any utility that adapts is ahead of SRR", "and of subset selection"]),
+        (("entropy", 0.01, "flat", 0.16), ["and of subset selection"]),
+        (("entropy", 0.01, "flat", 0.03), ["subset selection with the learned prior", "the learned prior is ahead"]),
+        (("mse", 0.1, "learned", 0.21), ["the learned prior is ahead of the flat one"]),
+        (("mse", 1.0, "learned", 0.22), ["it costs every mechanism less"]),
+    ],
+)
+def test_a_statement_fails_where_it_is_false(fault, statements):
+    found = failing(planted([fault]))
+    assert len(found) == len(statements), found
+    for statement in statements:
+        assert any(statement in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("measure", "place", "value", "statement"),
+    [
+        ("true_epsilon", {"K": 10, "epsilon": 0.5, "run": 3}, 0.51, "what every run lost of privacy"),
+        ("coverage", {"rho": 1.0, "prior": "flat", "mechanism": "tv2"}, 0.85, "95 % of the intervals"),
+        ("coverage", {"rho": 0.1, "prior": "flat"}, 0.6, "fewer than half"),
+        ("coverage", {"rho": 0.01, "prior": "learned"}, 0.4, "by a fifth"),
+        ("mean_size", {"mechanism": "fisher", "run": 3}, 1.0, "fisher never publishes"),
+    ],
+)
+def test_wrong_privacy_coverage_and_sizes_are_found(measure, place, value, statement):
+    runs = planted()
+    runs[measure].loc[place] = value
+    (found,) = failing(runs)
+    assert statement in found
+
+
+def test_bootstrap_is_the_median_and_quantiles_of_resampled_medians():
+    values = planted()["exact_tv"].sel(K=10, epsilon=0.5, rho=0.1, prior="flat", mechanism="honest")
+    median, low, high = (float(part) for part in mechanisms.bootstrap(values))
+    rng = np.random.default_rng(3)
+    resampled = [np.median(rng.choice(values.values, size=20)) for _ in range(20_000)]
+    assert median == np.median(values)
+    np.testing.assert_allclose([low, high], np.quantile(resampled, [0.025, 0.975]), atol=0.01)
