@@ -1,5 +1,6 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
+import io
 import sys
 import warnings
 from enum import StrEnum
@@ -143,6 +144,9 @@ def collect(
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets the rest
     try:
         app()
     except (ValueError, OSError) as problem:

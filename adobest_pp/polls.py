@@ -31,6 +31,8 @@ class Poll:
         What the collector holds.
     origin : str
         A sentence on where the answers are from.
+    protection : str
+        A sentence on what the promise of the mechanism is worth here.
     truth : array of shape (K,), optional
         The true frequencies, known only where people are simulated.
     settings : dict
@@ -40,6 +42,7 @@ class Poll:
     question: str
     responses: Responses
     origin: str
+    protection: str
     truth: NDArray[np.float64] | None
     settings: dict[str, Any]
 
@@ -76,7 +79,8 @@ def simulated_poll(
         progressbar=progressbar,
     )
     origin = f"{people:,} simulated people, asked one after the other; the true shares are known."
-    return Poll(question or QUESTION, run.responses, origin, np.array(SHARES), run.settings)
+    protection = "People are simulated by a seeded generator: nobody's privacy is at stake."
+    return Poll(question or QUESTION, run.responses, origin, protection, np.array(SHARES), run.settings)
 
 
 def poll_of_people(
@@ -102,9 +106,17 @@ def poll_of_people(
     choice = {"utility": utility, "alpha": alpha, "random_seed": random_seed}
     collector = collect_csv(path, column, epsilon, kappa, categories, progressbar, **choice)
     responses = collector.responses
+    if len(responses) == 0:
+        raise ValueError(f"path must name a file with at least one person, got none in {os.fspath(path)!r}")
     origin = f"{len(responses):,} people of a file, each randomized on its own with the operating system's entropy."
+    protection = (
+        "The true values are in the file that was read: whoever has that file is not bound by what follows, which is "
+        "about the randomized answers."
+    )
+    if categories is None:
+        protection += " The list of categories was read from it too, and tells that someone in it has each of them."
     settings = {**responses.mechanism.settings(), "column": column, **choice}
-    return Poll(question or column, responses, origin, None, settings)
+    return Poll(question or column, responses, origin, protection, None, settings)
 
 
 def poll_of_responses(path: str | os.PathLike[str], question: str | None = None) -> Poll:
@@ -113,4 +125,6 @@ def poll_of_responses(path: str | os.PathLike[str], question: str | None = None)
     if len(responses) == 0:
         raise ValueError(f"path must name responses of at least one person, got none in {os.fspath(path)!r}")
     origin = f"{len(responses):,} randomized answers, read from a file."
-    return Poll(question or "A private question", responses, origin, None, responses.mechanism.settings())
+    protection = "What follows holds if the stated mechanism randomized each answer before the collector saw it."
+    settings = responses.mechanism.settings()
+    return Poll(question or "A private question", responses, origin, protection, None, settings)

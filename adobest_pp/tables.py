@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from adobest_pp._text import visible
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def print_collection(collector: "AdaptiveCollector", path: Path, *, listed: bool
         table.add_column(heading, justify="left" if heading == "category" else "right")
     columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
     for label, mean, lower, upper in zip(*columns, strict=True):
-        table.add_row(escape(str(label)), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}")
+        table.add_row(escape(visible(label)), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}")
     console = Console()
     console.print(table)
     console.print(
@@ -123,9 +124,9 @@ def print_verdicts(comparison: "xr.Dataset", sentences: list[str], written: list
         table.add_column(VERDICT_COLUMNS[i], justify="left" if words else "right", max_width=26 if words else 7)
     for name in comparison["sampler"].values.tolist():
         cells = verdict_cells(comparison.sel(sampler=name))
-        table.add_row(*(escape(cells[i]) for i in shown))
+        table.add_row(*(escape(visible(cells[i])) for i in shown))
     console = Console()
     console.print(table)
     for sentence in sentences:
-        console.print(f"• {sentence}", highlight=False, markup=False)
+        console.print(f"• {visible(sentence)}", highlight=False, markup=False)
     console.print(f"\nReport: {written[0]}", highlight=False, markup=False, soft_wrap=True)

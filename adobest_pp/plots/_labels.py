@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from adobest_pp._text import visible
+
 __all__ = ["plain", "shorten"]
 
 LONGEST = 24
@@ -9,10 +11,10 @@ LONGEST = 24
 
 def plain(label: Any) -> str:
     """Return a label as it is: a dollar sign would be read as mathematics, and labels are data."""
-    return str(label).replace("$", r"\$")
+    return visible(label).replace("$", r"\$")
 
 
 def shorten(label: Any) -> str:
     """Return a label that fits beside an axis: as it is, or without its middle, since names often differ at the end."""
-    text = str(label)
+    text = visible(label)
     return plain(text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[1 - LONGEST // 2 :]}")

@@ -1,5 +1,6 @@
 """Samplers against their reference, and ranks against uniform ones."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = ["calibration", "comparison"]
 # Beyond this many categories their names no longer fit under an axis.
 MAX_NAMED = 12
 MAX_LETTERS = 60
+MAX_LEGEND = 90
 
 
 def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
@@ -40,7 +42,7 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
     for number, name in enumerate(others):
         one = dataset.sel(sampler=name)
         x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
-        look = {"color": f"C{number}", "label": plain(f"{name}: {one.verdict.item()}")}
+        look = {"color": f"C{number}", "label": plain(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))}
         limit = float(one.error_limit)
         _points(panels[0], x, one.mean_shift.values, np.abs(one.mean_error.values) > limit, look)
         _points(panels[1], x, one.sd_ratio.values, np.abs(one.sd_error.values) > limit, look)

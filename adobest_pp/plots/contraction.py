@@ -38,7 +38,8 @@ def contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDAr
     for panel in panels:
         panel.set(xscale="log", yscale="log", xlabel="number of responses n")
         panel.grid(alpha=0.3)
-    panels[0].plot([], [], color="0.4", linestyle="--", label="Bernstein–von Mises, 2 Tr I⁻¹/n")
+    if np.isfinite(result["bvm"]).any():
+        panels[0].plot([], [], color="0.4", linestyle="--", label="Bernstein–von Mises, 2 Tr I⁻¹/n")
     panels[0].set(ylabel="E‖θ − θ*‖²", title="Squared error of the posterior")
     panels[1].set(
         ylabel=f"radius of {probability:g} % around θ*", title=f"Ball with {probability:g} % of the posterior"
@@ -50,7 +51,9 @@ def contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDAr
 
 def _draw_label(panels: NDArray[np.object_], part: "xr.Dataset", color: str, label: str) -> None:
     n, slope, error = part["n"].values, float(part["slope"]), float(part["slope_se"])
-    told = f"{label}: slope " + f"{slope:.2f} ± {error:.2f}".replace("-", "−") if np.isfinite(slope) else label
+    # Of a single run, whose checkpoints are not independent, the standard error would be too small.
+    figures = f"{slope:.2f} ± {error:.2f}" if int(part["runs"]) > 1 else f"{slope:.2f}"
+    told = f"{label}: slope " + figures.replace("-", "−") if np.isfinite(slope) else label
     spread = part["error_se"].values
     panels[0].errorbar(
         n, part["error"].values, yerr=spread if np.isfinite(spread).all() else None, color=color, marker="o", label=told

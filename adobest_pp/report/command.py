@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from adobest_pp._checks import check_integer, check_prior
 from adobest_pp.polls import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.job import grade_samplers, n_stages
 from adobest_pp.report.words import conclusions
@@ -17,6 +19,9 @@ from adobest_pp.report.writing import summary, write_report
 from adobest_pp.tables import print_verdicts
 
 __all__ = ["Request", "run"]
+
+# What R-hat of split chains takes at least.
+FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Request:
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
+        if self.question is not None and not self.question.isprintable():
+            raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
         if (self.data is None) != (self.column is None):
             raise ValueError("--data and --column must be given together: a file, and its column of private values")
         if self.categories is not None and self.data is None:
@@ -62,12 +69,15 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
     import matplotlib as mpl
 
     mpl.use("Agg")  # files only, whatever display there is
+    # Before anybody is asked: who has answered should not have to again because the rest failed.
     request.check()
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out must name a folder, got {str(out)!r}, which is a file")
+    check_integer(draws, "--draws", FEWEST_DRAWS)
+    check_prior(prior, 2)
+    _check_writable(out)
     chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     show = not (quiet or as_json)
     poll = request.poll(chosen, show)
+    kept = [] if request.data is None else [_keep(poll, out)]
     with _stages(show) as stages:
         task = stages.add_task("sampling", total=n_stages(poll) + 1)
         finished = itertools.count()
@@ -77,12 +87,27 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
 
         findings = grade_samplers(poll, prior, draws, chosen, begin)
         begin("writing the report")
-        written = write_report(findings, out)
+        written = write_report(findings, out) + kept
         begin("done")
     if as_json:
-        print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, ensure_ascii=False, indent=2))  # noqa: T201
+        print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:
-        print_verdicts(findings.comparison, conclusions(findings), written)
+        cautions = [] if request.data is None else [poll.protection]
+        print_verdicts(findings.comparison, conclusions(findings) + cautions, written)
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that is not one or cannot be written to, without making it."""
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")
+
+
+def _keep(poll: Poll, folder: Path) -> Path:
+    """Write the randomized answers of people at once: to ask them again would cost them as much privacy again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    poll.responses.to_netcdf(folder / "responses.nc")
+    return folder / "responses.nc"
 
 
 def _stages(show: bool) -> Progress:

@@ -1,5 +1,6 @@
 """The figures of a report, as files."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from adobest_pp import plots
 from adobest_pp._files import replacing
 from adobest_pp.report.job import Findings
 
-__all__ = ["Figure", "most_probable", "save_figures"]
+__all__ = ["Figure", "least_mixed", "most_probable", "save_figures"]
 
 MOST_LISTED = 30
 MOST_TRACED = 4
@@ -34,11 +35,11 @@ class Figure:
 def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
     """Draw all figures into a folder, each as PNG and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
-    restless = _least_mixed(findings)
+    restless = least_mixed(findings)
     listed = most_probable(findings)
     drawings: dict[str, Callable[[], Any]] = {
         "estimate": lambda: plots.estimates(findings.draws, findings.poll.truth, categories=listed),
-        "comparison": lambda: plots.comparison(findings.comparison),
+        "comparison": lambda: plots.comparison(findings.comparison.sel(category=listed)),
         "traces": lambda: plots.traces(findings.draws, restless),
         "ranks": lambda: plots.ranks(findings.draws, restless),
         "contraction": lambda: plots.contraction(findings.contraction),
@@ -54,7 +55,7 @@ def most_probable(findings: Findings) -> list[Any]:
     return list(graded["category"].values[chosen].tolist())
 
 
-def _least_mixed(findings: Findings) -> list[Any]:
+def least_mixed(findings: Findings) -> list[Any]:
     """Return the categories whose chains disagree most, in any sampler."""
     from arviz_stats.base import array_stats
 
@@ -66,7 +67,8 @@ def _least_mixed(findings: Findings) -> list[Any]:
 
 def _save(name: str, draw: Callable[[], Any], folder: Path) -> Figure:
     figure = Figure(name, folder / f"{name}.png", folder / f"{name}.svg")
-    with plt.rc_context(REPEATABLE):
+    with plt.style.context("default"), plt.rc_context(REPEATABLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # then a box stands for it
         drawn = np.asarray(draw(), dtype=object).ravel()[0].figure
         try:
             with replacing(figure.png) as path:

@@ -92,6 +92,9 @@ def grade_samplers(
     seed = check_integer(random_seed, "random_seed", 0)
     options: dict[str, Any] = {"prior": prior, "random_seed": seed, "progressbar": progressbar}
     with _verdicts_instead_of_warnings():
+        on_stage("compiling")
+        for name in SAMPLERS:  # so that no sampler's time has compilation in it
+            sample(poll.responses, name, draws=1, tune=1, chains=1, **options)
         trees = {}
         for name in SAMPLERS:
             on_stage(f"sampling with {name}")
@@ -109,7 +112,7 @@ def grade_samplers(
 
 def n_stages(poll: Poll) -> int:
     """Return how many stages `grade_samplers` has."""
-    return len(SAMPLERS) + len(_sizes(len(poll.responses)))
+    return 1 + len(SAMPLERS) + len(_sizes(len(poll.responses)))
 
 
 def _sizes(n: int) -> list[int]:
@@ -120,7 +123,7 @@ def _sizes(n: int) -> list[int]:
 
 @contextmanager
 def _verdicts_instead_of_warnings() -> Iterator[None]:
-    """Keep `sample` from warning of chains that have not converged: that is what the verdicts are about."""
+    """Keep `sample` from warning of chains and divergences: the verdicts and the conclusions tell of both."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -6,11 +6,12 @@ and no request to any host.
 
 import base64
 from collections.abc import Mapping, Sequence
-from html import escape
+from html import escape as escape_html
 from pathlib import Path
 
 import numpy as np
 
+from adobest_pp._text import visible
 from adobest_pp.report.figures import Figure, most_probable
 from adobest_pp.report.job import Findings
 from adobest_pp.report.words import conclusions, contraction_in_words, privacy_in_words
@@ -63,7 +64,7 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         _paragraphs([poll.origin]),
         f'<div class="short"><h2>In short</h2>{_list(conclusions(findings))}</div>',
         "<h2>What protects the people who answered</h2>",
-        _paragraphs(privacy_in_words(poll.responses.mechanism, simulated=poll.truth is not None)),
+        _paragraphs(privacy_in_words(poll)),
         "<h2>The estimate</h2>",
         _estimate_table(findings),
         pictures["estimate"],
@@ -81,6 +82,11 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()], words=(1,)),
     ]
     return _document(poll.question, "\n".join(sections))
+
+
+def escape(text: str) -> str:
+    """Return a text from outside as HTML."""
+    return escape_html(visible(text))
 
 
 def _document(title: str, body: str) -> str:

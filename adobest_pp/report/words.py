@@ -5,50 +5,58 @@ from typing import Any
 
 import numpy as np
 
-from adobest_pp.diagnostics._verdicts import MIN_REFERENCE_ESS, SAME
+from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, SAME
 from adobest_pp.mechanisms import audit
+from adobest_pp.polls import Poll
 from adobest_pp.report.job import REFERENCE, Findings
 
-__all__ = ["conclusions", "contraction_in_words", "privacy_in_words"]
+__all__ = ["conclusions", "contraction_in_words", "divergences", "privacy_in_words"]
+
+# From this probability on, a category is said to be the first.
+CLEARLY = 0.95
 
 NAMES = {"nuts": "NUTS", "gibbs": "Gibbs sampling", "sgld": "SGLD with the paper's steps"}
 
 
-def privacy_in_words(mechanism: Any, simulated: bool) -> list[str]:
+def privacy_in_words(poll: Poll) -> list[str]:
     """Return what the mechanism promises to a person, and how the promise was checked."""
+    mechanism = poll.responses.mechanism
     epsilon = float(mechanism.epsilon)
     checked = audit(mechanism)
     sure = 1 / (1 + math.exp(-epsilon))
-    sentences = [
-        "Every answer is randomized on the device that gives it, before it leaves. Of any two true answers, the "
-        f"randomized one speaks for one at most e^{epsilon:g} = {math.exp(epsilon):.3g} times as much as for the other "
-        f"(ε = {epsilon:g}).",
+    bound = f"at most {math.ceil(1000 * sure) / 10:g} %" if sure <= 0.999 else "more than 99.9 %"
+    return [
+        poll.protection,
+        "A device randomizes its answer before it sends it. Of any two true answers, what it sends speaks for one at "
+        f"most e^{epsilon:g} = {math.exp(epsilon):.3g} times as much as for the other (ε = {epsilon:g}).",
         "In other words: whoever held two answers of a person for equally likely, and sees what the device sent, can "
-        f"be at most {sure:.0%} sure of one of them. That holds against everybody, the collector included, whatever "
-        "else they know.",
+        f"be {bound} sure of one of them. That holds against everybody, the collector included, whatever else they "
+        "know.",
         "It does not hide that somebody took part, and it adds up: to ask the same person twice doubles ε.",
         f"The promise was checked in exact arithmetic for {checked.subject}: the worst ratio of all is "
         f"e^{checked.loss:.6g}, so it {'holds' if checked.holds else 'DOES NOT HOLD'}.",
     ]
-    if simulated:
-        sentences.append("The people of this report are simulated by a seeded generator: nobody's privacy is at stake.")
-    return sentences
 
 
 def conclusions(findings: Findings) -> list[str]:
     """Return what to conclude: the estimate, which sampler to trust, and how near the truth it came."""
     graded = findings.comparison
     reference = graded.sel(sampler=REFERENCE)
+    diverged = divergences(findings)
     if reference["verdict"].item() != "reference":
         return [
-            f"No conclusion: NUTS, which the others are held to, has not converged ({reference['verdict'].item()}). "
-            "Sample again with more draws."
+            f"No conclusion: the {reference['verdict'].item()} (NUTS, which the other samplers are held to). Sample "
+            "again with more draws.",
+            *_of_divergences(diverged),
         ]
     sentences = [_leader(findings)]
     for name in graded["sampler"].values.tolist():
         if name != REFERENCE:
             sentences.append(_of_sampler(name, graded.sel(sampler=name)))
-    sentences.append("Report the estimate and the intervals of NUTS, which has converged.")
+    if diverged:
+        sentences += _of_divergences(diverged)
+    else:
+        sentences.append("Report the estimate and the intervals of NUTS, which has converged.")
     if findings.poll.truth is not None:
         within = round(float(reference["coverage"]) * graded.sizes["category"])
         sentences.append(
@@ -58,52 +66,76 @@ def conclusions(findings: Findings) -> list[str]:
     return sentences
 
 
+def divergences(findings: Findings) -> int:
+    """Return how many draws of the reference diverged."""
+    return int(findings.draws[REFERENCE]["sample_stats"]["diverging"].sum())
+
+
 def contraction_in_words(findings: Findings) -> str:
     """Return what the figure of contraction shows."""
-    if findings.poll.truth is None:
-        return (
-            "The truth is not known, so the distance is to the final estimate of NUTS: the picture shows how fast the "
-            "posterior closes in, not how far it is from the truth. The dashed line counts the error of the estimate "
-            "as well as its spread; the last points count the spread alone, and should lie at half of it."
-        )
     part = findings.contraction.sel(label=REFERENCE)
-    slope = float(part["slope"])
-    told = (
-        f"The slope of NUTS is {slope:.2f} here; it tends to −1 as answers come in. ".replace("-", "−")
-        if np.isfinite(slope)
-        else ""
-    )
-    return (
-        f"How far the posterior is from the true shares, against the number of answers. {told}The dashed line is where "
-        "a right posterior is on average over many polls, given what these answers tell; one poll scatters around it."
-    )
+    if findings.poll.truth is None:
+        told = (
+            "The truth is not known, so the distance is to the final estimate of NUTS: the picture shows how fast the "
+            "posterior closes in, not how far it is from the truth."
+        )
+        line = (
+            " The dashed line counts the error of the estimate as well as its spread. The last points count the spread "
+            "alone: with many answers, and shares away from zero, they come to lie at half of it, and lower with few "
+            "answers or a strong prior."
+        )
+    else:
+        slope = f"{float(part['slope']):.2f}".replace("-", "−")
+        known = f" The slope of NUTS is {slope} here." if np.isfinite(part["slope"]) else ""
+        told = f"How far the posterior is from the true shares, against the number of answers.{known}"
+        line = (
+            " For shares away from zero the slope tends to −1, and the error to the dashed line on average over many "
+            "polls, as answers come in; one poll scatters around it, and with few answers the prior holds it below."
+        )
+    return told + (line if np.isfinite(part["bvm"]).any() else "")
+
+
+def _of_divergences(diverged: int) -> list[str]:
+    if not diverged:
+        return []
+    return [
+        f"{diverged:,} draws of NUTS diverged: its intervals may be wrong near the edge of the simplex. A prior that "
+        "is less extreme, or more draws, would help."
+    ]
 
 
 def _leader(findings: Findings) -> str:
     theta = findings.theta()
     labels = theta["category"].values
     flat = theta.values.reshape(-1, labels.size)
-    first, second = np.argsort(-flat.mean(axis=0))[:2]
+    first = int(flat.mean(axis=0).argmax())
     low, high = np.quantile(flat[:, first], [0.025, 0.975])
-    ahead = float(np.mean(flat[:, first] > flat[:, second]))
+    leads = float(np.mean(flat.argmax(axis=1) == first))
+    claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but it is open which is first"
+    chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
-        f"“{labels[first]}” has the largest share: {flat[:, first].mean():.1%} (95 % interval {low:.1%} to "
-        f"{high:.1%}). It is ahead of “{labels[second]}” with posterior probability {ahead:.3f}."
+        f"“{labels[first]}” {claim}: {flat[:, first].mean():.1%} (95 % interval {low:.1%} to {high:.1%}). "
+        f"The posterior probability that no other is larger is {chance}."
     )
 
 
 def _of_sampler(name: str, row: Any) -> str:
     verdict, title = row["verdict"].item(), NAMES.get(name, name)
+    away = f"Its mean is {row['tv_reference'].item():.3f} away from that of NUTS in total variation."
     if verdict == SAME:
         return f"{title} is indistinguishable from NUTS here: its draws may be used as well."
+    if verdict.startswith("not mixed: ESS"):
+        more = math.ceil(MIN_REFERENCE_ESS / float(row["ess_bulk"]))
+        return f"{title} has {verdict}: too few of its draws are effective; {more} times as many would do. {away}"
     if verdict.startswith("not mixed"):
-        ess = float(row["ess_bulk"])
-        more = f"; it would need about {MIN_REFERENCE_ESS / ess:.0f} times as many draws" if ess > 0 else ""
+        # Chains that have not met tell nothing of how long they would take.
+        return f"{title} has {verdict}: its chains do not agree, and its intervals must not be used. {away}"
+    if name == "gibbs":
         return (
-            f"{title} has {verdict}: its chains do not agree, and its intervals must not be used{more}. Its mean is "
-            f"{row['tv_reference'].item():.3f} away from that of NUTS in total variation."
+            f"{title} is {verdict}: more than Monte-Carlo error explains. Both are exact, so that one of them has not "
+            f"mixed, or this is one of the {FALSE_ALARM:.0%} of false alarms: repeat with another seed. {away}"
         )
     return (
-        f"{title} is {verdict}: it has mixed, but to another distribution than the posterior, "
-        f"{row['tv_reference'].item():.3f} away in the total variation of its mean. More draws will not mend that."
+        f"{title} is {verdict}: it has mixed, but to another distribution than the posterior, and more draws will not "
+        f"mend that. {away}"
     )

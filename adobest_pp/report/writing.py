@@ -13,7 +13,7 @@ from adobest_pp._files import replacing
 from adobest_pp.report.figures import save_figures
 from adobest_pp.report.job import REFERENCE, Findings
 from adobest_pp.report.page import page
-from adobest_pp.report.words import conclusions
+from adobest_pp.report.words import conclusions, divergences
 
 __all__ = ["summary", "write_report"]
 
@@ -86,6 +86,7 @@ def summary(findings: Findings) -> dict[str, Any]:
             for name in graded["sampler"].values.tolist()
             for row in [graded.sel(sampler=name)]
         },
+        "divergences": divergences(findings),
         "conclusions": conclusions(findings),
         "seed": findings.random_seed,
     }

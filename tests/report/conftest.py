@@ -7,14 +7,24 @@ from adobest_pp import RRRR, simulate
 from adobest_pp.polls import Poll
 from adobest_pp.report import grade_samplers, write_report
 
-HOSTILE = ("<script>alert(1)</script>", "$x", "$a$", "[red]", "_hidden", "a, “b” & c")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "$x",
+    "$a$",
+    "[red]",
+    "_hidden",
+    "a, “b” & c",
+    "a\x01b\x1b[31mc",
+    "two\nlines \N{SNOWMAN}\N{GRINNING FACE}",
+)
 
 
 @pytest.fixture(scope="session")
 def hostile_findings():
-    theta = np.array([0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
-    run = simulate(theta, RRRR(6, 3.0), n_people=2000, categories=HOSTILE, random_seed=3)
-    poll = Poll("Is <b>this</b> “safe”?", run.responses, "2,000 simulated people.", theta, run.settings)
+    theta = np.array([0.35, 0.2, 0.15, 0.1, 0.05, 0.05, 0.04, 0.06])
+    run = simulate(theta, RRRR(8, 3.0), n_people=2000, categories=HOSTILE, random_seed=3)
+    origin = "2,000 simulated people."
+    poll = Poll("Is <b>this</b> “safe”?", run.responses, origin, "Nobody is at risk.", theta, run.settings)
     return grade_samplers(poll, random_seed=3)
 
 

@@ -1,15 +1,19 @@
 """The folder of a report: every file opens with plain tools and says the same as the findings."""
 
 import csv
+import dataclasses
 import json
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from adobest_pp import Responses, diagnostics, recorded_arguments, sample
+from adobest_pp._text import visible
 from adobest_pp.report import write_report
+from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.writing import summary
 from tests.report.conftest import HOSTILE
 
@@ -51,7 +55,33 @@ def test_the_page_holds_itself(tags):
 
 @pytest.mark.parametrize("label", HOSTILE)
 def test_labels_are_text(tags, label):
-    assert label in tags.text
+    assert visible(label) in tags.text
+
+
+def test_figures_are_well_formed_whatever_the_names(hostile_report):
+    for name in FIGURES:
+        ElementTree.parse(hostile_report / "figures" / f"{name}.svg")
+
+
+def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
+    flat = hostile_findings.theta().values.reshape(-1, len(HOSTILE))
+    low, high = np.quantile(flat, [0.025, 0.975], axis=0)
+    for i, label in enumerate(HOSTILE):
+        row = [visible(label), f"{flat[:, i].mean():.3f}", f"{low[i]:.3f} – {high[i]:.3f}"]
+        assert "".join([*row, f"{hostile_findings.poll.truth[i]:.3f}"]) in tags.text
+    told = summary(hostile_findings)["estimate"]
+    np.testing.assert_allclose([row["lower"] for row in told], low)
+    np.testing.assert_allclose([row["upper"] for row in told], high)
+    np.testing.assert_allclose([row["mean"] for row in told], flat.mean(axis=0))
+
+
+def test_the_chains_that_mix_worst_are_drawn(hostile_findings):
+    stuck = hostile_findings.draws["gibbs"].copy(deep=True)
+    theta = stuck["posterior"]["theta"].values
+    theta[0, :, 5] += 1.0
+    planted = dataclasses.replace(hostile_findings, draws=hostile_findings.draws | {"gibbs": stuck})
+    assert HOSTILE[5] in least_mixed(planted)
+    assert len(least_mixed(planted)) == 4
 
 
 def test_the_page_tells_what_was_found(tags, hostile_findings):
@@ -61,7 +91,8 @@ def test_the_page_tells_what_was_found(tags, hostile_findings):
     for mean in graded["mean"].sel(sampler="nuts").values:
         assert f"{mean:.3f}" in tags.text
     assert "e^3 = 20.1 times" in tags.text
-    assert "at most 95% sure" in tags.text  # 1/(1 + e^−3)
+    assert "at most 95.3 % sure" in tags.text  # 1/(1 + e^−3) = 0.9526
+    assert '"random_seed": {"entropy": 3' in tags.text  # the settings of the collection
     assert "so it holds" in tags.text
 
 

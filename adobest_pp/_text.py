@@ -1,0 +1,11 @@
+"""Text that comes from outside, made fit to be shown."""
+
+import unicodedata
+
+__all__ = ["visible"]
+
+
+def visible(text: object) -> str:
+    """Return a text on one line, without characters that would steer a terminal or break a file of XML."""
+    line = " ".join(str(text).split())
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in line)
