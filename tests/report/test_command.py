@@ -37,6 +37,7 @@ def test_people_of_a_file(tmp_path):
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "true share" not in page
+    assert len(Responses.from_netcdf(tmp_path / "responses.nc")) == 100
 
 
 def test_responses_of_a_file(tmp_path):
@@ -61,6 +62,9 @@ def test_responses_of_a_file(tmp_path):
         (("--responses", "a.nc", "--epsilon", 1), "--epsilon"),
         (("--responses", "missing.nc"), "missing.nc"),
         (("--people", 0), "n_people"),
+        (("--draws", 3), "--draws"),
+        (("--prior", 0), "prior"),
+        (("--question", "two\nlines"), "--question"),
         (("--utility", "honst"), "honst"),
     ],
 )
@@ -74,6 +78,8 @@ def test_contradictions_are_refused_in_one_sentence(tmp_path, options, named):
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
-    done = adobest("compare", "--people", 100, "--out", tmp_path / "out")
-    assert done.returncode == 2
+    for place in ("out", "out/below"):
+        done = adobest("compare", "--people", 100, "--out", tmp_path / place)
+        assert done.returncode == 2
+        assert "--out" in done.stderr
     assert (tmp_path / "out").read_text() == "mine"

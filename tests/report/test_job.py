@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from adobest_pp.polls import poll_of_responses, simulated_poll
+from adobest_pp import SRR, Responses, sample
+from adobest_pp.diagnostics import checkpoints
+from adobest_pp.polls import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report import grade_samplers
 from adobest_pp.report.job import n_stages
 
@@ -13,6 +15,14 @@ def test_every_stage_is_announced_once():
     findings = grade_samplers(poll, draws=100, on_stage=told.append)
     assert len(told) == len(set(told)) == n_stages(poll)
     assert findings.contraction["n"].values.tolist() == [75, 150, 300]
+
+
+def test_checkpoints_are_fits_of_the_first_answers():
+    poll = simulated_poll(300)
+    findings = grade_samplers(poll, draws=100)
+    theta = sample(checkpoints(poll.responses, [75])[75], "gibbs", draws=100, random_seed=1)["posterior/theta"].values
+    error = ((theta - poll.truth) ** 2).sum(axis=-1).mean()
+    assert findings.contraction["error"].sel(label="gibbs", n=75).item() == pytest.approx(error)
 
 
 def test_few_answers_are_enough():
@@ -35,8 +45,18 @@ def test_the_verdicts_replace_the_warnings(caplog):
 
 
 def test_responses_of_nobody_are_refused(tmp_path):
-    from adobest_pp import SRR, Responses
-
     Responses(SRR(3, 1.0)).to_netcdf(tmp_path / "none.nc")
     with pytest.raises(ValueError, match="at least one person"):
         poll_of_responses(tmp_path / "none.nc")
+    (tmp_path / "nobody.csv").write_text("vote\n")
+    with pytest.raises(ValueError, match="at least one person"):
+        poll_of_people(tmp_path / "nobody.csv", "vote", categories=["a", "b"])
+
+
+def test_who_holds_the_values_of_a_file_is_told(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("vote\na\nb\n")
+    listed, read = (poll_of_people(path, "vote", categories=labels).protection for labels in (["a", "b"], None))
+    assert "whoever has that file is not bound" in listed
+    assert "list of categories was read" not in listed
+    assert "list of categories was read" in read
