@@ -63,7 +63,7 @@ def short_answer(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_pri
     sentences, wheres = [], []
     for name, lead in (
         (PROVED, "At equal, true privacy and with SGLD's estimate"),
-        (EXACT, "With the exact posterior mean of the same answers"),
+        (EXACT, "With the exact posterior mean of the same answers, whose subsets SGLD chose"),
     ):
         if name in found:
             keys = set(found[name].ratios)
@@ -252,12 +252,12 @@ def _cell(interval: Interval) -> str:
     return middle if interval.too_few else f"{middle} [{np.exp(interval.lower):.2f}, {np.exp(interval.upper):.2f}]"
 
 
-def _helped(source: Source, common: set[Key]) -> tuple[list[str], list[str], int]:
+def _helped(source: Source, common: set[Key]) -> tuple[dict[str, Interval], dict[str, Interval], int]:
     """Return the (ε, ρ) in which adapting helps, those in which it harms, and how many there are in all."""
     groups = {at: keys for at, keys in by_epsilon_and_rho(common).items() if keys <= set(source.ratios)}
     found = {f"({number(e)}, {number(rho)})": pooled(source, keys) for (e, rho), keys in groups.items()}
-    helps = [at for at, one in found.items() if one.upper < 0]
-    return helps, [at for at, one in found.items() if one.lower > 0], len(found)
+    helps = {at: interval for at, interval in found.items() if interval.upper < 0}
+    return helps, {at: interval for at, interval in found.items() if interval.lower > 0}, len(found)
 
 
 def _where(block: list[Source], common: set[Key]) -> str:
@@ -270,8 +270,14 @@ def _where(block: list[Source], common: set[Key]) -> str:
 
 def _places(source: Source, common: set[Key]) -> str:
     helps, harms, n = _helped(source, common)
-    told = [f"{len(at)}{f' ({", ".join(at)})' if at else ''}" for at in (helps, harms)]
-    return f"adapting helps in {told[0]} of {n} (ε, ρ) and harms in {told[1]}"
+    return f"of {n} (ε, ρ) adapting helps in {_told(helps)} and harms in {_told(harms)}"
+
+
+def _told(places: dict[str, Interval]) -> str:
+    if not places:
+        return "none"
+    ratios = np.exp([interval.middle for interval in places.values()])
+    return f"{len(places)} ({', '.join(places)}; ratios of {ratios.min():.2f} to {ratios.max():.2f})"
 
 
 def _scope(keys: set[Key]) -> str:
