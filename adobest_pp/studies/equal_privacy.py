@@ -1,39 +1,33 @@
 """As proved and as published: what is left of the adaptive methods' advantage at equal, true privacy."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
+from adobest_pp.studies.advantages import (
+    AT_TRUE,
+    EXACT,
+    PROVED,
+    PUBLISHED,
+    Key,
+    Source,
+    by_epsilon_and_rho,
+    common_keys,
+    interpolation_factors,
+    pooled,
+    same_runs,
+    share_left,
+    sources,
+    trimmed,
+)
 from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
-from adobest_pp.studies.grids import Grid, Runs, Setting, paper_part, published_part, study_seed
+from adobest_pp.studies.grids import Grid, Runs, has_own_srr, paired, paper_part, published_part
 from adobest_pp.studies.methods import UTILITIES, method_label
-from adobest_pp.studies.reference import ReferenceRow, match, match_text, read_reference
+from adobest_pp.studies.reference import match, match_text, read_reference
 from adobest_pp.studies.summary import markdown_table, number, percent
 
-__all__ = ["Source", "equal_privacy_section", "pooled", "sources"]
-
-PUBLISHED = "as published, label ε"
-AT_TRUE = "as published, SRR at the true ε"
-PROVED = "as proved, SGLD"
-EXACT = "as proved, exact posterior mean"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Errors of the utilities over those of SRR, run by run.
-
-    Attributes
-    ----------
-    name : str
-        Which comparison it is.
-    ratios : dict
-        Logarithms of the ratios by setting and utility.
-    """
-
-    name: str
-    ratios: dict[tuple[Setting, str], Runs]
+__all__ = ["advantage_text", "equal_privacy_section", "short_answer"]
 
 
 def equal_privacy_section(
@@ -44,83 +38,90 @@ def equal_privacy_section(
         return []
     parts = ["## As proved and as published", _introduction(as_published)]
     if as_published is not None and reference is not None:
-        rows = read_reference(reference)
-        parts += [
-            "### Our runs of the published budgets beside the authors' own",
-            *_matched(rows, as_published, dataset),
-        ]
+        parts += ["### Our runs of the published budgets beside the authors' own"]
+        parts += _matched(reference, as_published, dataset)
     parts += ["### What is left of the advantage at equal, true privacy"]
-    if as_published is not None and study_seed(as_published) != study_seed(dataset):
-        parts.append("The two studies have different seeds, hence different θ*: their runs cannot be paired.")
-        as_published = None
-    if equal_privacy is not None and study_seed(equal_privacy) != study_seed(dataset):
-        parts.append("The study of equal privacy has another seed: it is left out, as its runs cannot be paired.")
-        equal_privacy = None
-    found = sources(dataset, as_published, equal_privacy)
-    broad = [source for source in found if source.name != EXACT]
-    if len(broad) < len(found) and _common(broad) != _common(found):
-        # The exact estimate takes longer and is of fewer settings: what all have is not all that the others have.
-        parts += ["#### With SGLD's estimate", *advantage_text(broad), "#### With the exact posterior mean beside it"]
-    return [*parts, *advantage_text(found)]
+    for name, study in (("the published budgets", as_published), ("equal privacy", equal_privacy)):
+        if study is not None and not paired(study, dataset):
+            parts.append(
+                f"The study of {name} is left out: it has another seed, hence other θ*, or another number of people, "
+                "so its runs cannot be paired."
+            )
+    blocks = _blocks(sources(dataset, as_published, equal_privacy))
+    for heading, block in zip(
+        ("With SGLD's estimate", "With the exact posterior mean beside it"), blocks, strict=False
+    ):
+        parts += [*([f"#### {heading}"] if len(blocks) > 1 else []), *advantage_text(block)]
+    if any(source.name == AT_TRUE for source in blocks[0]) and as_published is not None:
+        parts.append(_interpolation_text(interpolation_factors(as_published, dataset)))
+    return parts
 
 
-def sources(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None) -> list[Source]:
-    """Return the comparisons with SRR that the studies allow.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        The study with the budgets of Theorem 1, and with non-adaptive SRR.
-    as_published : xarray.Dataset, optional
-        The study with the published budgets, of the same seed; SRR, which has no such budgets, is that of `dataset`
-        where it has none of its own.
-    equal_privacy : xarray.Dataset, optional
-        A study with the budgets of Theorem 1 and the measure ``exact_tv``.
-    """
-    proved = Grid(paper_part(dataset), "tv", log=True)
-    found = []
-    if as_published is not None:
-        published = Grid(published_part(as_published), "tv", log=True)
-        found.append(Source(PUBLISHED, _ratios(published, proved)))
-        if "true_epsilon" in as_published:
-            losses = Grid(published_part(as_published), "true_epsilon")
-            found.append(Source(AT_TRUE, _ratios_at_true_loss(published, losses, proved)))
-    found.append(Source(PROVED, _ratios(proved, proved)))
-    if equal_privacy is not None and "exact_tv" in equal_privacy:
-        exact = Grid(paper_part(equal_privacy), "exact_tv", log=True)
-        found.append(Source(EXACT, _ratios(exact, exact)))
-    return [source for source in found if source.ratios]
+def short_answer(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None) -> list[str]:
+    """Return what is left of the advantage in a few sentences, from all runs of each study; empty without any."""
+    found = {source.name: source for source in sources(dataset, as_published, equal_privacy)}
+    sentences, wheres = [], []
+    for name, lead in (
+        (PROVED, "At equal, true privacy and with SGLD's estimate"),
+        (EXACT, "With the exact posterior mean of the same answers, whose subsets SGLD chose"),
+    ):
+        if name in found:
+            keys = set(found[name].ratios)
+            text = f"- {lead}, the utilities' error is on average {_against_srr(pooled(found[name], keys))}"
+            if name == EXACT and keys <= set(found.get(PROVED, found[EXACT]).ratios):
+                runs = same_runs([found[PROVED], found[EXACT]], keys)
+                text += f", and with SGLD's estimate there {_against_srr(median_interval(runs[PROVED]))}"
+            sentences.append(f"{text}{_left_of_published(found, name)}. Settings: {_scope(keys)}.")
+            wheres.append(f"with {'the exact mean' if name == EXACT else 'SGLD'}, {_places(found[name], keys)}")
+    if not sentences:
+        return []
+    where = f"- The averages hide where: {'; '.join(wheres)}. In the other (ε, ρ), no difference is shown."
+    return ["## In short: the adaptive methods against SRR", "\n".join([*sentences, where])]
 
 
-def pooled(source: Source, keys: set[tuple[Setting, str]]) -> Interval:
-    """Return the logarithm of the ratio, averaged over settings and utilities within each run; its median over runs."""
-    chosen = [source.ratios[key] for key in sorted(keys)]
-    n = min((len(runs) for runs in chosen), default=0)
-    # A run counts where all of its parts are done: with some missing, it would average something else.
-    return median_interval(np.mean([runs[:n] for runs in chosen], axis=0) if chosen else [])
+def _left_of_published(found: dict[str, Source], name: str) -> str:
+    both = [found[one] for one in (PUBLISHED, name) if one in found]
+    keys = common_keys(both)
+    if len(both) < 2 or not keys:
+        return ""
+    runs = same_runs(both, keys)
+    return f"; in the {runs[name].size} runs that the study as published has too, {_left(runs[name], runs[PUBLISHED])}"
 
 
-def advantage_text(found: list[Source]) -> list[str]:
+def advantage_text(block: list[Source]) -> list[str]:
     """Return the answer in words, computed from the pooled ratios, and the table behind it."""
-    common = _common(found)
+    common = common_keys(block)
     if not common:
         return ["The studies have no setting and utility in common with non-adaptive SRR beside it."]
-    ks, kappas = ({number(key[0][place]) for key in common} for place in (0, 2))
     n_utilities = len({method for _, method in common})
+    n_runs = max(runs.size for source in block for runs in source.ratios.values())
     scope = (
-        f"Pooled over the {n_utilities} utilities, K = {_listed(ks)} and κ = {_listed(kappas)}, which all columns "
-        "have: the error of a utility over that of SRR, averaged (as a logarithm) within each run, then the median "
-        f"over the runs with its {percent(LEVEL)} sign-test interval. Below 1, adapting helps. *{AT_TRUE}* compares "
-        "with SRR's error at the privacy loss that the published mechanism truly has, interpolated between the study's "
-        "ε on logarithmic scales in each run; a dash where that loss is beyond them."
+        f"Pooled over the {n_utilities} utilities, {_scope(common)}, in the first {n_runs} runs, as many as every "
+        "study here has: the error of a utility over that of SRR, averaged (as a logarithm) within each run that has "
+        f"all of its parts, then the median over the runs with its {percent(LEVEL)} sign-test interval. Below 1, "
+        "adapting helps. Intervals of shares resample the runs."
     )
-    parts = ["Over all settings:", _answers(found, common)]
+    if any(source.name == AT_TRUE for source in block):
+        scope += (
+            f" *{AT_TRUE}* compares with SRR's error at the privacy loss that the published mechanism truly has, "
+            "interpolated between the study's ε on logarithmic scales in each run; a dash where that loss is beyond "
+            "them."
+        )
+    parts = ["Over all settings that every study here has:", _answers(block, common)]
     hard = _hard(common)
     if hard and hard != common:
-        parts += ["Where neither ε nor ρ is the largest, which is where the paper sees the advantage:"]
-        parts += [_answers(found, hard)]
-    tables = [_table(found, common, "setting"), _where(found, common), "By utility, over all settings:"]
-    return [*parts, scope, *tables, _table([s for s in found if s.name != AT_TRUE], common, "method")]
+        parts += ["Where neither ε nor ρ is the largest, which is where the paper sees most of the advantage:"]
+        parts += [_answers(block, hard)]
+    tables = [_table(block, common, "setting"), _where(block, common), "By utility, over all settings:"]
+    return [*parts, scope, *tables, _table([s for s in block if s.name != AT_TRUE], common, "method")]
+
+
+def _blocks(found: list[Source]) -> list[list[Source]]:
+    """Return the comparisons to set side by side, each of the same runs; without the exact estimate first."""
+    broad = [source for source in found if source.name != EXACT]
+    # The exact estimate takes longer and is of fewer settings: what all have is not all that the others have.
+    apart = 0 < len(broad) < len(found) and common_keys(broad) != common_keys(found)
+    return [trimmed(block) for block in ([broad, found] if apart else [found])]
 
 
 def _introduction(as_published: xr.Dataset | None) -> str:
@@ -128,93 +129,80 @@ def _introduction(as_published: xr.Dataset | None) -> str:
         "The authors' program sets ε₂ in a way that is not ε-LDP, so what it runs has a larger true ε than its label; "
         "the fair comparison is with the budgets of Theorem 1 at the same ε."
     )
-    if as_published is None or "true_epsilon" not in as_published:
+    if as_published is None:
+        return text
+    srr = (
+        "its SRR is run with that step too"
+        if has_own_srr(as_published)
+        else "the SRR that it is compared with is that of the study as proved, with another step"
+    )
+    text += (
+        " *As published* is more than budgets: the program's constant step of SGLD and no empty subset come with them; "
+        f"{srr}."
+    )
+    if "true_epsilon" not in as_published:
         return text
     losses = Grid(published_part(as_published), "true_epsilon")
     rows = []
     for epsilon in losses.levels("epsilon"):
         values = [runs for s in losses.settings if s.epsilon == epsilon for runs in losses.utilities(s).values()]
-        known = np.concatenate(values) if values else np.array([np.nan])
-        above = np.nanmean(known > epsilon * (1 + 1e-9))
-        rows.append([number(epsilon), number(np.nanmin(known)), number(np.nanmax(known)), percent(above)])
+        known = np.concatenate([runs[np.isfinite(runs)] for runs in values]) if values else np.array([np.nan])
+        above = np.mean(known > epsilon * (1 + 1e-9))
+        rows.append([number(epsilon), number(known.min()), number(known.max()), percent(above)])
     headings = ["label ε", "smallest true ε of a run", "largest", "share of the runs above the label"]
     return text + "\n\n" + markdown_table(headings, rows)
 
 
-def _matched(rows: list[ReferenceRow], as_published: xr.Dataset, dataset: xr.Dataset) -> list[str]:
-    return match_text(match(rows, published_part(as_published), paper_part(dataset)), len(rows))
+def _matched(reference: Path, as_published: xr.Dataset, dataset: xr.Dataset) -> list[str]:
+    rows = read_reference(reference)
+    parts = match_text(match(rows, published_part(as_published), paper_part(dataset)), len(rows))
+    if has_own_srr(as_published):
+        return parts
+    note = "Our SRR in it is that of the study as proved, whose step is not the constant one of the program."
+    return [parts[0], note, *parts[1:]]
 
 
-def _ratios(grid: Grid, baseline: Grid) -> dict[tuple[Setting, str], Runs]:
-    result = {}
-    for setting in grid.settings:
-        srr = grid.methods(setting).get("nonadaptive", baseline.methods(setting).get("nonadaptive"))
-        if srr is not None:
-            for name, runs in grid.utilities(setting).items():
-                n = min(runs.size, srr.size)
-                result[setting, name] = runs[:n] - srr[:n]
-    return result
+def _interpolation_text(factors: dict[float, tuple[float, float]]) -> str:
+    told = []
+    for epsilon, bounds in factors.items():
+        low, high = (f"{bound:.2f}" for bound in bounds)
+        told.append(f"{low if low == high else f'{low} to {high}'} times it at label ε = {number(epsilon)}")
+    return (
+        f"*{AT_TRUE}* is coarse where the study's ε are far apart. By the standard error of SRR's frequencies for an "
+        "even θ, which is proportional to (e^ε + K − 1)/(e^ε − 1), interpolating SRR's error gives "
+        f"{' and '.join(told)}. Above 1 it overstates SRR's error, which favors the published budgets; below 1 it is "
+        "the other way round."
+    )
 
 
-def _ratios_at_true_loss(grid: Grid, losses: Grid, baseline: Grid) -> dict[tuple[Setting, str], Runs]:
-    """Compare with SRR's error at the loss of each run, interpolated between its ε; NaN where it is beyond them."""
-    result = {}
-    epsilons = baseline.levels("epsilon")
-    for setting in grid.settings:
-        ladder = [baseline.methods(setting._replace(epsilon=e)).get("nonadaptive") for e in epsilons]
-        known = [(e, runs) for e, runs in zip(epsilons, ladder, strict=True) if runs is not None]
-        for name, runs in grid.utilities(setting).items():
-            true = losses.methods(setting).get(name)
-            if true is not None and len(known) > 1:
-                n = min(runs.size, *(srr.size for _, srr in known))
-                errors = np.array([srr[:n] for _, srr in known])
-                at = [
-                    np.interp(np.log(true[i]), np.log([e for e, _ in known]), errors[:, i], left=np.nan, right=np.nan)
-                    for i in range(n)
-                ]
-                result[setting, name] = runs[:n] - np.array(at)
-    return {key: runs for key, runs in result.items() if np.isfinite(runs).any()}
-
-
-def _common(found: list[Source]) -> set[tuple[Setting, str]]:
-    kept = [set(source.ratios) for source in found if source.name != AT_TRUE]
-    return set.intersection(*kept) if kept else set()
-
-
-def _hard(keys: set[tuple[Setting, str]]) -> set[tuple[Setting, str]]:
+def _hard(keys: set[Key]) -> set[Key]:
     epsilon, rho = (max(getattr(setting, name) for setting, _ in keys) for name in ("epsilon", "rho"))
     return {key for key in keys if key[0].epsilon < epsilon and key[0].rho < rho}
 
 
-def _answers(found: list[Source], keys: set[tuple[Setting, str]]) -> str:
-    overall = {source.name: pooled(source, keys) for source in found if source.name != AT_TRUE}
-    lines = []
-    for name, interval in overall.items():
-        lines.append(f"- **{name}**: the utilities' error is {_against_srr(interval)}.")
-    published = overall.get(PUBLISHED)
+def _answers(block: list[Source], keys: set[Key]) -> str:
+    runs = same_runs(block, keys)
+    lines = [
+        f"- **{source.name}**: the utilities' error is {_against_srr(pooled(source, keys))}."
+        for source in block
+        if source.name in runs
+    ]
     for name in (PROVED, EXACT):
-        if published is not None and name in overall:
-            lines.append(f"- {_left(name, overall[name], published)}")
-    return "\n".join(lines) + _estimators(found, keys)
-
-
-def _estimators(found: list[Source], common: set[tuple[Setting, str]]) -> str:
-    """Say what the estimate does to the ratio: both have the same answers where the studies have the same seed."""
-    by_name = {source.name: source.ratios for source in found}
-    if PROVED not in by_name or EXACT not in by_name:
-        return ""
-    change = {}
-    for key in common:
-        n = min(by_name[EXACT][key].size, by_name[PROVED][key].size)
-        change[key] = by_name[EXACT][key][:n] - by_name[PROVED][key][:n]
-    found_change = pooled(Source("exact over SGLD", change), common)
-    return (
-        "\n- With the exact posterior mean, the ratio of the utilities' error to SRR's is "
-        f"{_cell(found_change)} times what it is with SGLD's estimate, in the same {found_change.n} runs."
-    )
+        if PUBLISHED in runs and name in runs:
+            lines.append(f"- *{name}*: {_left(runs[name], runs[PUBLISHED])}.")
+    if PROVED in runs and EXACT in runs:
+        # Both have the same answers, as the studies have the same seed: only the estimate differs.
+        change = median_interval(runs[EXACT] - runs[PROVED])
+        lines.append(
+            "- With the exact posterior mean, the ratio of the utilities' error to SRR's is "
+            f"{_cell(change)} times what it is with SGLD's estimate (median within runs, {change.n} runs)."
+        )
+    return "\n".join(lines)
 
 
 def _against_srr(interval: Interval) -> str:
+    if interval.n == 0:
+        return "not known: no run has all of its parts"
     change = percent(abs(np.expm1(interval.middle)))
     side = "below" if interval.middle < 0 else "above"
     bounds = f"ratio {np.exp(interval.middle):.3f} [{np.exp(interval.lower):.3f}, {np.exp(interval.upper):.3f}]"
@@ -225,39 +213,36 @@ def _against_srr(interval: Interval) -> str:
     return f"{change} {side} SRR's ({bounds}, {interval.n} runs)"
 
 
-def _left(name: str, now: Interval, published: Interval) -> str:
-    if published.upper >= 0:
-        return f"The published budgets show no advantage of which anything could be left ({name})."
-    share = now.middle / published.middle
-    if now.lower > 0:
-        return f"Nothing is left of the published advantage ({name}): at equal privacy, adapting costs accuracy."
-    if now.upper >= 0:
-        return f"No advantage is shown to be left ({name}); the estimate is {percent(share)} of the published one."
-    return f"{percent(share)} of the published advantage (in logarithms) is left ({name})."
+def _left(now: Runs, published: Runs) -> str:
+    """Say what is left of the published advantage in the same runs."""
+    found, before = median_interval(now), median_interval(published)
+    if before.too_few:
+        return f"too few runs to tell what is left of the published advantage ({before.n} with all parts done)"
+    if before.upper >= 0:
+        return "the published budgets show no advantage there of which anything could be left"
+    if found.lower > 0:
+        return "nothing is left of the published advantage: at equal privacy, adapting costs accuracy"
+    share = share_left(now, published)
+    if found.upper >= 0:
+        return f"no advantage is shown to be left (estimate: {percent(share.middle)} of the published one)"
+    bounds = f"[{percent(share.lower)}, {percent(share.upper)}]"
+    return f"{percent(share.middle)} {bounds} of the published advantage (in logarithms) is left"
 
 
-def _groups(keys: set[tuple[Setting, str]]) -> dict[tuple[float, float], set[tuple[Setting, str]]]:
-    """Return the keys of each (ε, ρ)."""
-    groups: dict[tuple[float, float], set[tuple[Setting, str]]] = {}
-    for key in sorted(keys):
-        groups.setdefault((key[0].epsilon, key[0].rho), set()).add(key)
-    return groups
-
-
-def _table(found: list[Source], common: set[tuple[Setting, str]], by: str) -> str:
+def _table(block: list[Source], common: set[Key], by: str) -> str:
     """Return the pooled ratios of each (ε, ρ) or of each method."""
     if by == "setting":
         headings = ["ε", "ρ"]
-        groups = [([number(e), number(rho)], keys) for (e, rho), keys in sorted(_groups(common).items())]
+        groups = [([number(e), number(rho)], keys) for (e, rho), keys in by_epsilon_and_rho(common).items()]
     else:
         headings = ["utility"]
         groups = [([method_label(name)], {key for key in common if key[1] == name}) for name in UTILITIES]
     rows = [
-        [*names, *(_cell(pooled(source, keys)) if keys <= set(source.ratios) else "–" for source in found)]
+        [*names, *(_cell(pooled(source, keys)) if keys <= set(source.ratios) else "–" for source in block)]
         for names, keys in groups
         if keys
     ]
-    return markdown_table([*headings, *(source.name for source in found)], rows)
+    return markdown_table([*headings, *(source.name for source in block)], rows)
 
 
 def _cell(interval: Interval) -> str:
@@ -267,15 +252,35 @@ def _cell(interval: Interval) -> str:
     return middle if interval.too_few else f"{middle} [{np.exp(interval.lower):.2f}, {np.exp(interval.upper):.2f}]"
 
 
-def _where(found: list[Source], common: set[tuple[Setting, str]]) -> str:
-    """Say for each comparison in how many of the (ε, ρ) adapting helps, and in how many it harms."""
+def _helped(source: Source, common: set[Key]) -> tuple[dict[str, Interval], dict[str, Interval], int]:
+    """Return the (ε, ρ) in which adapting helps, those in which it harms, and how many there are in all."""
+    groups = {at: keys for at, keys in by_epsilon_and_rho(common).items() if keys <= set(source.ratios)}
+    found = {f"({number(e)}, {number(rho)})": pooled(source, keys) for (e, rho), keys in groups.items()}
+    helps = {at: interval for at, interval in found.items() if interval.upper < 0}
+    return helps, {at: interval for at, interval in found.items() if interval.lower > 0}, len(found)
+
+
+def _where(block: list[Source], common: set[Key]) -> str:
     lines = []
-    for source in found:
-        intervals = [pooled(source, keys) for keys in _groups(common).values() if keys <= set(source.ratios)]
-        helps, harms = sum(one.upper < 0 for one in intervals), sum(one.lower > 0 for one in intervals)
-        lines.append(f"- {source.name}: adapting helps in {helps} and harms in {harms} of {len(intervals)} (ε, ρ).")
+    for source in block:
+        helps, harms, n = _helped(source, common)
+        lines.append(f"- {source.name}: adapting helps in {len(helps)} and harms in {len(harms)} of {n} (ε, ρ).")
     return "\n".join(lines)
 
 
-def _listed(values: set[str]) -> str:
-    return " and ".join(sorted(values, key=float))
+def _places(source: Source, common: set[Key]) -> str:
+    helps, harms, n = _helped(source, common)
+    return f"of {n} (ε, ρ) adapting helps in {_told(helps)} and harms in {_told(harms)}"
+
+
+def _told(places: dict[str, Interval]) -> str:
+    if not places:
+        return "none"
+    ratios = np.exp([interval.middle for interval in places.values()])
+    return f"{len(places)} ({', '.join(places)}; ratios of {ratios.min():.2f} to {ratios.max():.2f})"
+
+
+def _scope(keys: set[Key]) -> str:
+    levels = [sorted({key[0][place] for key in keys}) for place in range(4)]
+    parts = zip(("K", "ε", "κ", "ρ"), levels, strict=True)
+    return ", ".join(f"{symbol} = {' and '.join(map(number, values))}" for symbol, values in parts)

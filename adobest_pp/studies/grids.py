@@ -14,20 +14,22 @@ from adobest_pp.studies.methods import SEMI, UTILITIES, method_label
 from adobest_pp.studies.summary import done, markdown_table, number, percent, shown
 
 __all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part"]
-__all__ += ["published_part", "ratio_text", "study_seed"]
+__all__ += ["has_own_srr", "paired", "published_part", "ratio_text", "with_srr"]
 
 HELD, IN_PART, NOT_HELD = "held", "held in part", "did not hold"
-TOO_FEW, UNDECIDED = "too few runs to tell", "undecided"
+NOT_SHOWN, TOO_FEW, UNDECIDED = "not shown", "too few runs to tell", "undecided"
 # "Comparable", "competitive" and "robust" are taken as within this factor, "fails dramatically" as beyond the second.
 MARGIN, FAILURE = 1.25, 1.5
 # Shares of the comparisons from which, and up to which, a statement held or did not. At a level of 95 % for each
 # comparison, differences that are not there are found in 2.5 % of them.
 MOST, FEW = 0.9, 0.1
 RULE = (
-    f"A statement *{HELD}* if at least {percent(MOST)} of its comparisons show it, *{NOT_HELD}* if at most "
-    f"{percent(FEW)} do, and *{IN_PART}* between the two; a difference that the runs are too few to show counts as not "
-    f"shown. One that errors are within a factor of each other is *{UNDECIDED}* if more than half of its comparisons "
-    "are open."
+    f"A statement *{HELD}* if at least {percent(MOST)} of its comparisons show it, and *{IN_PART}* if fewer do but "
+    f"more than {percent(FEW)}. If at most {percent(FEW)} show it, it *{NOT_HELD}* where more than {percent(FEW)} "
+    f"oppose it, and is *{NOT_SHOWN}* where no more do: then most are open, and the runs speak neither for it nor "
+    f"against it. One that errors are within a factor of each other is *{UNDECIDED}* if more than half of its "
+    f"comparisons are open. These thresholds ({percent(MOST)}, {percent(FEW)}, and the factors {MARGIN:g} for what is "
+    f"comparable, competitive or robust and {FAILURE:g} for what fails) are this project's, not the paper's."
 )
 
 
@@ -53,7 +55,7 @@ class Grid:
     Parameters
     ----------
     dataset : xarray.Dataset
-        Cells that differ in K, ε, κ, ρ and method alone.
+        Cells that differ in K, ε, κ, ρ and method alone: one of them twice is an error.
     measure : str
         One of its measures; its logarithm is what is held if `log`.
     """
@@ -63,9 +65,14 @@ class Grid:
         values = done(study, measure)
         columns = [study[name].values.tolist() for name in ("K", "epsilon", "kappa", "rho", "method")]
         self._runs: dict[Setting, dict[str, NDArray[np.float64]]] = {}
+        seen = set()
         for row, (k, epsilon, kappa, rho, method) in zip(values, zip(*columns, strict=True), strict=True):
+            setting = Setting(int(k), float(epsilon), float(kappa), float(rho))
+            # As text: κ that is not a number equals nothing, not even itself.
+            if (name := f"{method} at {setting}") in seen:
+                raise ValueError(f"dataset must have each setting and method once, got two cells of {name}")
+            seen.add(name)
             if np.isfinite(row).any():
-                setting = Setting(int(k), float(epsilon), float(kappa), float(rho))
                 self._runs.setdefault(setting, {})[str(method)] = np.log(row) if log else row
 
     @property
@@ -129,25 +136,42 @@ class Statement:
 
 def paper_part(dataset: xr.Dataset) -> xr.Dataset:
     """Return the cells that run the paper's method as proved: RRRR, flat prior, SGLD, budgets of Theorem 1."""
-    wanted = {"mechanism": "rrrr", "prior": "flat", "sampler": "sgld", "budgets": "theorem1"}
-    kept = np.ones(dataset.sizes["cell"], dtype=bool)
-    for name, value in wanted.items():
-        if name in dataset.coords:
-            kept &= dataset[name].values.astype(str) == value
-    return dataset.isel(cell=np.flatnonzero(kept))
+    return _part(dataset, "theorem1")
 
 
 def published_part(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the cells that run the budgets of the authors' program."""
-    if "budgets" not in dataset.coords:
-        return dataset.isel(cell=slice(0))
-    return dataset.isel(cell=np.flatnonzero(dataset["budgets"].values.astype(str) == "published"))
+    """Return the cells that run the paper's method with the budgets of the authors' program."""
+    return _part(dataset, "published") if "budgets" in dataset.coords else dataset.isel(cell=slice(0))
 
 
-def study_seed(dataset: xr.Dataset) -> int | None:
-    """Return the seed of the study that a dataset is of, None where it is not recorded."""
-    seed = json.loads(dataset.attrs.get("study", "{}")).get("seed")
-    return None if seed is None else int(seed)
+def has_own_srr(as_published: xr.Dataset) -> bool:
+    """Tell whether a study of the published budgets has non-adaptive SRR too, with the program's constant step."""
+    return "nonadaptive" in published_part(as_published)["method"].values
+
+
+def with_srr(as_published: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
+    """Return the cells of the published budgets and the SRR that they are compared with.
+
+    Parameters
+    ----------
+    as_published, dataset : xarray.Dataset
+        The study with the published budgets and the one as proved. SRR is that of the first if it has the method at
+        all; otherwise that of the second, in the runs that both have, if the two are `paired`.
+    """
+    part, proved = published_part(as_published), paper_part(dataset)
+    if has_own_srr(as_published) or not paired(as_published, dataset):
+        return part
+    srr = proved.isel(cell=np.flatnonzero(proved["method"].values == "nonadaptive"))
+    n = min(part.sizes["run"], srr.sizes["run"])
+    common = [name for name in ("tv", "mean_size", "status") if name in part and name in srr]
+    both = [one[common].isel(run=slice(n)) for one in (part, srr)]
+    return xr.concat(both, "cell", coords="different", compat="equals")
+
+
+def paired(one: xr.Dataset, other: xr.Dataset) -> bool:
+    """Tell whether run i of both studies has the same θ* and as many people: the same seed and people per category."""
+    first, second = (json.loads(dataset.attrs.get("study", "{}")) for dataset in (one, other))
+    return "seed" in first and all(first.get(name) == second.get(name) for name in ("seed", "people_per_category"))
 
 
 def below(setting: Setting, method: str, interval: Interval, limit: float = 0.0) -> Unit:
@@ -191,15 +215,17 @@ def judge(
     write = shown_as or ratio_text
     shows, opposes = sum(unit.shows for unit in units), sum(unit.opposes for unit in units)
     share = shows / len(units)
-    verdict = HELD if share >= MOST else NOT_HELD if share <= FEW else IN_PART
+    verdict = HELD if share >= MOST else IN_PART if share > FEW else NOT_HELD
+    if verdict == NOT_HELD and opposes <= FEW * len(units):
+        verdict = NOT_SHOWN
     n_open = len(units) - shows - opposes
     if within and n_open > len(units) / 2:
         verdict = UNDECIDED
     if all(unit.interval.too_few for unit in units):
         verdict = TOO_FEW
     found = (
-        f"{shows} of {len(units)} comparisons show it ({percent(share)}), {opposes} show the opposite, and {n_open} "
-        "are open."
+        f"{shows} of {len(units)} comparisons show it ({percent(share)}); the opposite is shown by {opposes}; open: "
+        f"{n_open}."
     )
     if verdict == TOO_FEW:
         found += f" No interval has enough runs: there are at most {max(unit.interval.n for unit in units)}."
@@ -209,6 +235,15 @@ def judge(
 def ratio_text(interval: Interval) -> str:
     """Write a logarithm of a ratio as the ratio."""
     return f"{np.exp(interval.middle):.2f}"
+
+
+def _part(dataset: xr.Dataset, budgets: str) -> xr.Dataset:
+    wanted = {"mechanism": "rrrr", "prior": "flat", "sampler": "sgld", "budgets": budgets}
+    kept = np.ones(dataset.sizes["cell"], dtype=bool)
+    for name, value in wanted.items():
+        if name in dataset.coords:
+            kept &= dataset[name].values.astype(str) == value
+    return dataset.isel(cell=np.flatnonzero(kept))
 
 
 def _grouped(units: Sequence[Unit], by: Sequence[str], write: Callable[[Interval], str]) -> str:

@@ -13,11 +13,11 @@ import adobest_pp
 from adobest_pp._files import replacing
 from adobest_pp.samplers.progress import SlowProgress
 from adobest_pp.studies.comparisons import LEVEL, smallest_n
-from adobest_pp.studies.equal_privacy import equal_privacy_section
-from adobest_pp.studies.grids import Statement
+from adobest_pp.studies.equal_privacy import equal_privacy_section, short_answer
+from adobest_pp.studies.grids import Statement, paper_part, published_part
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.size_statements import honest_response_statement
-from adobest_pp.studies.statements import METHODOLOGY, PUBLISHED_NOTE, published_statements, statements
+from adobest_pp.studies.statements import METHODOLOGY, published_note, published_statements, statements
 from adobest_pp.studies.summary import (
     CELL,
     done,
@@ -70,10 +70,12 @@ def write_page(
     """
     if not isinstance(dataset, xr.Dataset) or not {"cell", "run"} <= set(dataset.dims):
         raise ValueError(f"dataset must be a study, with the dimensions cell and run, got {type(dataset).__name__}")
+    _check_others(as_published, equal_privacy, reference)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     studies = {"study": dataset, "as_published": as_published, "equal_privacy": equal_privacy}
     with SlowProgress(4, "writing the page", progressbar) as progress:
+        short = short_answer(dataset, as_published, equal_privacy)
         answers = _statement_parts(dataset, as_published)
         progress.advance(1)
         answers += equal_privacy_section(dataset, as_published, equal_privacy, Path(reference) if reference else None)
@@ -81,7 +83,7 @@ def write_page(
         progress.advance(1)
         figures, drawn = _figures(dataset, target)
         progress.advance(2)
-    parts = [*_opening(dataset), *_completeness(studies), *answers, "## Figures", *figures]
+    parts = [*_opening(dataset, short), *_completeness(studies), *answers, "## Figures", *figures]
     parts += ["## Tables and settings", *_closing(written)]
     page = target / "README.md"
     with replacing(page) as temporary:
@@ -89,7 +91,23 @@ def write_page(
     return [*drawn, *written, page]
 
 
-def _opening(dataset: xr.Dataset) -> list[str]:
+def _check_others(
+    as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None, reference: str | Path | None
+) -> None:
+    """Refuse studies that have nothing of what they are given for, which would be left out without a word."""
+    if as_published is not None and published_part(as_published).sizes["cell"] == 0:
+        raise ValueError("as_published must be a study with cells of budgets 'published', got one with none")
+    if equal_privacy is not None:
+        if "exact_tv" not in equal_privacy:
+            known = ", ".join(map(repr, equal_privacy.data_vars))
+            raise ValueError(f"equal_privacy must be a study with the measure 'exact_tv', got one with {known}")
+        if paper_part(equal_privacy).sizes["cell"] == 0:
+            raise ValueError("equal_privacy must be a study with cells of RRRR by SGLD as proved, got one with none")
+    if reference is not None and as_published is None:
+        raise ValueError("reference must be given with as_published, which it is compared with, got it alone")
+
+
+def _opening(dataset: xr.Dataset, short: list[str]) -> list[str]:
     settings = json.loads(dataset.attrs.get("study", "{}"))
     rows = [
         ("study", settings.get("name", "not recorded")),
@@ -105,7 +123,7 @@ def _opening(dataset: xr.Dataset) -> list[str]:
         rows.append((symbol, ", ".join(f"{value:g}" for value in values if np.isfinite(value)) or "none"))
     rows.append(("methods", ", ".join(map(method_label, dict.fromkeys(dataset["method"].values.tolist())))))
     title = f"# Study {settings['name']!r}" if "name" in settings else "# A study"
-    return [title, f"Beside the paper: {_PAPER}.", markdown_table(["setting", "value"], rows)]
+    return [title, f"Beside the paper: {_PAPER}.", *short, "## Settings", markdown_table(["setting", "value"], rows)]
 
 
 def _people(settings: dict[str, Any]) -> str:
@@ -152,19 +170,20 @@ def _statement_parts(dataset: xr.Dataset, as_published: xr.Dataset | None) -> li
         ]
     others = {} if as_published is None else {s.title: s for s in published_statements(as_published, dataset)}
     found.append(honest_response_statement())
-    headings = ["", "statement", "verdict", *(["with the published budgets"] if others else [])]
+    headings = ["", "statement", "verdict", *(["as published"] if others else [])]
     rows = [
         [i, one.title, one.verdict, *([others[one.title].verdict if one.title in others else "–"] if others else [])]
         for i, one in enumerate(found, 1)
     ]
     texts = [_statement(i, one, others.get(one.title)) for i, one in enumerate(found, 1)]
-    return [heading, METHODOLOGY, *([PUBLISHED_NOTE] if others else []), markdown_table(headings, rows), *texts]
+    note = [] if as_published is None or not others else [published_note(as_published)]
+    return [heading, METHODOLOGY, *note, markdown_table(headings, rows), *texts]
 
 
 def _statement(i: int, one: Statement, published: Statement | None) -> str:
     lines = [f"**The paper:** {one.paper}", f"**Criterion:** {one.criterion}", f"**Found:** {one.found}", one.table]
     if published is not None:
-        lines += [f"**With the published budgets: {published.verdict}.** {published.found}", published.table]
+        lines += [f"**As published: {published.verdict}.** {published.found}", published.table]
     return "\n\n".join([f"### {i}. {one.title}: {one.verdict}", *lines])
 
 

@@ -79,13 +79,14 @@ def read_reference(path: Path) -> list[ReferenceRow]:
 
 
 def match(rows: list[ReferenceRow], published: xr.Dataset, proved: xr.Dataset) -> list[Match]:
-    """Find our runs for each row: with the published budgets, and non-adaptive SRR, which has none, wherever it is."""
+    """Find our runs for each row, with the published budgets; SRR as proved where it was not run with the others."""
+    own = "nonadaptive" in published["method"].values
     grids = [(Grid(part, "tv"), _losses(part)) for part in (published, proved)]
     found = []
     for stream, row in enumerate(rows):
         for place, (grid, losses) in enumerate(grids):
             runs = grid.methods(row.setting).get(row.method)
-            if runs is not None and (place == 0 or row.method == "nonadaptive"):
+            if runs is not None and (place == 0 or (row.method == "nonadaptive" and not own)):
                 loss = losses.methods(row.setting).get(row.method) if losses else None
                 epsilon = row.setting.epsilon if row.method == "nonadaptive" else np.nan
                 true = float(np.nanmedian(loss)) if loss is not None else epsilon

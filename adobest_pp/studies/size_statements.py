@@ -90,8 +90,8 @@ def largest(grid: Grid, method: str, place: int) -> Statement | None:
     return judge(
         f"{name} chooses the largest subsets at κ = {kappa:g}",
         f"Among the utilities, {name} uses the largest subsets on average where ε₁ = {kappa:g} ε.",
-        "For every K, ε and ρ: its average |S| is above that of the other utility with the largest. Figures are "
-        "differences of the average |S|. " + EMPTY,
+        "For every K, ε and ρ: its average |S| is above that of the other utility with the largest (chosen with "
+        "hindsight, which favors that one). Figures are differences of the average |S|. " + EMPTY,
         units,
         ("epsilon", "rho"),
         _difference_text,

@@ -13,31 +13,41 @@ from adobest_pp.studies.grids import (
     Statement,
     below,
     best_of,
+    has_own_srr,
     judge,
     paper_part,
-    published_part,
-    study_seed,
+    with_srr,
 )
 from adobest_pp.studies.size_statements import size_statements
 from adobest_pp.studies.summary import percent
 from adobest_pp.studies.tuning_statements import TUNING
 
-__all__ = ["METHODOLOGY", "PUBLISHED_NOTE", "published_statements", "statements"]
+__all__ = ["METHODOLOGY", "published_note", "published_statements", "statements"]
 
 METHODOLOGY = (
     "All methods of a run see the same θ*, so they are compared run by run: the ratio of two errors is the median over "
     f"the runs of the ratio within a run, with the {percent(LEVEL)} interval that inverts the two-sided sign test "
-    "(exact, whatever the distribution); differences of average |S|, and comparisons between different ρ (where θ* is "
+    "(valid whatever the distribution); differences of average |S|, and comparisons between different ρ (where θ* is "
     "not the same), have bootstrap intervals of that level. A comparison *shows* a statement if its whole interval "
     "lies on the side that the statement says, and *opposes* it if the whole interval lies on the other. "
-    f"{RULE} At this level {percent((1 - LEVEL) / 2, 1)} of the comparisons show, by chance, a difference that is not "
-    "there."
+    f"{RULE} Where two methods do not differ, about {percent((1 - LEVEL) / 2, 1)} of the comparisons show by chance "
+    "that the one is better, and as many that the other is."
 )
-PUBLISHED_NOTE = (
-    "The paper's own runs had the budgets of the authors' program, which are not ε-LDP. Where the study of those has "
-    "the comparisons, its verdict is beside: the utilities with the published budgets, against the same SRR, at the "
-    "same *label* ε."
-)
+
+
+def published_note(as_published: xr.Dataset) -> str:
+    """Return what the verdicts of the published budgets are about, and which SRR they are against."""
+    srr = (
+        "SRR run with the program's step too"
+        if has_own_srr(as_published)
+        else "the SRR of this study, whose step is not the program's"
+    )
+    return (
+        "The authors' published program has budgets that are not ε-LDP. Where the study of it has the comparisons, its "
+        "verdict is beside: the utilities as published, that is with the program's budgets, its constant step and no "
+        f"empty subset, against {srr}, at the same *label* ε. Verdicts may differ for any of these reasons, and "
+        "because the two studies need not have as many runs."
+    )
 
 
 def statements(dataset: xr.Dataset) -> list[Statement]:
@@ -56,22 +66,14 @@ def statements(dataset: xr.Dataset) -> list[Statement]:
 
 
 def published_statements(as_published: xr.Dataset, dataset: xr.Dataset) -> list[Statement]:
-    """Put the same statements to the budgets of the authors' program, beside the SRR of the other study.
+    """Put the same statements to the budgets of the authors' program.
 
     Parameters
     ----------
     as_published, dataset : xarray.Dataset
-        The study with the published budgets and the one as proved; SRR is taken from the second where the seeds are
-        the same, hence θ* of each run.
+        The study with the published budgets and the one as proved, whose SRR is taken if the first has none.
     """
-    parts = [published_part(as_published)]
-    if study_seed(as_published) == study_seed(dataset):
-        proved = paper_part(dataset)
-        parts.append(proved.isel(cell=np.flatnonzero(proved["method"].values.astype(str) == "nonadaptive")))
-    n = min(part.sizes["run"] for part in parts)
-    common = [name for name in ("tv", "mean_size", "status") if all(name in part for part in parts)]
-    both = xr.concat([part[common].isel(run=slice(n)) for part in parts], "cell", coords="different", compat="equals")
-    return _statements(both)
+    return _statements(with_srr(as_published, dataset))
 
 
 def _statements(part: xr.Dataset) -> list[Statement]:
@@ -97,7 +99,7 @@ def best_when_hard(grid: Grid) -> Statement | None:
         for name, runs in grid.utilities(setting).items()
     ]
     return judge(
-        "Adaptive methods are best for small ε and small ρ",
+        "Adaptive methods beat SRR for small ε and small ρ",
         "The non-adaptive approach is worst above all where privacy is high (small ε) and θ* uneven (small ρ).",
         "For every setting but those of the largest ε or the largest ρ, and each utility: its error over "
         "that of non-adaptive SRR is below 1.",

@@ -43,12 +43,12 @@ _HEADINGS = {"epsilon": "ε", "kappa": "κ", "rho": "ρ"}
 
 def labels(dataset: xr.Dataset) -> list[str]:
     """Return a name for each cell that tells its method, and whatever else of the mechanism differs between cells."""
-    differing = [name for name in ("prior", "sampler", "budgets") if len(set(_column(dataset, name))) > 1]
-    mechanisms = _column(dataset, "mechanism")
+    columns = {name: _column(dataset, name) for name in ("mechanism", "method", "prior", "sampler", "budgets")}
+    differing = [name for name in ("prior", "sampler", "budgets") if len(set(columns[name])) > 1]
     result = []
-    for i, method in enumerate(_column(dataset, "method")):
-        name = str(mechanisms[i]).replace("_", " ") if method == "fixed" else method_label(method)
-        details = [f"{_column(dataset, field)[i]}{' prior' if field == 'prior' else ''}" for field in differing]
+    for i, method in enumerate(columns["method"]):
+        name = str(columns["mechanism"][i]).replace("_", " ") if method == "fixed" else method_label(method)
+        details = [f"{columns[field][i]}{' prior' if field == 'prior' else ''}" for field in differing]
         result.append(", ".join([name, *details]))
     return result
 

@@ -11,6 +11,7 @@ from adobest_pp.studies.grids import (
     IN_PART,
     MARGIN,
     NOT_HELD,
+    NOT_SHOWN,
     TOO_FEW,
     Grid,
     Runs,
@@ -21,6 +22,7 @@ from adobest_pp.studies.grids import (
     best_of,
     judge,
 )
+from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.summary import percent
 
 __all__ = ["TUNING"]
@@ -79,7 +81,8 @@ def semi_adaptive_fails(grid: Grid) -> Statement | None:
         "Semi-adaptive selection can fail dramatically if its α is not tuned.",
         f"In some setting, the error of an α is more than {FAILURE:g} times that of the α with the smallest median "
         f"there; each interval has the level {percent(LEVEL)} for all pairs of all settings together (Bonferroni). "
-        f"*{HELD}* if any does, *{IN_PART}* if none does but some exceeds {MARGIN:g}, and *{NOT_HELD}* otherwise.",
+        f"*{HELD}* if any does, *{IN_PART}* if none does but some exceeds {MARGIN:g}; otherwise *{NOT_HELD}* "
+        f"if all intervals are below {FAILURE:g}, and *{NOT_SHOWN}* if any reaches it.",
         units,
         ("method",),
     )
@@ -87,11 +90,14 @@ def semi_adaptive_fails(grid: Grid) -> Statement | None:
         return statement
     worst = max(units, key=lambda unit: unit.interval.lower)
     bound = np.exp(worst.interval.lower)
-    verdict = HELD if bound > FAILURE else IN_PART if bound > MARGIN else NOT_HELD
+    verdict = HELD if bound > FAILURE else IN_PART if bound > MARGIN else NOT_SHOWN
+    if verdict == NOT_SHOWN and max(unit.interval.upper for unit in units) < np.log(FAILURE):
+        verdict = NOT_HELD
     places = len({unit.setting for unit in units if unit.shows})
     found = (
-        f"An α fails so in {places} of {len({unit.setting for unit in units})} settings. The clearest: {worst.method} "
-        f"at {worst.setting}, {np.exp(worst.interval.middle):.2f} times the best, at least {bound:.2f}."
+        f"An α fails so in {places} of {len({unit.setting for unit in units})} settings. The clearest: "
+        f"{method_label(worst.method)} at {worst.setting}, {np.exp(worst.interval.middle):.2f} times the best, "
+        f"at least {bound:.2f}."
     )
     return Statement(statement.title, statement.paper, statement.criterion, verdict, found, statement.table)
 
@@ -130,7 +136,7 @@ def utilities_need_no_tuning(grid: Grid) -> Statement | None:
         "Fully adaptive methods need no tuning",
         "Fully adaptive methods, in contrast, adapt well to ε and ρ and need no tuning.",
         f"For every setting and utility: its error is less than {FAILURE:g} times that of the utility with the "
-        "smallest median in that setting.",
+        "smallest median in that setting (chosen with hindsight, which favors that one).",
         units,
         ("method",),
         within=True,

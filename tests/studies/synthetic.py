@@ -54,3 +54,13 @@ def without(dataset, **missing):
         result[name].values[chosen] = np.nan
     result["status"].values[chosen] = 0
     return result
+
+
+def as_srr(main, factor, n=20):
+    """Build a study as published, of the first `n` runs: each utility has SRR's error of that run, times a factor."""
+    program = study(methods=UTILITIES, budgets="published", runs=n)
+    for i in range(program.sizes["cell"]):
+        same = (main.epsilon.values == program.epsilon.values[i]) & (main.rho.values == program.rho.values[i])
+        (srr,) = np.flatnonzero(same & (main.method.values == "nonadaptive"))
+        program["tv"].values[i] = factor * main.tv.values[srr, :n]
+    return program

@@ -6,10 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adobest_pp.studies.equal_privacy import EXACT, PROVED, PUBLISHED, equal_privacy_section, pooled, sources
+from adobest_pp.studies.advantages import (
+    AT_TRUE,
+    EXACT,
+    PROVED,
+    PUBLISHED,
+    Source,
+    interpolation_factors,
+    pooled,
+    share_left,
+    sources,
+)
+from adobest_pp.studies.equal_privacy import equal_privacy_section, short_answer
 from adobest_pp.studies.grids import Setting
 from adobest_pp.studies.reference import ReferenceRow, match, match_text, read_reference
-from tests.studies.synthetic import UTILITIES, study
+from tests.studies.synthetic import UTILITIES, as_srr, study
 
 REFERENCE = Path(__file__).parents[2] / "validation" / "paper" / "reference_tv.csv"
 
@@ -42,7 +53,7 @@ def test_pooled_ratios_are_the_planted_ones():
 def test_pooling_averages_within_a_run_and_leaves_out_runs_with_a_part_missing():
     setting = Setting(10, 1.0, 0.8, 0.1)
     runs = np.arange(8.0)
-    source = sources(*three())[0].__class__("any", {(setting, "mse"): runs, (setting, "tv1"): 2 + runs})
+    source = Source("any", {(setting, "mse"): runs, (setting, "tv1"): 2 + runs})
     keys = set(source.ratios)
     assert pooled(source, keys).middle == np.median(runs + 1)
     source.ratios[setting, "tv1"][7] = np.nan
@@ -64,11 +75,11 @@ def test_the_answer_says_how_much_is_left():
 def test_the_answer_says_that_nothing_is_left_or_that_it_harms():
     # By chance, runs without a difference would show one in 5 % of the seeds.
     text = section(*three(published=-0.4, proved=0.0, exact=0.2))
-    assert "Nothing is left of the published advantage (as proved, exact posterior mean)" in text
+    assert "*as proved, exact posterior mean*: nothing is left of the published advantage" in text
     assert "as proved, exact posterior mean**: the utilities' error is 2" in text  # e^0.2 − 1 = 22 %
-    assert "No advantage is shown to be left (as proved, SGLD)" in text
+    assert "*as proved, SGLD*: no advantage is shown to be left" in text
     assert "as proved, SGLD**: the utilities' error is not shown to differ from SRR's" in text
-    assert "The published budgets show no advantage" in section(*three(published=0.2))
+    assert "the published budgets show no advantage" in section(*three(published=0.2))
 
 
 def test_srr_at_the_true_loss_is_interpolated_between_its_epsilons():
@@ -106,8 +117,8 @@ def test_the_hard_settings_and_each_utility_are_told_apart():
 def test_studies_of_other_seeds_are_not_paired():
     main, program, equal = three()
     text = section(main, program.assign_attrs(study='{"seed": 9}'), equal.assign_attrs(study='{"seed": 9}'))
-    assert "different seeds" in text
-    assert "another seed" in text
+    assert "The study of the published budgets is left out: it has another seed" in text
+    assert "The study of equal privacy is left out: it has another seed" in text
     assert "**as published" not in text
     assert "**as proved, exact" not in text
     assert "**as proved, SGLD" in text
@@ -175,3 +186,125 @@ def test_srr_is_matched_from_the_study_as_proved_and_semi_adaptive_from_none():
     assert [one.row.method for one in match(rows, program, main)] == ["nonadaptive", "mse"]
     assert [one.true_epsilon for one in match(rows, program, main)] == [0.5, 0.8]
     assert match_text([], 3) == ["None of the settings of the authors' table were run."]
+
+
+def test_runs_are_paired_with_the_first_ones_of_a_longer_study():
+    main = study(runs=50)
+    found = {source.name: source for source in sources(main, as_srr(main, 0.7), None)}
+    for runs in found[PUBLISHED].ratios.values():
+        np.testing.assert_allclose(runs, np.full(20, np.log(0.7)), rtol=0, atol=1e-12)
+
+
+def test_published_budgets_are_compared_with_their_own_srr_where_there_is_one():
+    """SRR as proved is e^0.5 times worse; own SRR is what counts, at the label ε and, interpolated, at the true one."""
+    main = study(lambda cell: 0.5 if cell["method"] == "nonadaptive" else 0.0, runs=50, noise=0.01)
+    own = study(utilities_at(-0.2), methods=("nonadaptive", *UTILITIES), budgets="published", runs=20, noise=0.01)
+    found = {source.name: source for source in sources(main, own, None)}
+    for name in (PUBLISHED, AT_TRUE):
+        assert pooled(found[name], set(found[name].ratios)).middle == pytest.approx(-0.2, abs=0.02)
+    text = section(main, own, None, reference=REFERENCE)
+    assert "its SRR is run with that step too" in text
+    assert "Our SRR in it is that of the study as proved" not in text
+    program = own.isel(cell=np.flatnonzero(own.method.values != "nonadaptive"))
+    text = section(main, program, None, reference=REFERENCE)
+    assert "compared with is that of the study as proved, with another step" in text
+    assert "Our SRR in it is that of the study as proved" in text
+
+
+def test_srr_of_the_reference_is_matched_with_its_own_where_there_is_one():
+    main = study(lambda cell: 0.5)
+    own = study(methods=("nonadaptive", *UTILITIES), budgets="published")
+    setting = Setting(10, 0.5, 0.8, 0.01)
+    (one,) = match([ReferenceRow(setting, "nonadaptive", 10, 0.3, 0.5)], own, main)
+    chosen = (own.method.values == "nonadaptive") & (own.epsilon.values == 0.5) & (own.rho.values == 0.01)
+    assert one.median == np.median(own.tv.values[chosen][0])
+
+
+def test_all_sources_are_of_the_same_runs():
+    """Runs from the eleventh on have no advantage as proved: the share is of the first ten, which all have."""
+    main = study(utilities_at(-0.2), runs=40, noise=0.01)
+    chosen = np.isin(main.method.values, UTILITIES)
+    main["tv"].values[np.ix_(chosen, np.arange(40) >= 10)] *= np.exp(0.2)
+    program = as_srr(main, np.exp(-0.4), n=10)
+    text = section(main, program, None)
+    share = float(re.search(r"SGLD\*: (\d+) % \[", text)[1])
+    assert share == pytest.approx(50, abs=3)
+    assert text.count("10 runs)") == 4
+
+
+def test_the_share_has_an_interval_of_whole_runs():
+    """Both vary together by far more than their ratio, 1/2: resampled apart, the interval would be wide."""
+    published = -np.exp(np.random.default_rng(0).normal(0, 1, 30))
+    found = share_left(published / 2, published)
+    np.testing.assert_allclose([found.middle, found.lower, found.upper], 0.5, rtol=1e-12)
+    noisy = share_left(np.random.default_rng(1).normal(-0.2, 0.1, 30), np.full(30, -0.4))
+    assert noisy.lower < 0.5 < noisy.upper
+
+
+def test_few_runs_and_none_are_said_to_be_so():
+    main = study(utilities_at(-0.2), runs=4)
+    text = section(main, as_srr(main, 0.7, n=4), None)
+    assert "too few runs to tell what is left of the published advantage (4 with all parts done)" in text
+    assert "show no advantage" not in text
+    main = study(utilities_at(-0.2), runs=8)
+    chosen = main.method.values == "mse"
+    main["tv"].values[chosen] = np.where(np.arange(8) < 4, np.nan, main.tv.values[chosen])
+    main["tv"].values[main.method.values == "tv1", 4:] = np.nan
+    text = section(main, as_srr(main, 0.7, n=8), None)
+    assert "the utilities' error is not known: no run has all of its parts" in text
+    assert "(0 with all parts done)" in text
+    assert "nan" not in text
+
+
+def test_the_interpolation_is_said_to_be_coarse_and_which_way_it_errs():
+    main, program, _ = three()
+    low, high = interpolation_factors(program, main)[1.0]
+
+    def error(epsilon):
+        return (np.exp(epsilon) + 9) / (np.exp(epsilon) - 1)  # of SRR, K = 10
+
+    weight = np.log(1.6) / np.log(5)  # the true ε is 1.6 times the label
+    expected = error(1.0) ** (1 - weight) * error(5.0) ** weight / error(1.6)
+    assert low == pytest.approx(expected) == pytest.approx(high)
+    assert f"{expected:.2f} times it at label ε = 1. Above 1 it overstates SRR's error" in section(main, program, None)
+    assert "coarse" not in section(main, None, main.assign(exact_tv=main.tv))
+
+
+def test_the_short_answer_has_the_figures_of_the_section():
+    def error(cell):
+        return (-0.3 if cell["rho"] < 1 else 0.3) if cell["method"] in UTILITIES else 0.0
+
+    main = study(error)
+    program = study(utilities_at(-0.4), methods=UTILITIES, budgets="published")
+    equal = study(error, kappa=(0.8,), seed=4)
+    studies = (main, program, equal.assign(exact_tv=equal.tv))
+    heading, text = short_answer(*studies)
+    assert heading.startswith("## In short")
+    whole = section(*studies)
+    for figures in re.findall(r"ratio [\d.]+ \[[\d., ]+\], \d+ runs", text):
+        assert figures in whole
+    assert text.count("ratio ") == 3
+    assert "Settings: K = 10, ε = 0.5 and 1 and 5, κ = 0.8 and 0.9, ρ = 0.01 and 0.1 and 1." in text
+    helps = re.findall(
+        r"of 9 \(ε, ρ\) adapting helps in 6 \(.*?; ratios of 0\.[67]\d to 0\.[78]\d\)", text
+    )  # e^−0.3 = 0.74
+    assert len(helps) == 2
+    assert text.count("harms in 3 ((0.5, 1), (1, 1), (5, 1); ratios of 1.") == 2
+
+
+def test_the_short_answer_does_not_wait_for_the_study_as_published():
+    """All 30 runs as proved count, though only the first 20 can be set beside those as published, or none of them."""
+    main = study(utilities_at(-0.2))
+    text = short_answer(main, as_srr(main, np.exp(-0.4)), None)[1]
+    assert re.search(
+        r"SGLD's estimate, the utilities' error is on average 1\d % below SRR's \(ratio [^)]*, 30 runs\)", text
+    )
+    assert re.search(r"in the 20 runs that the study as published has too, \d+ % \[", text)
+    program = as_srr(main, np.exp(-0.4))
+    program["tv"].values[program.method.values == "mse"] = np.where(np.arange(20) < 5, program.tv.values[0], np.nan)
+    text = short_answer(main, program, None)[1]
+    assert "30 runs); in the 5 runs that the study as published has too, too few runs to tell" in text
+
+
+def test_the_short_answer_is_empty_without_runs():
+    assert short_answer(study(methods=("nonadaptive",)), None, None) == []

@@ -100,3 +100,29 @@ def test_a_study_of_other_mechanisms_has_figures_and_tables_but_no_statements(tm
 def test_what_is_no_study_is_refused(tmp_path):
     with pytest.raises(ValueError, match="dataset must be a study, with the dimensions cell and run, got Dataset"):
         write_page(study(runs=2).rename(cell="place"), tmp_path)
+
+
+def test_studies_without_what_they_are_given_for_are_refused(tmp_path):
+    main = small()
+    target = tmp_path / "page"
+    with pytest.raises(
+        ValueError, match="as_published must be a study with cells of budgets 'published', got one with"
+    ):
+        write_page(main, target, main)
+    with pytest.raises(
+        ValueError, match=r"equal_privacy must be a study with the measure 'exact_tv', got one with 'tv'"
+    ):
+        write_page(main, target, None, main)
+    exact = main.assign_coords(sampler=("cell", np.full(main.sizes["cell"], "exact"))).assign(exact_tv=main.tv)
+    with pytest.raises(ValueError, match="equal_privacy must be a study with cells of RRRR by SGLD as proved, got one"):
+        write_page(main, target, None, exact)
+    with pytest.raises(ValueError, match=r"reference must be given with as_published, .* got it alone"):
+        write_page(main, target, reference=REFERENCE)
+    assert not target.exists()
+
+
+def test_the_answer_comes_before_all_else(tmp_path):
+    main, program = small(), small(methods=("nonadaptive", *UTILITIES), budgets="published")
+    text, _ = page_of(main, tmp_path, program, main.assign(exact_tv=main.tv))
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings[0] == "In short: the adaptive methods against SRR"

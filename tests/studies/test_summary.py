@@ -142,3 +142,13 @@ def test_labels_tell_what_differs():
 def test_a_measure_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(ValueError, match=r"measure must be one of the dataset's \('tv', .*\), got 'exact_tv'"):
         summary.medians(study(runs=2), "exact_tv")
+
+
+def test_labels_read_each_column_once(monkeypatch):
+    calls = []
+    column = summary._column
+    monkeypatch.setattr(summary, "_column", lambda *arguments: calls.append(arguments) or column(*arguments))
+    dataset = study(runs=2, methods=("nonadaptive", "honest"))
+    prior = np.where(np.arange(dataset.sizes["cell"]) % 2, "flat", "learned")
+    summary.labels(dataset.assign_coords(prior=("cell", prior)))
+    assert len(calls) == 5
