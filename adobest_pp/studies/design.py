@@ -48,7 +48,8 @@ class Cell:
     sampler : {"sgld", "exact"}
         What drives the collection and gives the estimate.
     budgets : {"theorem1", "published"}
-        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP.
+        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP; then with the program's constant step,
+        which its SRR (``"nonadaptive"``, where there is no ε₂) has too.
     people_per_category : int
         T = `people_per_category`·K.
     """
@@ -192,7 +193,7 @@ def _is_possible(cell: Cell) -> bool:
         return False
     if cell.mechanism == "subset_selection" and cell.sampler != "exact":
         return False
-    return cell.budgets != "published" or cell.method in UTILITIES
+    return cell.budgets != "published" or cell.method in ("nonadaptive", *UTILITIES)
 
 
 def _check_use(study: Study) -> None:
@@ -206,8 +207,8 @@ def _check_use(study: Study) -> None:
             if not any(getattr(cell, field) == value for cell in cells):
                 raise ValueError(
                     f"grid.{key} must have values that go with the others, got {value!r}, which goes with none "
-                    "('subset_selection' goes with method 'fixed' and sampler 'exact' only, 'published' with the six "
-                    "utilities only, and kappa with methods that depend on it)"
+                    "('subset_selection' goes with method 'fixed' and sampler 'exact' only, 'published' with "
+                    "'nonadaptive' and the six utilities only, and kappa with methods that depend on it)"
                 )
 
 
