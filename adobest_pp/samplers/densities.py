@@ -36,6 +36,7 @@ _REALS = types.CPointer(types.double)
 _LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
 _EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
 _HEADER = 6
+_LARGEST_LOG = 700.0
 
 
 def pack(
@@ -59,6 +60,9 @@ def compiled_functions() -> tuple[Any, Any]:
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
     header = carray(block_, _HEADER, np.int64)
     k, u, m, o, w, learned = header[0], header[1], header[2], header[3], header[4], header[5]
+    # Where a is 0 or infinite in double precision there is no density: no step may end there. NaN is not below either.
+    if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
+        return 1
     start = _HEADER + 2 * k
     stop = start + 6 * u + m + o
     reals = carray(block_, start + 3 * u, np.float64)

@@ -30,12 +30,12 @@ class StudyBar:
     def __init__(self, total: int, done: int, name: str, enabled: bool = True) -> None:
         self._failed = 0
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             _RunsPerSecond(),
             TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[failed]}"),
+            TextColumn("{task.fields[failed]}", markup=False),
             console=Console(stderr=True),
             speed_estimate_period=_SPEED_SECONDS,
             disable=not enabled,

@@ -53,10 +53,22 @@ def _outcome(batch: Batch, run: int) -> Outcome:
         with _compiling_alone((batch.cell.mechanism, batch.cell.sampler, batch.cell.prior, batch.measures)):
             measured = run_once(batch.cell, batch.seed, run, batch.measures)
         values = {name: float(measured[name]) for name in batch.measures}
-    except Exception as problem:
-        text = f"{type(problem).__name__}: {problem}"[:_LONGEST_ERROR]
-        return Outcome(run, {}, time.perf_counter() - start, text)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as problem:  # a panic in compiled code is no Exception
+        return Outcome(run, {}, time.perf_counter() - start, _text(problem))
     return Outcome(run, values, time.perf_counter() - start)
+
+
+def _text(problem: BaseException) -> str:
+    """Return what was raised in one line that can be stored, exported and printed, whatever is in it."""
+    try:
+        text = str(problem)
+    except Exception:
+        text = "(no text)"
+    line = " ".join(f"{type(problem).__name__}: {text[:_LONGEST_ERROR]}".split())
+    escaped = (sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
+    return "".join(escaped)[:_LONGEST_ERROR]
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from adobest_pp.studies.methods import KAPPA_FREE, METHOD_LABELS, SEMI, UTILITIE
 
 __all__ = ["Cell", "Study", "cells_of", "read_study"]
 
+# Of each cell: a store has a place for every one of them from the start.
+_MAX_RUNS = 1_000_000
 _CHOICES = {
     "mechanism": ("rrrr", "subset_selection"),
     "prior": ("flat", "learned"),
@@ -48,7 +50,8 @@ class Cell:
     sampler : {"sgld", "exact"}
         What drives the collection and gives the estimate.
     budgets : {"theorem1", "published"}
-        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP.
+        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP; then with the program's constant step,
+        which its SRR (``"nonadaptive"``, where there is no ε₂) has too.
     people_per_category : int
         T = `people_per_category`·K.
     """
@@ -63,6 +66,18 @@ class Cell:
     sampler: str
     budgets: str
     people_per_category: int = 500
+
+    def __post_init__(self) -> None:
+        """Check the numbers, and give each its type: cells that are equal have the same key, 1 or 1.0."""
+        checked = {
+            "n_categories": check_n_categories(self.n_categories),
+            "epsilon": check_epsilon(self.epsilon),
+            "kappa": None if self.kappa is None else check_kappa(self.kappa),
+            "rho": check_rho(self.rho),
+            "people_per_category": check_integer(self.people_per_category, "people_per_category", 1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def key(self) -> str:
         """Return a string that is the same for equal settings, on every machine."""
@@ -110,14 +125,15 @@ class Study:
         if not isinstance(grid, dict):
             raise ValueError(f"grid must be a table of lists, got {grid!r}")
         _check_keys(grid, _GRID, "grid.", needed=("K", "epsilon", "rho", "method"))
-        if not isinstance(settings["name"], str) or not settings["name"].strip():
-            raise ValueError(f"name must be a string that is not empty, got {settings['name']!r}")
+        name = settings["name"]
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError(f"name must be a string of printable characters that is not empty, got {name!r}")
         axes: dict[str, Any] = {"kappa": ()} | {key: values[:1] for key, values in _CHOICES.items()}
         for key, values in grid.items():
             axes[_FIELDS.get(key, key)] = _check_list(values, f"grid.{key}", _GRID[key])
         study = cls(
-            name=settings["name"],
-            runs=check_integer(settings["runs"], "runs", 1),
+            name=name,
+            runs=check_integer(settings["runs"], "runs", 1, _MAX_RUNS),
             seed=check_integer(settings["seed"], "seed", 0),
             measures=_check_list(settings["measures"], "measures", _choice(MEASURES)),
             people_per_category=check_integer(settings.get("people_per_category", 500), "people_per_category", 1),
@@ -192,7 +208,7 @@ def _is_possible(cell: Cell) -> bool:
         return False
     if cell.mechanism == "subset_selection" and cell.sampler != "exact":
         return False
-    return cell.budgets != "published" or cell.method in UTILITIES
+    return cell.budgets != "published" or cell.method in ("nonadaptive", *UTILITIES)
 
 
 def _check_use(study: Study) -> None:
@@ -206,8 +222,8 @@ def _check_use(study: Study) -> None:
             if not any(getattr(cell, field) == value for cell in cells):
                 raise ValueError(
                     f"grid.{key} must have values that go with the others, got {value!r}, which goes with none "
-                    "('subset_selection' goes with method 'fixed' and sampler 'exact' only, 'published' with the six "
-                    "utilities only, and kappa with methods that depend on it)"
+                    "('subset_selection' goes with method 'fixed' and sampler 'exact' only, 'published' with "
+                    "'nonadaptive' and the six utilities only, and kappa with methods that depend on it)"
                 )
 
 
@@ -247,8 +263,9 @@ def _check_method(value: Any) -> str:
             alpha = check_alpha(float(value.removeprefix(SEMI)))
         except ValueError:
             raise ValueError(f"the mass after 'semi_adaptive_' must be a number from 0 to 1, got {value!r}") from None
-        if value != f"{SEMI}{alpha:g}":
-            raise ValueError(f"the mass must be written shortest, '{SEMI}{alpha:g}', got {value!r}")
+        shortest = f"{SEMI}{repr(alpha + 0.0).removesuffix('.0')}"  # with −0 as 0
+        if value != shortest:
+            raise ValueError(f"the mass must be written shortest, {shortest!r}, got {value!r}")
         return value
     return _choice((*METHOD_LABELS, f"{SEMI}0.95"))(value)
 

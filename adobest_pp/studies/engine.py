@@ -33,6 +33,9 @@ _BATCH_SECONDS = 2.0
 _BATCHES_PER_THREAD = 2
 _PATIENCE = 30.0
 _RECOUNT_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+# What matters comes back as the outcome of a task.
+_SILENT = logging.CRITICAL
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 # By default Dask looks at its own event loops and memory many times a second, for a dashboard that nobody opens: 4 % of
 # a core, where this leaves 1.6 %.
@@ -78,6 +81,8 @@ def run_study(
     """
     if scheduler is not None and workers is not None:
         raise ValueError("workers must be left out where a scheduler is given, which has its own")
+    if scheduler is not None:
+        _check_address(scheduler)
     n_workers = None if workers is None else check_integer(workers, "workers", 1)
     with StudyStore(store, study) as opened:
         counts = opened.counts()
@@ -103,13 +108,14 @@ class _Driver:
         self._cost: dict[tuple[Any, ...], float] = {}
         self._threads = 0
         self._counted_at = -math.inf
+        self._deserted_at = math.inf
 
     def run(self, bar: StudyBar) -> None:
         from distributed import KilledWorker
 
         self._refill()
         while self._in_flight:
-            future, result = next(self._finished)
+            future, result = self._next()
             batch, alone = self._in_flight.pop(future)
             if isinstance(result, list):
                 outcomes = result
@@ -123,14 +129,34 @@ class _Driver:
                 bar.advance(outcomes)
             self._refill()
 
+    def _next(self) -> tuple[Any, Any]:
+        """Wait for a batch, but not forever where there are no workers left to make it."""
+        while not self._finished.has_ready():
+            time.sleep(_POLL_SECONDS)
+            self._count_threads()
+            if self._counted_at - self._deserted_at >= _PATIENCE:
+                raise OSError(
+                    f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again to go on"
+                )
+        future, result = next(self._finished)
+        return future, result
+
+    def _count_threads(self) -> None:
+        if time.monotonic() - self._counted_at < _RECOUNT_SECONDS:
+            return
+        try:
+            self._threads = sum(self._client.nthreads().values())
+        except OSError as problem:
+            raise OSError(f"the scheduler is lost ({problem}); run the same command again to go on") from None
+        self._counted_at = time.monotonic()
+        self._deserted_at = math.inf if self._threads else min(self._deserted_at, self._counted_at)
+
     def _refill(self) -> None:
         if self._suspects or any(alone for _, alone in self._in_flight.values()):
             if self._suspects and not self._in_flight:
                 self._submit(self._suspects.popleft(), alone=True)
             return
-        if time.monotonic() - self._counted_at >= _RECOUNT_SECONDS:
-            self._threads = sum(self._client.nthreads().values())
-            self._counted_at = time.monotonic()
+        self._count_threads()
         for _ in range(len(self._in_flight), max(1, self._threads * _BATCHES_PER_THREAD)):
             if (batch := next(self._batches, None)) is None:
                 return
@@ -190,18 +216,34 @@ def _explain(future: Any, result: Any) -> str:
     return f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on"
 
 
+def _check_address(scheduler: str) -> None:
+    """Refuse what Dask would try to reach for a minute, though it cannot be an address."""
+    from distributed.comm.addressing import get_address_host_port
+
+    try:
+        host, port = get_address_host_port(scheduler, strict=True)
+    except (ValueError, TypeError):
+        host, port = "", 0
+    if not host or not 0 < port < 2**16 or not scheduler.startswith(("tcp://", "tls://")):
+        raise ValueError(f"scheduler must be an address such as tcp://host:8786, got {scheduler!r}")
+
+
 @contextmanager
 def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
     from distributed import Client
+    from distributed.utils import silence_logging_cmgr
 
     if scheduler is not None:
-        try:
-            client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as problem:
-            raise OSError(f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})") from None
-        with client:
-            _await_workers(client, scheduler)
-            yield client
+        with silence_logging_cmgr(_SILENT):
+            try:
+                client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+            except (OSError, ValueError) as problem:
+                raise OSError(
+                    f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})"
+                ) from None
+            with client:
+                _await_workers(client, scheduler)
+                yield client
         return
     with local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
         yield client
@@ -222,7 +264,7 @@ def local_cluster(workers: int | None = None) -> Iterator["LocalCluster"]:
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",  # any free port, so that two studies can run at a time
-            silence_logs=logging.CRITICAL,  # what matters comes back as the outcome of a task
+            silence_logs=_SILENT,
         ) as cluster,
     ):
         yield cluster

@@ -23,11 +23,12 @@ from adobest_pp.studies.measures import MEASURES
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
 
-__all__ = ["check_same", "create", "read_attributes", "run_variables"]
+__all__ = ["LABELS", "check_same", "create", "read_attributes", "run_variables"]
 
 # A few kilobytes: a batch rewrites the chunks that it is in.
 _RUNS_IN_A_CHUNK = 500
-_LABELS = {
+# What tells the cells apart, in this order.
+LABELS = {
     "K": "number of categories",
     "epsilon": "privacy budget ε",
     "kappa": "share of the budget inside the subset κ",
@@ -70,6 +71,7 @@ def create(path: Path, study: Study) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"store must be in a folder that exists, got {str(path)!r}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed, and had the same number
     try:
         _fill(temporary, study)
         temporary.rename(path)
@@ -100,7 +102,7 @@ def _fill(path: Path, study: Study) -> None:
             shape=values.shape,
             dtype="string" if values.dtype == object else values.dtype,
             dimension_names=("cell",),
-            attributes={"long_name": _LABELS[name]},
+            attributes={"long_name": LABELS[name]},
         )
         array[:] = values
     with warnings.catch_warnings():
@@ -110,7 +112,7 @@ def _fill(path: Path, study: Study) -> None:
 
 
 def _coordinates(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
-    columns: dict[str, list[Any]] = {name: [] for name in _LABELS}
+    columns: dict[str, list[Any]] = {name: [] for name in LABELS}
     for cell in cells:
         settings = asdict(cell) | {"K": cell.n_categories, "kappa": math.nan if cell.kappa is None else cell.kappa}
         for name, column in columns.items():
@@ -129,7 +131,7 @@ def _attributes(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "created_with": json.dumps({"python": platform.python_version(), **libraries}),
         "method_labels": json.dumps({name: method_label(name) for name in study.method}),
-        "coordinates": " ".join(_LABELS),
+        "coordinates": " ".join(LABELS),
     }
 
 

@@ -14,7 +14,7 @@ import zarr
 from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
-from adobest_pp.studies.layout import read_attributes
+from adobest_pp.studies.layout import LABELS, read_attributes
 from adobest_pp.studies.measures import MEASURES
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.store import is_locked
@@ -61,8 +61,8 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     Returns
     -------
     xarray.Dataset
-        Measures by ``cell`` and ``run``, NaN where `status` is not 1 (done); the settings of each cell as
-        coordinates along ``cell``.
+        Measures by ``cell`` and ``run``, NaN where `status` is not 1 (done); how long a run took and when it was over,
+        NaN where `status` is 0 (not run); the settings of each cell as coordinates along ``cell``.
     """
     import xarray as xr
 
@@ -72,9 +72,11 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     for name, variable in dataset.variables.items():
         if variable.dtype.kind == "T":  # strings of any length, which few libraries know yet
             dataset[name] = variable.astype(object).astype(str)
-    done = dataset["status"] == DONE
-    # A process that was killed may have written measures whose runs it did not get to call done.
-    return dataset.assign({name: dataset[name].where(done) for name in dataset.data_vars if name in MEASURES})
+    done, failed = (dataset["status"] == code for code in (DONE, FAILED))
+    # A process that was killed may have written what belongs to runs that it did not get to call done, or failed.
+    masked = {name: dataset[name].where(done) for name in dataset.data_vars if name in MEASURES}
+    masked |= {name: dataset[name].where(done | failed) for name in ("seconds", "finished_at")}
+    return dataset.assign(masked | {"error": dataset["error"].where(failed, "")})
 
 
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
@@ -112,8 +114,8 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> N
             dataset.to_netcdf(temporary, engine="h5netcdf")
             return
         table = dataset.to_dataframe().reset_index()
-        names = [*(name for name in dataset.coords if name in table), *dataset.data_vars]
-        table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=["cell", *names])
+        names = ["cell", "run", *LABELS, *dataset.data_vars]
+        table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=names)
 
 
 def _rate(finished_at: NDArray[np.float64], now: float) -> float:

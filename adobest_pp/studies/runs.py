@@ -94,9 +94,9 @@ def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequenc
         alpha=cell.alpha,
         n_people=cell.n_people,
         sampler=cell.sampler,
-        # As in the authors' program, where these are the published ones.
+        # As in the authors' program, where these are the published ones; its SRR publishes the empty subset.
         schedule=ConstantSteps(0.5 / cell.n_people) if published else None,
-        smallest_size=1 if published else 0,
+        smallest_size=1 if published and cell.method != "nonadaptive" else 0,
         adapt_every=cell.n_categories if exact else 1,
         final_updates=2 if exact else 2000,
         path_length=1,
@@ -120,7 +120,7 @@ def _fit_seed(seed: np.random.SeedSequence) -> int:
 def _mechanism(cell: Cell) -> RRRR:
     # What does not depend on κ publishes the empty subset only, for which every κ is the same SRR.
     kappa = 0.9 if cell.kappa is None else cell.kappa
-    make = published_mechanism if cell.budgets == "published" else RRRR
+    make = published_mechanism if cell.budgets == "published" and cell.kappa is not None else RRRR
     return make(cell.n_categories, cell.epsilon, kappa)
 
 

@@ -1,8 +1,9 @@
 """The store of a study: one labelled dataset in Zarr, written by one process at a time.
 
 Every run has a place (cell, run) in every variable. A chunk file is replaced whole or not at all (Zarr renames it into
-place), and of a batch of runs `status` is written last: killed at any moment, what `status` calls done is whole, and
-what was in flight is as if it had not been run. The store itself is made under another name and renamed.
+place), and of a batch of runs `status` is written last (but for errors of earlier attempts, which are removed after
+it): killed at any moment, what `status` calls done is whole, and what was in flight is as if it had not been run. The
+store itself is made under another name and renamed.
 """
 
 import math
@@ -78,19 +79,21 @@ class StudyStore:
         return np.flatnonzero((status == NOT_RUN) | (retry_failed & (status == FAILED)))
 
     def commit(self, cell: int, outcomes: Sequence[Outcome]) -> None:
-        """Write what became of some runs of one cell, `status` last."""
+        """Write what became of some runs of one cell, `status` last; only errors that are over are removed after it."""
         values: dict[str, list[Any]] = {
             name: [outcome.measures.get(name, math.nan) for outcome in outcomes] for name in self.study.measures
         }
         values["seconds"] = [outcome.seconds for outcome in outcomes]
         values["finished_at"] = [time.time()] * len(outcomes)
-        values["error"] = [outcome.error for outcome in outcomes]
-        values["status"] = [FAILED if outcome.error else DONE for outcome in outcomes]
+        errors = [outcome.error for outcome in outcomes]
+        status = [FAILED if error else DONE for error in errors]
         runs = np.array([outcome.run for outcome in outcomes])
         # The row of a cell is kept until all its runs are in: to write whole chunks, and not to read them every time.
         rows = self._rows.pop(cell, None) or {name: array[cell] for name, array in self._arrays.items()}
         try:
-            for name, column in values.items():
+            # Killed in between, a run that failed before must not be left without its error: that goes after `status`.
+            kept = [new or old for new, old in zip(errors, rows["error"][runs].tolist(), strict=True)]
+            for name, column in (*values.items(), ("error", kept), ("status", status), ("error", errors)):
                 self._write(name, cell, rows[name], runs, column)
         except OSError as problem:
             raise OSError(

@@ -1,5 +1,7 @@
 """The compiled log-density against the definitions, its gradient, and the program in models/ that says the same."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from scipy import special
@@ -31,6 +33,31 @@ def by_hand(free, learned):
     if learned:
         log_prior += special.gammaln(exponents.sum()) - special.gammaln(exponents).sum() - (free[6] + 1) ** 2 / 2
     return oracles.log_likelihood(theta / theta.sum(), ROWS) + log_prior
+
+
+def call(free):
+    """Call the C function with the learned prior: what it returns, and what it writes over −7."""
+    block = densities.pack(WEIGHTS, BOOSTED, True, RESPONSES.evidence())
+    gradient, value = np.full(free.size, -7.0), np.full(1, -7.0)
+    pointers = (array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in (free, gradient, value))
+    code = densities.compiled_functions()[0].ctypes(free.size, *pointers, block.ctypes.data)
+    return code, value[0], gradient
+
+
+def test_the_c_function_writes_value_and_gradient():
+    free = np.random.default_rng(3).normal(size=7)
+    expected, slope = densities.log_density(free, WEIGHTS, BOOSTED, True, *EVIDENCE)
+    code, value, gradient = call(free)
+    assert (code, value) == (0, expected)
+    np.testing.assert_array_equal(gradient, slope)
+
+
+@pytest.mark.parametrize("log_scale", [-760.0, -1e4, 800.0, np.nan, np.inf, -np.inf])
+def test_there_is_no_density_where_the_concentration_is_no_number(log_scale):
+    """A division by zero inside would be lost on the way to C, with value and gradient of another point and code 0."""
+    free = np.random.default_rng(3).normal(size=7)
+    free[-1] = log_scale
+    assert call(free)[0] == 1
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -1,13 +1,16 @@
 """What a study file may say, and what is said of one that it may not."""
 
+import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from adobest_pp.adaptation import UTILITIES
-from adobest_pp.studies import Study, cells_of, read_study
+from adobest_pp.studies import Study, cells_of, read_study, runs
+from adobest_pp.studies.design import Cell
 from adobest_pp.studies.methods import METHOD_LABELS, method_label
 from adobest_pp.studies.published import published_epsilon2, published_mechanism
 from tests import oracles
@@ -39,7 +42,7 @@ def test_as_published_has_settings_of_the_paper():
     same = {"name": whole.name, "runs": whole.runs, "budgets": whole.budgets, "method": whole.method}
     assert replace(published, **same) == whole
     assert published.runs <= whole.runs
-    assert published.method == tuple(UTILITIES)
+    assert published.method == ("nonadaptive", *UTILITIES)
     assert published.budgets == ("published",)
 
 
@@ -88,8 +91,7 @@ def test_settings_that_do_not_go_together_are_left_out_of_the_product():
     )
     found = {(cell.mechanism, cell.method, cell.sampler, cell.budgets) for cell in cells_of(made)}
     assert found == {
-        *product(["rrrr"], ["nonadaptive"], ["sgld", "exact"], ["theorem1"]),
-        *product(["rrrr"], ["honest"], ["sgld", "exact"], ["theorem1", "published"]),
+        *product(["rrrr"], ["nonadaptive", "honest"], ["sgld", "exact"], ["theorem1", "published"]),
         ("subset_selection", "fixed", "exact", "theorem1"),
     }
 
@@ -103,13 +105,14 @@ def test_settings_that_do_not_go_together_are_left_out_of_the_product():
         ({"method": ["honst"]}, r"^grid\.method: .* got 'honst': did you mean 'honest'\?"),
         ({"method": ["semi_adaptiv_0.9"]}, r"did you mean 'semi_adaptive_0.95'\?"),
         ({"method": ["semi_adaptive_1.5"]}, r"^grid\.method: the mass .* number from 0 to 1, got 'semi_adaptive_1.5'"),
+        ({"method": ["semi_adaptive_-0"]}, r"written shortest, 'semi_adaptive_0', got 'semi_adaptive_-0'"),
         ({"method": ["semi_adaptive_0.90"]}, r"written shortest, 'semi_adaptive_0.9', got 'semi_adaptive_0.90'"),
         ({"measures": ["tv", "honset"]}, r"^measures: .* did you mean 'honest'\?"),
         ({"measures": []}, r"^measures must be a list that is not empty, got \[\]"),
         ({"measures": ["tv", "tv"]}, r"^measures must have each value once"),
         ({"sampler": ["sgdl"]}, r"^grid\.sampler: .* did you mean 'sgld'\?"),
         ({"mechanism": ["subset_selection"]}, r"^grid\.K must have values that go with the others"),
-        ({"budgets": ["published"]}, r"^grid\.method must have values that go with the others, got 'nonadaptive'"),
+        ({"budgets": ["published"]}, r"^grid\.method must have values that go with .* got 'semi_adaptive_0.6'"),
         ({"K": []}, r"^grid\.K must be a list that is not empty, got \[\]"),
         ({"K": 10}, r"^grid\.K must be a list"),
         ({"K": [10.0]}, r"^grid\.K: n_categories must be an integer"),
@@ -121,17 +124,43 @@ def test_settings_that_do_not_go_together_are_left_out_of_the_product():
         ({"kappa": [1.1]}, r"^grid\.kappa: kappa must be a number above 0 and at most 1, got 1\.1"),
         ({"rho": [0]}, r"^grid\.rho: rho must be a positive number, got 0"),
         ({"rho": [float("inf")]}, r"^grid\.rho: rho must be a positive number"),
-        ({"runs": 0}, r"^runs must be an integer of at least 1, got 0"),
+        ({"runs": 0}, r"^runs must be an integer from 1 to 1000000, got 0"),
         ({"runs": "3"}, r"^runs must be an integer"),
         ({"seed": -1}, r"^seed must be an integer of at least 0"),
         ({"people_per_category": 1.5}, r"^people_per_category must be an integer"),
-        ({"name": ""}, r"^name must be a string that is not empty"),
+        ({"runs": 10**9}, r"^runs must be an integer from 1 to 1000000, got 1000000000"),
+        ({"name": "two\nlines"}, r"^name must be a string of printable characters .* got 'two\\nlines'"),
+        ({"name": "red \x1b[31m"}, r"^name must be a string of printable characters"),
+        ({"name": ""}, r"^name must be a string .* that is not empty"),
         ({"name": 3}, r"^name must be a string"),
     ],
 )
 def test_what_is_wrong_is_said(changes, message):
     with pytest.raises(ValueError, match=message):
         study(**changes)
+
+
+@pytest.mark.parametrize("mass", ["0", "1", "0.5", "0.9999999", "0.12345678901", "1e-07"])
+def test_a_mass_may_have_any_number_of_digits(mass):
+    method = f"semi_adaptive_{mass}"
+    cells = cells_of(study(method=[method]))
+    assert {(cell.method, cell.alpha) for cell in cells} == {(method, float(mass))}
+    with pytest.raises(ValueError, match=rf"written shortest, '{re.escape(method)}', got"):
+        study(method=[f"semi_adaptive_+{mass}"])
+
+
+def test_equal_cells_have_the_same_key_and_what_is_no_cell_is_refused():
+    rest = ("rrrr", "honest", "flat", "sgld", "theorem1")
+    plain = Cell(4, 1.0, 1.0, 1.0, *rest, 50)
+    other = Cell(np.int64(4), 1, np.float64(1), 1, *rest, np.int32(50))
+    assert other == plain
+    assert other.key() == plain.key()
+    assert runs.seed_of(1, other, 2).entropy == runs.seed_of(1, plain, 2).entropy
+    np.testing.assert_array_equal(runs.truth_of(1, other, 2), runs.truth_of(1, plain, 2))
+    assert replace(plain, kappa=None).kappa is None
+    for change in ({"n_categories": 4.5}, {"epsilon": "1"}, {"kappa": 2}, {"rho": 0}, {"people_per_category": 0}):
+        with pytest.raises(ValueError, match=f"^{next(iter(change))} must be"):
+            replace(plain, **change)
 
 
 def test_keys_of_the_grid_are_checked_and_none_may_be_missing():

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from adobest_pp.studies import open_study, run_study, study_status
+from adobest_pp.studies import engine, open_study, run_study, study_status
 from tests.studies import deadly
 from tests.studies.small import (
     FILE,
@@ -141,10 +141,10 @@ def dask_process(*arguments):
     )
 
 
-def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
-    file = tmp_path / "part.toml"
-    file.write_text(FILE.replace("K = [3, 4]", "K = [3]").replace("rho = [0.1, 1.0]", "rho = [1.0]"))
-    address_file, store = tmp_path / "scheduler.json", tmp_path / "small.zarr"
+@contextmanager
+def cluster_of(n_workers, tmp_path, *options):
+    """Start a scheduler and its workers; the process of the one and its address."""
+    address_file = tmp_path / "scheduler.json"
     with ExitStack() as stack:
         scheduler = dask_process(
             "scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", address_file
@@ -152,12 +152,85 @@ def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
         stack.enter_context(killed_at_last(scheduler))
         wait_until(lambda: address_file.exists() and address_file.read_text().endswith("}"), scheduler)
         address = json.loads(address_file.read_text())["address"]
-        for _ in range(2):
-            worker = dask_process("worker", address, "--nthreads", 1, "--no-dashboard", "--local-directory", tmp_path)
+        for _ in range(n_workers):
+            worker = dask_process(
+                "worker", address, "--nthreads", 1, "--no-dashboard", "--local-directory", tmp_path, *options
+            )
             stack.enter_context(killed_at_last(worker))
+        yield scheduler, address
+
+
+def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
+    file = tmp_path / "part.toml"
+    file.write_text(FILE.replace("K = [3, 4]", "K = [3]").replace("rho = [0.1, 1.0]", "rho = [1.0]"))
+    store = tmp_path / "small.zarr"
+    with cluster_of(2, tmp_path) as (_, address):
         code, _, errors = finish(start("run", file, "--store", store, "--scheduler", address))
         assert code == 0, errors
     assert_complete(store, study(**PART))
+
+
+def test_a_cluster_that_has_lost_its_workers_is_not_waited_for_forever(tmp_path):
+    made, store = study(runs=4, K=[3], rho=[1.0], people_per_category=50), tmp_path / "small.zarr"
+    # Without a nanny nobody starts a worker again that died.
+    with pytest.MonkeyPatch.context() as patch, cluster_of(1, tmp_path, "--no-nanny") as (_, address):
+        patch.setattr(engine, "run_batch", deadly.run_batch)
+        patch.setattr(engine, "_RECOUNT_SECONDS", 0.1)
+        patch.setattr(engine._Driver, "run", with_patience(2.0, engine._Driver.run))
+        with pytest.raises(OSError, match="scheduler has had no workers for 2 s; run the same command again to go on"):
+            run_study(made, store, scheduler=address, progressbar=False)
+    status = study_status(store)
+    assert (status.failed, status.running) == (0, False)
+    assert status.missing > 0
+    run_study(made, store, workers=1, progressbar=False)
+    assert_complete(store, made)
+
+
+def with_patience(seconds, run):
+    """Only once there are workers: how long these take to start is not what is tested."""
+
+    def patient(driver, bar):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "_PATIENCE", seconds)
+            run(driver, bar)
+
+    return patient
+
+
+def test_a_scheduler_that_is_lost_stops_the_study_in_one_line(tmp_path, file):
+    store = tmp_path / "small.zarr"
+    with (
+        cluster_of(1, tmp_path) as (scheduler, address),
+        killed_at_last(start("run", file, "--store", store, "--scheduler", address, "--quiet")) as driver,
+    ):
+        wait_for_runs(store, driver)
+        scheduler.kill()
+        code, _, errors = finish(driver)
+    assert code == 2
+    assert "run the same command again to go on" in errors
+    assert len(errors.splitlines()) == 1, errors
+    assert_partial(store, study())
+
+
+NO_ADDRESSES = [
+    "host",
+    "host:8786",
+    "tcp://host",
+    "tcp://:8786",
+    "tcp://host:x",
+    "tcp://host:99999",
+    "udp://h:1",
+    "",
+    3,
+]
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+def test_what_is_no_address_is_refused_at_once(tmp_path, address):
+    # Dask itself would try to reach it until the time is up.
+    with pytest.raises(ValueError, match=r"scheduler must be an address such as tcp://host:8786, got "):
+        run_study(study(), tmp_path / "small.zarr", scheduler=address, progressbar=False)
+    assert not os.listdir(tmp_path)
 
 
 def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):

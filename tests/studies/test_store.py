@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import zarr
 
 import adobest_pp
 from adobest_pp.studies import cells_of, open_study, run_study, study_status
+from adobest_pp.studies.layout import create
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.reading import _rate, export_study
 from adobest_pp.studies.store import StudyStore
+from adobest_pp.studies.summary import CELL
 from tests.studies.small import assert_complete, assert_partial, study
 
 
@@ -162,6 +165,54 @@ def test_a_write_that_breaks_off_anywhere_is_as_if_it_had_not_been_made(made, pa
     assert open_study(path)["tv"].values[0, :3].tolist() == [1.0, 2.0, 3.0]
 
 
+def test_a_second_attempt_that_breaks_off_anywhere_leaves_the_failure_with_its_error_or_neither(made, tmp_path):
+    def failed_once(name):
+        with StudyStore(tmp_path / name, made) as store:
+            store.commit(0, [Outcome(0, {}, 0.1, "no"), Outcome(1, {}, 0.1, "neither")])
+
+    failed_once("whole.zarr")
+    with pytest.MonkeyPatch.context() as patch, StudyStore(tmp_path / "whole.zarr", made) as store:
+        disk = FullDisk(patch, room=1000)
+        store.commit(0, [outcome(made, 0, 1.0), Outcome(1, {}, 0.1, "still not")])
+    found = set()
+    for room in range(disk.writes + 1):
+        failed_once(f"{room}.zarr")
+        with pytest.MonkeyPatch.context() as patch, StudyStore(tmp_path / f"{room}.zarr", made) as store:
+            FullDisk(patch, room)
+            with suppress(OSError):
+                store.commit(0, [outcome(made, 0, 1.0), Outcome(1, {}, 0.1, "still not")])
+        # Also as plain xarray opens it: nothing failed is without its error.
+        for dataset in (xr.open_zarr(tmp_path / f"{room}.zarr").load(), open_study(tmp_path / f"{room}.zarr")):
+            status, errors = dataset["status"].values[0, :2].tolist(), dataset["error"].values[0, :2].tolist()
+            assert status[1] == FAILED
+            assert errors[1] in ("neither", "still not")
+            assert (status[0], errors[0]) == (FAILED, "no") or status[0] == DONE
+        assert errors[0] == ("no" if status[0] == FAILED else "")
+        found.add(status[0])
+    assert found == {FAILED, DONE}
+
+
+def test_what_was_written_of_a_run_in_flight_is_not_shown(made, path):
+    with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
+        store.commit(0, [outcome(made, 0, 1.0), Outcome(1, {}, 0.5, "no")])
+        patch.setitem(store._arrays, "status", None)  # killed before the last write
+        with pytest.raises(AttributeError):
+            store.commit(0, [outcome(made, 2, 2.0), Outcome(3, {}, 0.5, "neither")])
+    assert not xr.open_zarr(path)["seconds"][0].isnull().any()
+    dataset = open_study(path)
+    np.testing.assert_array_equal(dataset["seconds"][0], [0.25, 0.5, np.nan, np.nan])
+    assert dataset["finished_at"][0].isnull().values.tolist() == [False, False, True, True]
+    assert dataset["error"].values[0].tolist() == ["", "no", "", ""]
+
+
+def test_what_a_killed_process_of_the_same_number_left_is_in_nobodys_way(made, path):
+    leftover = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    create(leftover, study(runs=9))
+    StudyStore(path, made).close()
+    assert os.listdir(path.parent) == [path.name]
+    assert open_study(path).sizes["run"] == made.runs
+
+
 def test_a_store_that_cannot_be_made_leaves_nothing_behind(made, path, monkeypatch):
     FullDisk(monkeypatch, room=3)
     with pytest.raises(OSError, match="No space left"):
@@ -211,6 +262,7 @@ def test_export_is_the_same_in_both_formats(made, path, tmp_path):
     np.testing.assert_array_equal(whole["tv"], open_study(path)["tv"])
     table = pd.read_csv(tmp_path / "results.csv", keep_default_na=False, na_values={"tv": ""})
     assert table["run"].tolist() == [0, 3]
+    assert tuple(table.columns[:11]) == ("cell", "run", *CELL)
     assert table["tv"][0] == 1 / 3
     assert table["error"].tolist() == ["", 'a "quoted", text']
     assert table["method"].tolist() == [cells_of(made)[1].method] * 2
