@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 
-import dask
+import dask.distributed
 import numpy as np
 import psutil
 import pytest

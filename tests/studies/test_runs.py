@@ -39,6 +39,9 @@ def test_every_run_has_its_own_truth_and_people():
     seen.append((1, replace(HONEST, n_categories=5), 3))
     assert len({tuple(runs.truth_of(*one)) for one in seen}) == len(seen)
     assert len({runs.seed_of(*one).entropy for one in seen}) == len(seen)
+    # From random numbers of its own: from the same ones, a ρ that is hardly another would give hardly another truth.
+    near = replace(HONEST, rho=HONEST.rho + 1e-12)
+    assert not np.allclose(runs.truth_of(1, near, 3), runs.truth_of(1, HONEST, 3), atol=1e-3)
 
 
 def test_srr_of_the_program_is_srr_with_its_constant_step():
