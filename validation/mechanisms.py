@@ -36,9 +36,10 @@ MEANING = """
 What this means for a reader. At the same true ε, publishing a subset sharpens the answers of the few categories in it
 and leaves those outside with hardly any budget (at κ = 0.9 and |S| = 1, ε₂ is {epsilon2:.2f} for K = 10 and ε = 1).
 Where nearly everybody holds the same category that is a good bargain; elsewhere what is outside stays unknown for the
-whole collection, and SRR, let alone subset selection, is better. And what adaptation gains for such θ, a prior that
-learns how uneven θ is gains without it, and more: most of the error there is noise that a flat prior spreads over the
-empty categories. Its central intervals end above zero, so they do not hold a share of nothing."""
+whole collection, and subset selection, which adapts nothing, is better. For even θ (ρ = 1) no utility beats even SRR,
+though not every one is shown to be behind it. And what adaptation gains for very uneven θ, a prior that learns how
+uneven θ is gains without it, and more: most of the error there is noise that a flat prior spreads over the empty
+categories. Its central intervals end above zero, so they do not hold a share of nothing."""
 
 
 def study_of(quick: bool, seed: int) -> Study:
@@ -216,7 +217,10 @@ def findings(runs: xr.Dataset) -> dict[str, bool]:
         "ρ = 0.1 and 1: it is ahead of RRRR by any utility that adapts, under both priors": ahead_of_all(
             SUBSET_SELECTION, adaptive, (0.1, 1.0)
         ),
-        "ρ = 1: RRRR by any utility that adapts is behind SRR, under both priors": ahead_of_all(SRR, adaptive, (1.0,)),
+        # Small trials had every one of them behind SRR. That is not so in the full runs: see the standings.
+        "ρ = 1: RRRR by no utility that adapts is ahead of SRR, under either prior": all(
+            ahead(runs, (name, prior), (SRR, prior), 1.0) < 1 for name in adaptive for prior in both
+        ),
         "ρ = 0.01, flat prior: RRRR by any utility that adapts is ahead of SRR": all_ahead(
             adaptive, SRR, (0.01,), ("flat",)
         ),
