@@ -2,10 +2,15 @@
 
 import unicodedata
 
-__all__ = ["visible"]
+__all__ = ["listed", "visible"]
 
 
 def visible(text: object) -> str:
     """Return a text on one line, without characters that would steer a terminal or break a file of XML."""
     line = " ".join(str(text).split())
     return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in line)
+
+
+def listed(text: str | None) -> list[str] | None:
+    """Return the labels of a list separated by commas, as the command line takes them."""
+    return None if text is None else [label.strip() for label in text.split(",")]

@@ -119,10 +119,11 @@ def collect(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Ask everyone in a file adaptively and privately, and write their randomized answers."""
+    from adobest_pp._text import listed
     from adobest_pp.online import collect_csv
     from adobest_pp.tables import print_collection
 
-    labels = None if categories is None else [label.strip() for label in categories.split(",")]
+    labels = listed(categories)
     if not out.parent.is_dir() or out.is_dir() or (out.exists() and out.samefile(people)):
         raise ValueError(f"--out must name a file of its own in a folder that exists, got {str(out)!r}")
     collector = collect_csv(

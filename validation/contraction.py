@@ -16,8 +16,8 @@ from scipy.stats import t as student
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import checkpoints, contraction
+from validation.answers import ask
 from validation.common import conclude, each, parse, table
-from validation.dense import ask
 
 THETA = np.array([0.4, 0.3, 0.2, 0.1])
 EPSILON = 3.0

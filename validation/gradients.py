@@ -17,8 +17,9 @@ from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simula
 from adobest_pp.samplers.gradients import EvidenceGradient
 from adobest_pp.samplers.settings import LangevinSettings
 from tests import oracles
+from tests.strategies import rows_of
+from validation.answers import ask
 from validation.common import conclude, each, parse, table
-from validation.dense import ask, rows_of
 
 Array = NDArray[np.float64]
 

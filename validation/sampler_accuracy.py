@@ -19,8 +19,9 @@ from scipy.stats import t as student
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import compare
 from tests import oracles
+from tests.strategies import rows_of
+from validation.answers import ask
 from validation.common import conclude, each, parse, table
-from validation.dense import ask, rows_of
 
 SAME = "indistinguishable from the reference"
 # The probability that exact samplers fail any of the tests against quadrature.

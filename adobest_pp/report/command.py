@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._text import listed
 from adobest_pp.polls import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.job import grade_samplers, n_stages
 from adobest_pp.report.words import conclusions
 from adobest_pp.report.writing import summary, write_report
+from adobest_pp.samplers.api import fresh_seed
 from adobest_pp.tables import print_verdicts
 
 __all__ = ["Request", "run"]
@@ -58,10 +59,9 @@ class Request:
         options = {name: value for name, value in self.collection.items() if value is not None}
         options |= {"question": self.question, "random_seed": seed, "progressbar": progressbar}
         if self.data is None:
-            return simulated_poll(10_000 if self.people is None else self.people, **options)
-        labels = None if self.categories is None else [label.strip() for label in self.categories.split(",")]
+            return simulated_poll(**options | ({} if self.people is None else {"n_people": self.people}))
         assert self.column is not None
-        return poll_of_people(self.data, self.column, categories=labels, **options)
+        return poll_of_people(self.data, self.column, categories=listed(self.categories), **options)
 
 
 def run(request: Request, out: Path, prior: float, draws: int, seed: int | None, *, quiet: bool, as_json: bool) -> None:
@@ -74,7 +74,7 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
     check_integer(draws, "--draws", FEWEST_DRAWS)
     check_prior(prior, 2)
     _check_writable(out)
-    chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
     poll = request.poll(chosen, show)
     kept = [] if request.data is None else [_keep(poll, out)]

@@ -1,6 +1,5 @@
 """The figures of a report, as files."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from adobest_pp import plots
-from adobest_pp._files import replacing
+from adobest_pp.plots._saving import save_figure
 from adobest_pp.report.job import Findings
 
 __all__ = ["Figure", "least_mixed", "most_probable", "save_figures"]
@@ -18,9 +17,6 @@ __all__ = ["Figure", "least_mixed", "most_probable", "save_figures"]
 MOST_LISTED = 30
 MOST_TRACED = 4
 RESOLUTION = 150
-
-# Without these the same findings would not give the same files.
-REPEATABLE: Any = {"svg.hashsalt": "adobest_pp"}
 
 
 @dataclass(frozen=True)
@@ -66,16 +62,6 @@ def least_mixed(findings: Findings) -> list[Any]:
 
 
 def _save(name: str, draw: Callable[[], Any], folder: Path) -> Figure:
-    figure = Figure(name, folder / f"{name}.png", folder / f"{name}.svg")
-    with plt.style.context("default"), plt.rc_context(REPEATABLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # then a box stands for it
-        drawn = np.asarray(draw(), dtype=object).ravel()[0].figure
-        try:
-            with replacing(figure.png) as path:
-                drawn.savefig(path, format="png", dpi=RESOLUTION)
-            drawn.set_layout_engine("none")  # the layout is found, which takes most of the time
-            with replacing(figure.svg) as path:
-                drawn.savefig(path, format="svg", dpi=RESOLUTION, metadata={"Date": None})
-        finally:
-            plt.close(drawn)
-    return figure
+    with plt.style.context("default"):
+        figure = np.asarray(draw(), dtype=object).ravel()[0].figure
+        return Figure(name, *save_figure(figure, folder, name, RESOLUTION))

@@ -55,6 +55,13 @@ class Findings:
         """Return the draws of one sampler by chain, draw and category."""
         return self.draws[sampler]["posterior"].to_dataset()["theta"].transpose("chain", "draw", "category")
 
+    def estimate(self) -> xr.Dataset:
+        """Return mean and central 95 % interval of each category, of the reference's draws."""
+        theta = self.theta()
+        ends = theta.quantile([0.025, 0.975], dim=("chain", "draw"))
+        mean, (lower, upper) = theta.mean(("chain", "draw")), (ends.isel(quantile=i, drop=True) for i in (0, 1))
+        return xr.Dataset({"mean": mean, "lower": lower, "upper": upper})
+
 
 def grade_samplers(
     poll: Poll,

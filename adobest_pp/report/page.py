@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from html import escape as escape_html
 from pathlib import Path
 
-import numpy as np
-
 from adobest_pp._text import visible
 from adobest_pp.report.figures import Figure, most_probable
 from adobest_pp.report.job import Findings
@@ -120,13 +118,12 @@ def _data_address(svg: Path) -> str:
 
 
 def _estimate_table(findings: Findings) -> str:
-    theta = findings.theta()
-    known, listed = theta["category"].values.tolist(), most_probable(findings)
-    flat = theta.sel(category=listed).values.reshape(-1, len(listed))
-    low, high = np.quantile(flat, [0.025, 0.975], axis=0)
+    estimate = findings.estimate()
+    known, listed = estimate["category"].values.tolist(), most_probable(findings)
+    columns = (estimate[name].sel(category=listed).values for name in ("mean", "lower", "upper"))
     rows = [
         [str(label), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}"]
-        for label, mean, lower, upper in zip(listed, flat.mean(axis=0), low, high, strict=True)
+        for label, mean, lower, upper in zip(listed, *columns, strict=True)
     ]
     headings = ["category", "estimate", "95 % interval"]
     if findings.poll.truth is not None:

@@ -105,16 +105,14 @@ def _of_divergences(diverged: int) -> list[str]:
 
 
 def _leader(findings: Findings) -> str:
-    theta = findings.theta()
-    labels = theta["category"].values
-    flat = theta.values.reshape(-1, labels.size)
-    first = int(flat.mean(axis=0).argmax())
-    low, high = np.quantile(flat[:, first], [0.025, 0.975])
-    leads = float(np.mean(flat.argmax(axis=1) == first))
+    estimate = findings.estimate()
+    first = int(estimate["mean"].values.argmax())
+    mean, low, high = (float(estimate[name][first]) for name in ("mean", "lower", "upper"))
+    leads = float(np.mean(findings.theta().values.argmax(axis=-1) == first))
     claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but it is open which is first"
     chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
-        f"“{labels[first]}” {claim}: {flat[:, first].mean():.1%} (95 % interval {low:.1%} to {high:.1%}). "
+        f"“{estimate['category'].values[first]}” {claim}: {mean:.1%} (95 % interval {low:.1%} to {high:.1%}). "
         f"The posterior probability that no other is larger is {chance}."
     )
 

@@ -69,16 +69,15 @@ def settings_of(findings: Findings) -> dict[str, Any]:
 def summary(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values, for JSON: numbers that are not known are None."""
     graded = findings.comparison
-    theta = findings.theta()
-    low, high = theta.quantile([0.025, 0.975], dim=("chain", "draw")).transpose("quantile", "category").values
-    columns = (theta["category"].values.tolist(), theta.mean(("chain", "draw")).values, low, high)
+    estimate = findings.estimate()
+    columns = (estimate[name].values.tolist() for name in ("category", "mean", "lower", "upper"))
     numbers = [name for name, variable in graded.items() if variable.dims == ("sampler",) and name != "verdict"]
     return {
         "question": findings.poll.question,
         "n_responses": len(findings.poll.responses),
         "mechanism": findings.poll.responses.mechanism.settings(),
         "estimate": [
-            {"category": label, "mean": float(mean), "lower": float(lower), "upper": float(upper)}
+            {"category": label, "mean": mean, "lower": lower, "upper": upper}
             for label, mean, lower, upper in zip(*columns, strict=True)
         ],
         "samplers": {

@@ -22,7 +22,7 @@ from adobest_pp.samplers.settings import LangevinSettings
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["recorded_arguments", "sample"]
+__all__ = ["fresh_seed", "recorded_arguments", "sample"]
 
 logger = logging.getLogger("adobest_pp")
 
@@ -108,7 +108,7 @@ def sample(
         "tune": _check_tune(tune, sampler),
         "chains": check_integer(chains, "chains", 1),
     }
-    seed = _fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
+    seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     settings = _settings(sampler, options)
 
     began = time.perf_counter()
@@ -179,7 +179,8 @@ def _check_tune(tune: Any, sampler: str) -> int:
     return check_integer(tune, f"tune of {sampler!r}" if least else "tune", least)
 
 
-def _fresh_seed() -> int:
+def fresh_seed() -> int:
+    """Return a seed from the operating system's entropy, to be recorded with what it gives."""
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 

@@ -19,26 +19,14 @@ from numpy.typing import NDArray
 
 import adobest_pp
 from adobest_pp.studies.design import Cell, Study, cells_of
-from adobest_pp.studies.measures import MEASURES
+from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
 
-__all__ = ["LABELS", "check_same", "create", "read_attributes", "run_variables"]
+__all__ = ["check_same", "create", "read_attributes", "run_variables"]
 
 # A few kilobytes: a batch rewrites the chunks that it is in.
 _RUNS_IN_A_CHUNK = 500
-# What tells the cells apart, in this order.
-LABELS = {
-    "K": "number of categories",
-    "epsilon": "privacy budget ε",
-    "kappa": "share of the budget inside the subset κ",
-    "rho": "the truth is from Dirichlet(ρ)",
-    "mechanism": "mechanism",
-    "method": "method",
-    "prior": "prior of exact inference",
-    "sampler": "sampler",
-    "budgets": "rule for ε₂",
-}
 
 
 def run_variables(study: Study) -> dict[str, dict[str, Any]]:
@@ -102,7 +90,7 @@ def _fill(path: Path, study: Study) -> None:
             shape=values.shape,
             dtype="string" if values.dtype == object else values.dtype,
             dimension_names=("cell",),
-            attributes={"long_name": LABELS[name]},
+            attributes={"long_name": CELL[name]},
         )
         array[:] = values
     with warnings.catch_warnings():
@@ -112,7 +100,7 @@ def _fill(path: Path, study: Study) -> None:
 
 
 def _coordinates(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
-    columns: dict[str, list[Any]] = {name: [] for name in LABELS}
+    columns: dict[str, list[Any]] = {name: [] for name in CELL}
     for cell in cells:
         settings = asdict(cell) | {"K": cell.n_categories, "kappa": math.nan if cell.kappa is None else cell.kappa}
         for name, column in columns.items():
@@ -131,7 +119,7 @@ def _attributes(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "created_with": json.dumps({"python": platform.python_version(), **libraries}),
         "method_labels": json.dumps({name: method_label(name) for name in study.method}),
-        "coordinates": " ".join(LABELS),
+        "coordinates": " ".join(CELL),
     }
 
 

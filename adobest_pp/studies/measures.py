@@ -1,6 +1,19 @@
-"""What can be measured of a run."""
+"""What a cell of a study is told by, and what can be measured of its runs."""
 
-__all__ = ["MEASURES"]
+__all__ = ["CELL", "MEASURES"]
+
+# In the order in which tables show it.
+CELL = {
+    "K": "number of categories",
+    "epsilon": "privacy budget ε",
+    "kappa": "share of the budget inside the subset κ",
+    "rho": "the truth is from Dirichlet(ρ)",
+    "mechanism": "mechanism",
+    "method": "method",
+    "prior": "prior of exact inference",
+    "sampler": "sampler",
+    "budgets": "rule for ε₂",
+}
 
 MEASURES = {
     "tv": ("total variation distance of the estimate from the truth", "1"),

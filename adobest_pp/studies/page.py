@@ -15,11 +15,12 @@ from adobest_pp.samplers.progress import SlowProgress
 from adobest_pp.studies.comparisons import LEVEL, smallest_n
 from adobest_pp.studies.equal_privacy import equal_privacy_section, short_answer
 from adobest_pp.studies.grids import Statement, paper_part, published_part
+from adobest_pp.studies.measures import CELL
 from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.outcomes import FAILED
 from adobest_pp.studies.size_statements import honest_response_statement
 from adobest_pp.studies.statements import METHODOLOGY, published_note, published_statements, statements
 from adobest_pp.studies.summary import (
-    CELL,
     done,
     markdown_table,
     medians,
@@ -30,7 +31,7 @@ from adobest_pp.studies.summary import (
 
 __all__ = ["write_page"]
 
-_FORMATS = ("png", "svg")
+RESOLUTION = 110
 _PAPER = (
     "S. Aydın and S. Yıldırım, *Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive "
     "Randomized Response Mechanism*, ACM Transactions on Knowledge Discovery from Data"
@@ -144,7 +145,7 @@ def _progress(dataset: xr.Dataset) -> str:
     if measure is None:
         return "no measure that this page shows"
     finished = np.isfinite(done(dataset, measure))
-    failed = int((dataset["status"].values == 2).sum()) if "status" in dataset else 0
+    failed = int((dataset["status"].values == FAILED).sum()) if "status" in dataset else 0
     text = f"{finished.sum()} of {finished.size} runs are done" + (f", {failed} failed" if failed else "")
     if not finished.all():
         without = ~finished.any(axis=1)
@@ -214,18 +215,9 @@ def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
 
 
 def _save(figure: Any, target: Path, name: str, caption: str, written: list[Path]) -> list[str]:
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
+    from adobest_pp.plots._saving import save_figure
 
-    # The same figure is the same file: no dates, and no random names within.
-    metadata: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
-    with mpl.rc_context({"svg.hashsalt": name}):
-        for suffix in _FORMATS:
-            path = target / f"{name}.{suffix}"
-            with replacing(path) as temporary:
-                figure.savefig(temporary, format=suffix, dpi=110, metadata=metadata[suffix])
-            written.append(path)
-    plt.close(figure)
+    written += save_figure(figure, target, name, RESOLUTION)
     return [f"![{caption}]({name}.png)", f"{caption} ([SVG]({name}.svg))."]
 
 

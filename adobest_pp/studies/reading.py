@@ -14,8 +14,8 @@ import zarr
 from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
-from adobest_pp.studies.layout import LABELS, read_attributes
-from adobest_pp.studies.measures import MEASURES
+from adobest_pp.studies.layout import read_attributes
+from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.store import is_locked
 
@@ -114,7 +114,7 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> N
             dataset.to_netcdf(temporary, engine="h5netcdf")
             return
         table = dataset.to_dataframe().reset_index()
-        names = ["cell", "run", *LABELS, *dataset.data_vars]
+        names = ["cell", "run", *CELL, *dataset.data_vars]
         table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=names)
 
 

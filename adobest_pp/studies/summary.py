@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
 from adobest_pp.studies.comparisons import LEVEL, RESAMPLES, SEED, bootstrap_medians
+from adobest_pp.studies.measures import CELL
 from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.outcomes import DONE, FAILED
 
 __all__ = [
-    "CELL",
     "done",
     "labels",
     "markdown_table",
@@ -26,8 +27,6 @@ __all__ = [
     "write_markdown",
 ]
 
-# What a cell of a study is made of, in the order in which tables show it.
-CELL = ("K", "epsilon", "kappa", "rho", "mechanism", "method", "prior", "sampler", "budgets")
 MEANINGS = {
     "median": "median of the runs",
     "q25": "lower quartile of the runs",
@@ -38,7 +37,6 @@ MEANINGS = {
     "runs_failed": "number of runs that failed",
     "runs_asked": "number of runs asked for",
 }
-_HEADINGS = {"epsilon": "ε", "kappa": "κ", "rho": "ρ"}
 
 
 def labels(dataset: xr.Dataset) -> list[str]:
@@ -61,7 +59,7 @@ def done(dataset: xr.Dataset, measure: str) -> NDArray[np.float64]:
     values = dataset[measure].transpose("cell", "run").values.astype(np.float64)
     if "status" not in dataset:
         return values
-    return np.where(dataset["status"].transpose("cell", "run").values == 1, values, np.nan)
+    return np.where(dataset["status"].transpose("cell", "run").values == DONE, values, np.nan)
 
 
 def shown(dataset: xr.Dataset) -> xr.Dataset:
@@ -119,7 +117,9 @@ def medians(dataset: xr.Dataset, measure: str = "tv") -> xr.Dataset:
             columns[:3, rows] = np.quantile(finite, [0.5, 0.25, 0.75], axis=1)
             columns[3:, rows] = np.quantile(bootstrap_medians(finite), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
     failed = (
-        (study["status"].transpose("cell", "run").values == 2).sum(axis=1) if "status" in study else 0 * known[:, 0]
+        (study["status"].transpose("cell", "run").values == FAILED).sum(axis=1)
+        if "status" in study
+        else 0 * known[:, 0]
     )
     counts = (known.sum(axis=1), failed, np.full(len(values), values.shape[1]))
     filled = zip(MEANINGS, (*columns, *counts), strict=True)

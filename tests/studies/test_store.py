@@ -13,10 +13,10 @@ import zarr
 import adobest_pp
 from adobest_pp.studies import cells_of, open_study, run_study, study_status
 from adobest_pp.studies.layout import create
+from adobest_pp.studies.measures import CELL
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.reading import _rate, export_study
 from adobest_pp.studies.store import StudyStore
-from adobest_pp.studies.summary import CELL
 from tests.studies.small import assert_complete, assert_partial, study
 
 
