@@ -1,17 +1,31 @@
 """Settings shared by all tests.
 
 Hypothesis runs the same examples every time, without a time limit per example. Numba keeps compiled functions by the
-state of their own file and does not notice an edit in a file they call, so its cache is one per state of all sources.
+state of their own file and does not notice an edit in a file they call, so its cache is one per state of the files that
+hold compiled functions and of what those import.
 """
 
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
 _CACHES = _ROOT / ".numba_cache"
-_sources = b"".join(path.read_bytes() for path in sorted((_ROOT / "adobest_pp").rglob("*.py")))
+
+
+def _compiled_sources() -> list[Path]:
+    """Return the files with compiled functions, and those that they import: a constant may come from there."""
+    sources = {path: path.read_text(encoding="utf-8") for path in (_ROOT / "adobest_pp").rglob("*.py")}
+    compiled = {path for path, text in sources.items() if re.search("^(from|import) numba", text, re.MULTILINE)}
+    names = {name for path in compiled for name in re.findall(r"from (adobest_pp\.[\w.]+) import", sources[path])}
+    places = [_ROOT / name.replace(".", "/") for name in names]
+    imported = {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
+    return sorted(compiled | imported & sources.keys())
+
+
+_sources = b"".join(path.read_bytes() for path in _compiled_sources())
 _current = _CACHES / hashlib.sha256(_sources).hexdigest()[:16]
 for _cache in _CACHES.glob("*"):
     if _cache != _current:
