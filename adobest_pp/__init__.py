@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
     from adobest_pp.mechanisms import Audit as Audit
+    from adobest_pp.mechanisms import Channel as Channel
+    from adobest_pp.mechanisms import HadamardResponse as HadamardResponse
+    from adobest_pp.mechanisms import LocalHashing as LocalHashing
+    from adobest_pp.mechanisms import SetFamily as SetFamily
     from adobest_pp.mechanisms import SubsetSelection as SubsetSelection
+    from adobest_pp.mechanisms import UnaryEncoding as UnaryEncoding
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
     from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
@@ -37,10 +42,13 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdaptiveCollector": "online",
     "Audit": "mechanisms",
+    "Channel": "mechanisms",
     "ConstantSteps": "samplers.schedules",
     "DataAugmentationGibbs": "samplers.gibbs",
     "DecayingSteps": "samplers.schedules",
     "Evidence": "evidence",
+    "HadamardResponse": "mechanisms",
+    "LocalHashing": "mechanisms",
     "OnlineRun": "online",
     "PaperSteps": "samplers.schedules",
     "PrivateResponse": "distributions",
@@ -48,7 +56,9 @@ _HOMES = {
     "ReflectedSGLD": "samplers.sgld",
     "Responses": "responses",
     "SRR": "mechanisms",
+    "SetFamily": "mechanisms",
     "SubsetSelection": "mechanisms",
+    "UnaryEncoding": "mechanisms",
     "Utility": "adaptation",
     "audit": "mechanisms",
     "frequency_model": "programs",

@@ -25,6 +25,7 @@ from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp import likelihood
+from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import row_probabilities, value_and_gradient
 
 __all__ = ["MarginalLogLikelihood", "PointwiseLogLikelihood"]
@@ -32,7 +33,17 @@ __all__ = ["MarginalLogLikelihood", "PointwiseLogLikelihood"]
 # How far from a sum of one, or below zero, a θ may be and still count as one that arithmetic has rounded.
 SIMPLEX_TOLERANCE = 1e-6
 
-_EVIDENCE_TYPES = ("float64", "float64", "float64", "int64", "int64", None, "int64", "int64")
+# Types and numbers of axes of the arrays of `Evidence`; counts may also be real weights.
+_EVIDENCE_TYPES = (
+    *[("float64", 1)] * 4,
+    *[("int64", 1)] * 2,
+    (None, 1),
+    ("int32", 1),
+    ("int64", 1),
+    ("float64", 2),
+)
+_COUNT = Evidence._fields.index("count")
+_SCALE = Evidence._fields.index("log_scale")
 
 
 def source_version(*files: str) -> int:
@@ -49,8 +60,7 @@ _KERNEL_VERSION = source_version(likelihood.__file__, __file__)
 class MarginalLogLikelihood(Op):
     """The marginal log-likelihood of evidence and its gradient by θ, in one pass over the rows.
 
-    Inputs are θ and the arrays of `likelihood.kernel_arguments`; `count` may also be real weights. The constant
-    `log_scale` is left out.
+    Inputs are θ and the arrays of `Evidence`; `count` may also be real weights. The scales of the rows are left out.
 
     Parameters
     ----------
@@ -61,7 +71,7 @@ class MarginalLogLikelihood(Op):
 
     __props__ = ("on_simplex",)
     default_output = 0
-    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(m),(o)->(),(k)"
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k)->(),(k)"
 
     def __init__(self, on_simplex: bool = False) -> None:
         self.on_simplex = on_simplex
@@ -74,7 +84,7 @@ class MarginalLogLikelihood(Op):
     def make_node(self, theta: Any, *evidence: Any) -> Apply:
         """Check and convert the inputs."""
         vector = _theta_vector(theta)
-        return Apply(self, [vector, *_evidence_vectors(evidence)], [pt.dscalar(), vector.type()])
+        return Apply(self, [vector, *_evidence_tensors(evidence)], [pt.dscalar(), vector.type()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
         """Evaluate by the compiled kernel."""
@@ -106,19 +116,18 @@ class MarginalLogLikelihood(Op):
 class PointwiseLogLikelihood(Op):
     """The log-likelihood of every response: that of its row of evidence.
 
-    Inputs are θ, the arrays of `likelihood.kernel_arguments`, the row of each response and `log_scale`. The counts
-    must be those of the rows, since a sum over the output is rewritten to `MarginalLogLikelihood`.
+    Inputs are θ, the arrays of `Evidence` and the row of each response. The counts must be those of the rows, since a
+    sum over the output is rewritten to `MarginalLogLikelihood`.
     """
 
     __props__ = ()
-    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(m),(o),(n),()->(n)"
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(n)->(n)"
 
     def make_node(self, theta: Any, *arguments: Any) -> Apply:
         """Check and convert the inputs."""
-        *evidence, index, log_scale = arguments
+        *evidence, index = arguments
         rows = pt.as_tensor(index).astype("int64")
-        scale = pt.as_tensor(log_scale).astype("float64")
-        inputs = [_theta_vector(theta), *_evidence_vectors(evidence), rows, scale]
+        inputs = [_theta_vector(theta), *_evidence_tensors(evidence), rows]
         return Apply(self, inputs, [pt.tensor(dtype="float64", shape=rows.type.shape)])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
@@ -127,7 +136,7 @@ class PointwiseLogLikelihood(Op):
 
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """Return the number of responses."""
-        return [shapes[-2]]
+        return [shapes[-1]]
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         """Only θ has a derivative."""
@@ -137,8 +146,8 @@ class PointwiseLogLikelihood(Op):
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
     ) -> list[Variable]:
         """Return the gradient of the marginal log-likelihood with the cotangents, gathered by row, as counts."""
-        theta, *evidence, index, _ = inputs
-        evidence[5] = pt.zeros(evidence[5].shape)[index].inc(cotangents[0])
+        theta, *evidence, index = inputs
+        evidence[_COUNT] = pt.zeros(evidence[_COUNT].shape)[index].inc(cotangents[0])
         _, slope = MarginalLogLikelihood(on_simplex=True).make_node(theta, *evidence).outputs
         return [slope, *(disconnected_type() for _ in inputs[1:])]
 
@@ -150,12 +159,12 @@ def _theta_vector(theta: Any) -> TensorVariable:
     return vector.astype("float64")
 
 
-def _evidence_vectors(evidence: Sequence[Any]) -> list[TensorVariable]:
-    vectors = [pt.as_tensor(part) for part in evidence]
-    if [vector.ndim for vector in vectors] != [1] * len(_EVIDENCE_TYPES):
-        raise ValueError(f"evidence must be the {len(_EVIDENCE_TYPES)} vectors of likelihood.kernel_arguments")
-    pairs = zip(vectors, _EVIDENCE_TYPES, strict=True)
-    return [vector.astype(dtype) if dtype else vector for vector, dtype in pairs]
+def _evidence_tensors(evidence: Sequence[Any]) -> list[TensorVariable]:
+    tensors = [pt.as_tensor(part) for part in evidence]
+    if [tensor.ndim for tensor in tensors] != [ndim for _, ndim in _EVIDENCE_TYPES]:
+        raise ValueError(f"evidence must be the {len(_EVIDENCE_TYPES)} arrays of an Evidence")
+    pairs = zip(tensors, _EVIDENCE_TYPES, strict=True)
+    return [tensor.astype(dtype) if dtype else tensor for tensor, (dtype, _) in pairs]
 
 
 @njit(cache=True)
@@ -170,32 +179,35 @@ def _is_simplex(theta):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _marginal(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, category, set_index, count, members, offsets
+    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns
 ):
-    value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+    evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
+    value, slope = value_and_gradient(theta, evidence)
     return np.asarray(value), slope
 
 
 @njit(cache=True)
 def _marginal_on_simplex(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, category, set_index, count, members, offsets
+    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns
 ):
     value, slope = -np.inf, np.zeros(theta.size)
     if _is_simplex(theta):
-        value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+        evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
+        value, slope = value_and_gradient(theta, evidence)
     return np.asarray(value), slope
 
 
 @njit(cache=True)
 def _pointwise(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, category, set_index, count, members, offsets, index, log_scale
+    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns, index
 ):
     rows = np.full(base.size, -np.inf)
     if _is_simplex(theta):
-        h = row_probabilities(theta, base, own, inside, category, set_index, members, offsets)
+        evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
+        h = row_probabilities(theta, evidence)
         for u in range(base.size):
             if h[u] > 0.0:
-                rows[u] = np.log(h[u]) + log_scale.item()
+                rows[u] = np.log(h[u]) + log_scale[u]
     return rows[index]
 
 
@@ -216,16 +228,17 @@ def collapse_sum_of_pointwise(fgraph: Any, node: Apply) -> list[Variable] | None
     (terms,) = node.inputs
     if terms.owner is None or not isinstance(terms.owner.op, PointwiseLogLikelihood):
         return None
-    *inputs, index, log_scale = terms.owner.inputs
-    return [MarginalLogLikelihood(on_simplex=True)(*inputs) + index.shape[0] * log_scale]
+    *inputs, _ = terms.owner.inputs
+    scale = (inputs[1 + _COUNT] * inputs[1 + _SCALE]).sum()
+    return [MarginalLogLikelihood(on_simplex=True)(*inputs) + scale]
 
 
 # JAX has no kernel of ours: it compiles the plain graphs, and without importing JAX nothing can be registered with it.
 @node_rewriter([MarginalLogLikelihood, PointwiseLogLikelihood])
 def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
     if isinstance(node.op, PointwiseLogLikelihood):
-        *inputs, index, log_scale = node.inputs
-        return [_plain_row_logs(True, *inputs)[index] + log_scale]
+        *inputs, index = node.inputs
+        return [(_plain_row_logs(True, *inputs) + inputs[1 + _SCALE])[index]]
     value = _plain_marginal(node.op.on_simplex, *node.inputs)
     return [value, pt.grad(value, node.inputs[0])]
 
@@ -234,14 +247,15 @@ optdb.register("expand_log_likelihood_for_jax", in2out(_expand_for_jax), "jax", 
 
 
 def _plain_marginal(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
-    return (evidence[5] * _plain_row_logs(on_simplex, theta, *evidence)).sum()
+    return (evidence[_COUNT] * _plain_row_logs(on_simplex, theta, *evidence)).sum()
 
 
 def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
-    base, own, inside, category, set_index, _, members, offsets = evidence
+    base, own, inside, _, category, set_index, _, members, offsets, patterns = evidence
     set_of_member = pt.searchsorted(offsets, pt.arange(members.shape[0]), side="right") - 1
+    sets = pt.zeros(offsets.shape[0] - 1)[set_of_member].inc(theta[members])
     # One set more, of mass 0, is what the set index −1 of rows without a set points to.
-    masses = pt.zeros(offsets.shape[0])[set_of_member].inc(theta[members])
+    masses = pt.concatenate([sets, (patterns * theta).sum(axis=1), pt.zeros(1)])
     logs = pt.log(base * theta.sum() + own * theta[category] + inside * masses[set_index])
     if not on_simplex:
         return logs

@@ -22,7 +22,7 @@ def set_codes(evidence: Evidence) -> NDArray[np.int64]:
     """Return the sets as bits, of shape (V, words); of no words where tables would cost more than the members."""
     k, n_sets = evidence.n_categories, evidence.n_sets
     n_tables = -(-k // BITS)
-    if n_tables * (n_sets + 2**BITS) >= evidence.members.size:
+    if n_tables * (n_sets + 2**BITS) >= evidence.members.size or len(evidence.patterns):
         return np.zeros((n_sets, 0), dtype=np.int64)
     word, bit = np.divmod(evidence.members, BITS * TABLES_PER_WORD)
     codes = np.zeros((n_sets, -(-n_tables // TABLES_PER_WORD)), dtype=np.int64)
@@ -33,7 +33,7 @@ def set_codes(evidence: Evidence) -> NDArray[np.int64]:
 
 @njit(cache=True)
 def set_masses_by_tables(theta, codes):  # type: ignore[no-untyped-def]
-    """Return θ(S) of every set, and one 0 more for rows without a set."""
+    """Return θ(S) of every set, and one 0 more for rows without a set. There are no patterns beside tables."""
     n_tables = -(-theta.size // BITS)
     tables = np.zeros((n_tables, 2**BITS))
     for i in range(theta.size):

@@ -1,37 +1,36 @@
 """The PyMC distribution of randomized answers, as a user writes it in a model."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from numpy.typing import NDArray
 from pymc.distributions.distribution import Discrete
 from pymc.exceptions import NotConstantValueError
 from pymc.logprob.abstract import _logprob
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Variable
-from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from adobest_pp._checks import check_answers
 from adobest_pp._marginal import source_version
-from adobest_pp.evidence import Evidence, ResponseTable, collapse
-from adobest_pp.mechanisms import RRRR, SRR, Mechanism, SubsetSelection
+from adobest_pp.mechanisms import Mechanism, Published, drawing
 from adobest_pp.responses import Responses
 from adobest_pp.tensors import pointwise_log_likelihood
 
 __all__ = ["PrivateResponse"]
 
-_KERNEL_VERSION = source_version(__file__)
+_KERNEL_VERSION = source_version(drawing.__file__)
 
 
 class PrivateResponseRV(RandomVariable):
-    """Randomized answers; the mechanism is kept so that observed answers can be collapsed into evidence."""
+    """Randomized answers of a mechanism.
+
+    Parameters are θ, the row of each response's published subset, the subsets, and the mechanism's table for drawing.
+    The mechanism is kept so that observed answers can be collapsed into evidence.
+    """
 
     name = "PrivateResponse"
     dtype = "int64"
@@ -40,35 +39,25 @@ class PrivateResponseRV(RandomVariable):
 
     def __init__(self, mechanism: Mechanism, **props: Any) -> None:
         self.mechanism = mechanism
-        super().__init__(**props)
-
-
-class CategoryResponseRV(PrivateResponseRV):
-    """Answers of SRR and RRRR: parameters are θ, the row of each response's subset, the subsets, and coefficients."""
-
-    signature = "(k),(),(v,k),(c,k)->()"
+        lengths = ",".join(map(str, mechanism.answer_dims.values()))
+        super().__init__(signature=f"(k),(),(v,k),(a,b)->({lengths})", **props)
 
     def rng_fn(self, rng: np.random.Generator, *args: Any) -> NDArray[np.int64]:
-        """Draw answers where Numba is not the linker."""
-        theta, index, subsets, coefficients, size = args
-        shape = np.broadcast_shapes(theta.shape[:-1], index.shape) if size is None else size
-        thetas = np.broadcast_to(theta, (*shape, theta.shape[-1])).reshape(-1, theta.shape[-1])
-        tables = (table.reshape(table.shape[-2:]) for table in (subsets, coefficients))
-        return np.asarray(_draw_categories(rng, thetas, np.broadcast_to(index, shape).ravel(), *tables)).reshape(shape)
-
-
-class SetResponseRV(PrivateResponseRV):
-    """Answers of subset selection: parameters are θ and the probability that the set holds the truth."""
-
-    mechanism: SubsetSelection
-
-    def rng_fn(self, rng: np.random.Generator, *args: Any) -> NDArray[np.int64]:
-        """Draw answers where Numba is not the linker."""
-        theta, holds, size = args
-        shape = theta.shape[:-1] if size is None else size
-        thetas = np.broadcast_to(theta, (*shape, theta.shape[-1])).reshape(-1, theta.shape[-1])
-        sets = _draw_sets(rng, thetas, float(holds.flat[0]), self.mechanism.size)
-        return np.asarray(sets).reshape(*shape, self.mechanism.size)
+        """Draw answers where Numba is not the linker, or the mechanism has no compiled way: by its `privatize`."""
+        theta, index, subsets, _, size = args
+        k = theta.shape[-1]
+        shape = np.broadcast_shapes(theta.shape[:-1], index.shape) if size is None else tuple(size)
+        ends = np.cumsum(np.broadcast_to(theta, (*shape, k)).reshape(-1, k), axis=1)
+        levels = rng.random(len(ends)) * ends[:, -1]
+        truth = np.minimum((levels[:, None] >= ends).sum(axis=1), k - 1)
+        rows, masks = np.broadcast_to(index, shape).ravel(), subsets.reshape(-1, k)
+        lengths = tuple(self.mechanism.answer_dims.values())
+        if not self.mechanism.publishes_subset:
+            return np.asarray(self.mechanism.privatize(truth, rng=rng), dtype=np.int64).reshape(*shape, *lengths)
+        answers = np.empty((truth.size, *lengths), dtype=np.int64)
+        for row in np.unique(rows):
+            answers[rows == row] = self.mechanism.privatize(truth[rows == row], subset=masks[row], rng=rng)
+        return answers.reshape(*shape, *lengths)
 
 
 class PrivateResponse(Discrete):
@@ -83,15 +72,14 @@ class PrivateResponse(Discrete):
     responses : Responses
         What was collected: answers, mechanism and published subsets.
     **kwargs
-        Passed on to PyMC: ``dims`` above all, such as ``dims="response"``. Answers of subset selection have a second
-        dimension, which is named ``"member"`` if only the first is given.
+        Passed on to PyMC: ``dims`` above all, such as ``dims="response"``. Where an answer is several numbers, further
+        dimensions are named as the mechanism names them if only the first is given.
 
     Notes
     -----
-    Its value is the answers: (n,) category indices, or (n, d) increasing ones for subset selection. Random draws,
-    as in predictive sampling, are answers of the same n people under the subsets that were published to them. The
-    log-likelihood is one term per response where that is asked for; a density for sampling costs no more than the
-    distinct rows of evidence, whatever n is.
+    Its value is the answers, as in ``responses.answers``. Random draws, as in predictive sampling, are answers of the
+    same n people under the subsets that were published to them. The log-likelihood is one term per response where that
+    is asked for; a density for sampling costs no more than the distinct rows of evidence, whatever n is.
 
     See Also
     --------
@@ -113,8 +101,8 @@ class PrivateResponse(Discrete):
         _check_responses(responses)
         answers = responses.answers
         dims = kwargs.pop("dims", None)
-        if answers.ndim == 2 and (isinstance(dims, str) or (dims is not None and len(dims) == 1)):
-            dims = (*([dims] if isinstance(dims, str) else dims), "member")
+        if isinstance(dims, str) or (dims is not None and len(dims) == 1):
+            dims = (*([dims] if isinstance(dims, str) else dims), *responses.mechanism.answer_dims)
         return super().__new__(cls, name, theta, responses, observed=answers, shape=answers.shape, dims=dims, **kwargs)
 
     @classmethod
@@ -128,16 +116,16 @@ class PrivateResponse(Discrete):
     @classmethod
     def rv_op(cls, theta: TensorVariable, responses: Responses, *, size: Any = None, rng: Any = None) -> TensorVariable:
         """Build the random variable."""
-        mechanism = responses.mechanism
-        parameters: tuple[Any, ...]
-        if isinstance(mechanism, SubsetSelection):
-            op: PrivateResponseRV = SetResponseRV(mechanism, signature=f"(k),()->({mechanism.size})")
-            parameters = (_probability_of_holding(mechanism),)
-        else:
-            op = CategoryResponseRV(mechanism)
-            parameters = _published(responses)
+        published = responses.subset_index, responses.subsets
+        if not responses.mechanism.publishes_subset:
+            published = np.zeros(len(responses), dtype=np.int64), np.zeros((1, responses.n_categories), dtype=bool)
+        try:
+            table = responses.mechanism.drawing().table
+        except NotImplementedError:
+            table = np.zeros((1, 1))
+        op = PrivateResponseRV(responses.mechanism)
         generator = pt.random.shared_rng(seed=None) if rng is None else rng
-        _, draws = op(theta, *parameters, size=size, rng=generator, return_next_rng=True)
+        _, draws = op(theta, *published, table, size=size, rng=generator, return_next_rng=True)
         return draws
 
 
@@ -149,39 +137,14 @@ def _(
     if not all(theta.type.broadcastable[:-1]):
         raise NotImplementedError("PrivateResponse has a log-probability for one vector theta only, not for several")
     try:
-        answers, *constants = constant_fold([values[0], *(rest[:2] if isinstance(op, CategoryResponseRV) else ())])
+        answers, index, subsets = constant_fold([values[0], *rest[:2]])
     except NotConstantValueError:
         raise NotImplementedError("PrivateResponse has a log-probability for observed answers only") from None
-    vector = pt.specify_shape(theta.reshape((-1,)), op.mechanism.n_categories)
-    return pointwise_log_likelihood(vector, *_collapse(op.mechanism, answers, *constants))
-
-
-def _collapse(
-    mechanism: Mechanism, answers: NDArray[np.int64], *published: NDArray[Any]
-) -> tuple[Evidence, NDArray[np.int64]]:
-    if isinstance(mechanism, SubsetSelection):
-        responses = Responses.from_arrays(mechanism, answers)
-        return responses.evidence_and_index()
-    index, subsets = published
-    checked, rows = np.broadcast_arrays(check_answers(answers, mechanism.n_categories), index)
-    return collapse(mechanism, ResponseTable(checked, rows, subsets.reshape(-1, mechanism.n_categories)))
-
-
-def _published(responses: Responses) -> tuple[NDArray[Any], ...]:
-    mechanism = responses.mechanism
-    if isinstance(mechanism, RRRR):
-        return responses.subset_index, responses.subsets, np.stack(mechanism.coefficients)
-    # SRR is RRRR under an empty subset, whose coefficients are the outer ones.
-    assert isinstance(mechanism, SRR)
-    base, own = mechanism.linear_form()
-    coefficients = np.zeros((5, mechanism.n_categories))
-    coefficients[2], coefficients[3] = base, own
-    return np.zeros(len(responses), dtype=np.int64), np.zeros((1, mechanism.n_categories), dtype=bool), coefficients
-
-
-def _probability_of_holding(mechanism: SubsetSelection) -> float:
-    weight = mechanism.size * math.exp(mechanism.epsilon)
-    return weight / (weight + mechanism.n_categories - mechanism.size)
+    mechanism = op.mechanism
+    checked = mechanism.check_answers(answers)
+    published = Published(np.broadcast_to(index, len(checked)), subsets.reshape(-1, mechanism.n_categories))
+    vector = pt.specify_shape(theta.reshape((-1,)), mechanism.n_categories)
+    return pointwise_log_likelihood(vector, *mechanism.evidence(checked, published))
 
 
 def _check_responses(responses: Any) -> None:
@@ -199,76 +162,6 @@ def _check_theta(theta: Any, n_categories: int) -> TensorVariable:
     return vector
 
 
-@njit(cache=True)
-def _draw_category(rng, theta, index, subsets, coefficients):  # type: ignore[no-untyped-def]
-    """Draw one answer by running through the probabilities h(y) of all."""
-    size, mass = 0, 0.0
-    for i in range(theta.size):
-        if subsets[index, i]:
-            size += 1
-            mass += theta[i]
-    inner, inner_own = coefficients[0, size], coefficients[1, size]
-    outer, outer_own, cross = coefficients[2, size], coefficients[3, size], coefficients[4, size]
-    outside = outer + (cross - outer) * mass
-    remaining = rng.random()
-    for y in range(theta.size - 1):
-        remaining -= inner + inner_own * theta[y] if subsets[index, y] else outside + outer_own * theta[y]
-        if remaining < 0:
-            return y
-    return theta.size - 1
-
-
-@njit(cache=True)
-def _draw_set(rng, theta, holds, size):  # type: ignore[no-untyped-def]
-    """Draw the truth, whether the set holds it, and the rest of the set in increasing order."""
-    members = np.empty(size, dtype=np.int64)
-    truth = 0
-    remaining = rng.random() - theta[0]
-    while remaining >= 0 and truth < theta.size - 1:
-        truth += 1
-        remaining -= theta[truth]
-    is_in = rng.random() < holds
-    needed, others, filled = size - is_in, theta.size - 1, 0
-    for i in range(theta.size):
-        if i == truth:
-            taken = is_in
-        else:
-            taken = rng.random() * others < needed
-            needed -= taken
-            others -= 1
-        if taken:
-            members[filled] = i
-            filled += 1
-    return members
-
-
-@njit(cache=True)
-def _draw_categories(rng, thetas, index, subsets, coefficients):  # type: ignore[no-untyped-def]
-    answers = np.empty(index.size, dtype=np.int64)
-    for i in range(index.size):
-        answers[i] = _draw_category(rng, thetas[i], index[i], subsets, coefficients)
-    return answers
-
-
-@njit(cache=True)
-def _draw_sets(rng, thetas, holds, size):  # type: ignore[no-untyped-def]
-    answers = np.empty((len(thetas), size), dtype=np.int64)
-    for i in range(len(thetas)):
-        answers[i] = _draw_set(rng, thetas[i], holds, size)
-    return answers
-
-
-@numba_core_rv_funcify.register(CategoryResponseRV)
-def _(op: CategoryResponseRV, node: Apply) -> tuple[Callable[..., Any], int]:
-    return _draw_category, _KERNEL_VERSION
-
-
-@numba_core_rv_funcify.register(SetResponseRV)
-def _(op: SetResponseRV, node: Apply) -> tuple[Callable[..., Any], int]:
-    size = op.mechanism.size
-
-    @numba_njit
-    def draw_set(rng, theta, holds):  # type: ignore[no-untyped-def]
-        return _draw_set(rng, theta, holds, size)
-
-    return draw_set, _KERNEL_VERSION
+@numba_core_rv_funcify.register(PrivateResponseRV)
+def _(op: PrivateResponseRV, node: Apply) -> tuple[Callable[..., Any], int]:
+    return op.mechanism.drawing().kernel, _KERNEL_VERSION

@@ -1,66 +1,61 @@
-"""Responses collapsed to what they tell about θ: three numbers each, and how often each occurs.
+"""Responses collapsed to what they tell about θ: a few numbers each, and how often each occurs.
 
-Whatever the mechanism, a response has probability
+Whatever the mechanism, a response has probability e^log_scale · h with
 
-    h = base + own·θ[y] + inside·θ(S),      θ(S) = Σ_{i∈S} θ_i,
+    h = base + own·θ[y] + inside·θ(S),
 
-so equal (base, own, inside, y, S) merge into one row with a count, and nothing downstream grows with n.
+where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_i. Equal rows merge into one with a count, so
+nothing downstream grows with the number of responses where answers repeat.
 """
 
-from dataclasses import dataclass, fields
-from functools import singledispatch
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.mechanisms import RRRR, SRR, Mechanism, SubsetSelection
+__all__ = ["Evidence", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
+
+# Sets whose masks are unpacked at a time: bounds the memory that making the list of members takes.
+_SETS_AT_ONCE = 1 << 16
 
 
-class ResponseTable(NamedTuple):
-    """Plain arrays of n responses: answers (n,), and for each an index into a table of distinct sets (V, K).
-
-    Parts that a mechanism has no use for are empty: sets for SRR, answers for subset selection (there the
-    answer is the set).
-    """
-
-    answers: NDArray[np.int64]
-    set_index: NDArray[np.int64]
-    sets: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Distinct rows of the three-number form, in an order that does not depend on the order of the responses.
+class Evidence(NamedTuple):
+    """Distinct rows, in an order that does not depend on the order of the responses. Kernels take it as one argument.
 
     Attributes
     ----------
     base, own, inside : array of shape (U,)
         The three numbers of each row.
+    log_scale : array of shape (U,)
+        The logarithm of a factor that θ is not in; it belongs to the log-probability of each response of the row.
     category : array of int, shape (U,)
         The y of ``own·θ[y]``.
     set_index : array of int, shape (U,)
-        The set of ``inside·θ(S)``, or −1 for rows that need none; those come first.
+        The set or pattern of ``inside·θ(S)``: sets first, patterns behind them, and −1 for rows that need neither.
     count : array of int, shape (U,)
         How many responses the row stands for.
     members, offsets : array of int
-        The sets: ``members[offsets[v]:offsets[v+1]]`` are the categories of set v.
-    n_categories : int
-        Number of categories K.
-    log_scale : float
-        A constant that belongs to the log-probability of every response.
+        The V sets: ``members[offsets[v]:offsets[v+1]]`` are the categories of set v.
+    patterns : array of shape (D, K)
+        The weights w of each pattern, non-negative. D is 0 for all mechanisms but those without structure.
     """
 
     base: NDArray[np.float64]
     own: NDArray[np.float64]
     inside: NDArray[np.float64]
+    log_scale: NDArray[np.float64]
     category: NDArray[np.int64]
     set_index: NDArray[np.int64]
-    count: NDArray[np.int64]
-    members: NDArray[np.int64]
+    count: NDArray[np.int64]  # type: ignore[assignment]
+    members: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    n_categories: int
-    log_scale: float = 0.0
+    patterns: NDArray[np.float64]
+
+    @property
+    def n_categories(self) -> int:
+        """The number of categories K."""
+        return int(self.patterns.shape[1])
 
     @property
     def n_responses(self) -> int:
@@ -68,114 +63,115 @@ class Evidence:
         return int(self.count.sum())
 
     @property
-    def n_sets(self) -> int:
-        """The number of distinct sets."""
-        return self.offsets.size - 1
+    def n_rows(self) -> int:
+        """The number of distinct rows U."""
+        return int(self.count.size)
 
-    def __len__(self) -> int:
-        return self.count.size
+    @property
+    def n_sets(self) -> int:
+        """The number of distinct sets V."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def constant(self) -> float:
+        """What the scales of all responses add to the log-likelihood."""
+        return float(self.count @ self.log_scale)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return the rows written out, of shape (U, K): h is its product with θ."""
+        # One more set, the empty one, which rows without a set find at the end.
+        sets = np.zeros((self.n_sets + len(self.patterns) + 1, self.n_categories))
+        sets[np.repeat(np.arange(self.n_sets), np.diff(self.offsets)), self.members] = 1.0
+        sets[self.n_sets : -1] = self.patterns
+        rows = self.base[:, None] + self.inside[:, None] * sets[self.set_index]
+        rows[np.arange(self.n_rows), self.category] += self.own
+        return np.asarray(rows)
 
     def __repr__(self) -> str:
-        return f"<Evidence: {self.n_responses} responses in {len(self)} rows with {self.n_sets} sets>"
+        return f"<Evidence: {self.n_responses} responses in {self.n_rows} rows with {self.n_sets} sets>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Evidence):
             return NotImplemented
-        return all(np.array_equal(getattr(self, part.name), getattr(other, part.name)) for part in fields(self))
-
-    __hash__ = None  # type: ignore[assignment]
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self._fields)
 
 
-@singledispatch
-def collapse(mechanism: Mechanism, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
-    """Collapse responses of a mechanism into evidence, and tell the row of each response."""
-    raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
+def set_rows(
+    row_of: NDArray[np.int64],
+    base: NDArray[np.float64],
+    own: NDArray[np.float64],
+    inside: NDArray[np.float64],
+    category: NDArray[np.int64],
+    set_index: NDArray[np.int64],
+    packed_sets: NDArray[np.uint8],
+    n_categories: int,
+    log_scale: NDArray[np.float64] | float = 0.0,
+) -> Evidence:
+    """Return evidence whose rows have sets, given as packed bits of shape (V, ⌈K/8⌉), or none (−1).
+
+    `row_of` tells the row of each response, of shape (n,); the other arrays have one entry a row.
+    """
+    parts = list(_members(packed_sets, n_categories))
+    sizes = np.concatenate([size for _, size in parts]) if parts else np.zeros(0, dtype=np.int64)
+    return Evidence(
+        base=base,
+        own=own,
+        inside=inside,
+        log_scale=np.full(base.size, log_scale) if np.ndim(log_scale) == 0 else np.asarray(log_scale),
+        category=category,
+        set_index=set_index,
+        count=np.bincount(row_of, minlength=base.size),
+        members=np.concatenate([member for member, _ in parts]) if parts else np.zeros(0, dtype=np.int32),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        patterns=np.zeros((0, n_categories)),
+    )
 
 
-@collapse.register
-def _(mechanism: SRR, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
-    answers, row_of = np.unique(table.answers, return_inverse=True)
-    n = answers.size
-    base, own = mechanism.linear_form()
-    no_set = np.full(n, -1)
-    rows = _Rows(np.full(n, base), np.full(n, own), np.zeros(n), answers, no_set)
-    return _assemble(rows, row_of, np.zeros((0, mechanism.n_categories), dtype=bool)), row_of
+def support_rows(
+    packed_sets: NDArray[np.uint8], inside: float, log_scale: NDArray[np.float64], row_of: NDArray[np.int64], k: int
+) -> Evidence:
+    """Return evidence of answers that are their support sets: row u is ``1 + inside·θ(set u)`` of K categories."""
+    n = len(packed_sets)
+    zeros = np.zeros(n, dtype=np.int64)
+    return set_rows(row_of, np.ones(n), np.zeros(n), np.full(n, inside), zeros, np.arange(n), packed_sets, k, log_scale)
 
 
-@collapse.register
-def _(mechanism: RRRR, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
-    k = mechanism.n_categories
-    codes, code_of = np.unique(table.set_index * k + table.answers, return_inverse=True)
-    index, answer = codes // k, codes % k
-    sizes = table.sets.sum(axis=1)
-    size = sizes[index]
-    free = table.sets[index, answer] | (size == 0)
-
-    # Rows with a set are told apart by the rank of the set, the others by its size alone; no-set rows come first.
-    needed = np.zeros(len(table.sets), dtype=bool)
-    needed[index[~free]] = True
-    sets, rank = unique_rows(table.sets[needed])
-    rank_of_set = np.cumsum(needed) - 1
-    set_index = np.where(free, -1, rank[rank_of_set[index]] if len(rank) else -1)
-    keys = np.where(free, size, k + set_index) * k + answer
-    _, first, row_of_code = np.unique(keys, return_index=True, return_inverse=True)
-
-    rows = _rrrr_rows(mechanism, size[first], answer[first], set_index[first])
-    row_of = row_of_code[code_of]
-    return _assemble(rows, row_of, sets), row_of
+def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tuple[Evidence, NDArray[np.int64]]:
+    """Return evidence of answers that are rows of a matrix ``G[y, x]``, and the row of evidence of each answer."""
+    used, row_of = np.unique(outputs, return_inverse=True)
+    n = used.size
+    evidence = Evidence(
+        base=np.zeros(n),
+        own=np.zeros(n),
+        inside=np.ones(n),
+        log_scale=np.zeros(n),
+        category=np.zeros(n, dtype=np.int64),
+        set_index=np.arange(n),
+        count=np.bincount(row_of, minlength=n),
+        members=np.zeros(0, dtype=np.int32),
+        offsets=np.zeros(1, dtype=np.int64),
+        patterns=np.ascontiguousarray(matrix[used], dtype=np.float64),
+    )
+    return evidence, row_of
 
 
-@collapse.register
-def _(mechanism: SubsetSelection, table: ResponseTable) -> tuple[Evidence, NDArray[np.int64]]:
-    sets, rank = unique_rows(table.sets)
-    n = len(sets)
-    inside, log_scale = mechanism.linear_form()
-    rows = _Rows(np.ones(n), np.zeros(n), np.full(n, inside), np.zeros(n, dtype=np.int64), np.arange(n))
-    row_of = rank[table.set_index]
-    return _assemble(rows, row_of, sets, log_scale), row_of
-
-
-def unique_rows(masks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the distinct rows in a fixed order, and for each row its place among them."""
-    if len(masks) == 0:
-        return masks, np.zeros(0, dtype=np.int64)
-    packed = np.packbits(masks, axis=1)
+def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the place of one of each distinct row of packed bits, in a fixed order, and for each row its rank."""
+    if len(packed) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     padded[:, : packed.shape[1]] = packed
     words = padded.view(">u8").astype(np.uint64)
     order = np.lexsort(words.T[::-1])
-    is_new = np.ones(len(masks), dtype=bool)
+    is_new = np.ones(len(packed), dtype=bool)
     is_new[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
-    place = np.empty(len(masks), dtype=np.int64)
-    place[order] = np.cumsum(is_new) - 1
-    return masks[order[is_new]], place
+    rank = np.empty(len(packed), dtype=np.int64)
+    rank[order] = np.cumsum(is_new) - 1
+    return order[is_new], rank
 
 
-class _Rows(NamedTuple):
-    base: NDArray[np.float64]
-    own: NDArray[np.float64]
-    inside: NDArray[np.float64]
-    category: NDArray[np.int64]
-    set_index: NDArray[np.int64]
-
-
-def _rrrr_rows(
-    mechanism: RRRR, size: NDArray[np.int64], answer: NDArray[np.int64], set_index: NDArray[np.int64]
-) -> _Rows:
-    inner, inner_own, outer, outer_own, cross = (column[size] for column in mechanism.coefficients)
-    has_set = set_index >= 0
-    is_inner = ~has_set & (size > 0)
-    base = np.where(is_inner, inner, outer)
-    own = np.where(is_inner, inner_own, outer_own)
-    return _Rows(base, own, np.where(has_set, cross - outer, 0.0), answer, set_index)
-
-
-def _assemble(rows: _Rows, row_of: NDArray[np.int64], sets: NDArray[np.bool_], log_scale: float = 0.0) -> Evidence:
-    return Evidence(
-        *rows,
-        count=np.bincount(row_of, minlength=rows.base.size),
-        members=np.nonzero(sets)[1],
-        offsets=np.concatenate([[0], np.cumsum(sets.sum(axis=1))]),
-        n_categories=sets.shape[1],
-        log_scale=log_scale,
-    )
+def _members(packed: NDArray[np.uint8], n_categories: int) -> Iterable[tuple[NDArray[np.int32], NDArray[Any]]]:
+    """Yield the members of some sets at a time, one set after the other, and the sizes of the sets."""
+    for start in range(0, len(packed), _SETS_AT_ONCE):
+        masks = np.unpackbits(packed[start : start + _SETS_AT_ONCE], axis=1, count=n_categories)
+        yield np.nonzero(masks)[1].astype(np.int32), masks.sum(axis=1, dtype=np.int64)

@@ -43,19 +43,19 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     -2.0794
     """
     _check_evidence(evidence)
-    value = _log_likelihood(check_theta(theta, evidence.n_categories), *kernel_arguments(evidence))
-    return float(value + evidence.n_responses * evidence.log_scale)
+    value = _log_likelihood(check_theta(theta, evidence.n_categories), evidence)
+    return float(value + evidence.constant)
 
 
 def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
-    """Return the derivative of the log-likelihood by θ, of shape (K,): Σ count · g_i / h."""
+    """Return the gradient of the log-likelihood with respect to θ, of shape (K,): Σ count · g_i / h."""
     _check_evidence(evidence)
-    _, slope = value_and_gradient(check_theta(theta, evidence.n_categories), *kernel_arguments(evidence))
+    _, slope = value_and_gradient(check_theta(theta, evidence.n_categories), evidence)
     return np.asarray(slope)
 
 
 def phi_gradient(phi: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
-    """Return the derivative of the log-likelihood of θ = φ/Σφ by φ, of shape (K,): Σ count · (g_i/h − 1)/Σφ."""
+    """Return the gradient with respect to φ of the log-likelihood of θ = φ/Σφ: Σ count · (g_i/h − 1)/Σφ."""
     _check_evidence(evidence)
     phi = check_theta(phi, evidence.n_categories, "phi")
     total = phi.sum()
@@ -93,7 +93,7 @@ def maximum_likelihood(
 def climb(evidence: Evidence, tolerance: float, max_iterations: int) -> tuple[NDArray[np.float64], float]:
     """Return θ near the maximum of the likelihood, and a bound on how far its logarithm is below."""
     start = np.full(evidence.n_categories, 1 / evidence.n_categories)
-    theta, gap = _accelerated_em(start, tolerance, max_iterations, *kernel_arguments(evidence))
+    theta, gap = _accelerated_em(start, tolerance, max_iterations, evidence)
     return np.asarray(theta), float(gap)
 
 
@@ -102,78 +102,89 @@ def _check_evidence(evidence: Evidence) -> None:
         raise ValueError(f"evidence must be an Evidence, as of Responses.evidence(), got {type(evidence).__name__}")
 
 
-def kernel_arguments(evidence: Evidence) -> tuple[NDArray[np.float64 | np.int64], ...]:
-    """Return the arrays of the evidence in the order that the compiled functions take them."""
-    return (
-        evidence.base,
-        evidence.own,
-        evidence.inside,
-        evidence.category,
-        evidence.set_index,
-        evidence.count,
-        evidence.members,
-        evidence.offsets,
-    )
+@njit(cache=True)
+def row_probability(u, theta, total, masses, evidence):  # type: ignore[no-untyped-def]
+    """Return h of one row, of θ, its sum and the masses of all sets: the one place that says what h is."""
+    own = evidence.own[u] * theta[evidence.category[u]]
+    return evidence.base[u] * total + own + evidence.inside[u] * masses[evidence.set_index[u]]
 
 
 @njit(cache=True)
-def row_probabilities(theta, base, own, inside, category, set_index, members, offsets):  # type: ignore[no-untyped-def]
+def row_probabilities(theta, evidence):  # type: ignore[no-untyped-def]
     """Return h of every row of evidence."""
-    masses = set_masses(theta, members, offsets)
+    masses = set_masses(theta, evidence)
     total = theta.sum()
-    h = np.empty(base.size)
-    for u in range(base.size):
-        h[u] = base[u] * total + own[u] * theta[category[u]] + inside[u] * masses[set_index[u]]
+    h = np.empty(evidence.base.size)
+    for u in range(h.size):
+        h[u] = row_probability(u, theta, total, masses, evidence)
     return h
 
 
 @njit(cache=True)
-def set_masses(theta, members, offsets):  # type: ignore[no-untyped-def]
-    """Return θ(S) of every set, and one 0 more: rows without a set have index −1 and find it at the end."""
-    masses = np.zeros(offsets.size)
-    for v in range(offsets.size - 1):
-        mass = 0.0
-        for j in range(offsets[v], offsets[v + 1]):
-            mass += theta[members[j]]
-        masses[v] = mass
+def set_mass(v, theta, evidence):  # type: ignore[no-untyped-def]
+    """Return θ(S) of one set, or of a pattern, whose numbers follow those of the sets."""
+    mass = 0.0
+    if v < evidence.offsets.size - 1:
+        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
+            mass += theta[evidence.members[j]]
+        return mass
+    pattern = evidence.patterns[v - evidence.offsets.size + 1]
+    for i in range(theta.size):
+        mass += pattern[i] * theta[i]
+    return mass
+
+
+@njit(cache=True)
+def add_to_set(v, amount, evidence, slope):  # type: ignore[no-untyped-def]
+    """Add to `slope` the derivative of ``amount·θ(S)`` with respect to θ, for one set or pattern."""
+    if v < evidence.offsets.size - 1:
+        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
+            slope[evidence.members[j]] += amount
+        return
+    pattern = evidence.patterns[v - evidence.offsets.size + 1]
+    for i in range(slope.size):
+        slope[i] += amount * pattern[i]
+
+
+@njit(cache=True)
+def set_masses(theta, evidence):  # type: ignore[no-untyped-def]
+    """Return θ(S) of every set and pattern, and one 0 more: rows without a set have index −1 and find it at the end."""
+    masses = np.zeros(evidence.offsets.size + len(evidence.patterns))
+    for v in range(masses.size - 1):
+        masses[v] = set_mass(v, theta, evidence)
     return masses
 
 
 @njit(cache=True)
-def _log_likelihood(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, category, set_index, count, members, offsets
-):
-    h = row_probabilities(theta, base, own, inside, category, set_index, members, offsets)
+def _log_likelihood(theta, evidence):  # type: ignore[no-untyped-def]
+    h = row_probabilities(theta, evidence)
     value = 0.0
     for u in range(h.size):
         if h[u] <= 0.0:
             return -np.inf
-        value += count[u] * np.log(h[u])
+        value += evidence.count[u] * np.log(h[u])
     return value
 
 
 @njit(cache=True)
-def value_and_gradient(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, category, set_index, count, members, offsets
-):
-    """Return the log-likelihood without its constant scale, and its gradient by θ."""
-    masses = set_masses(theta, members, offsets)
-    value, slope, pull = value_and_pull(theta, masses, base, own, inside, category, set_index, count)
-    for v in range(offsets.size - 1):
-        for j in range(offsets[v], offsets[v + 1]):
-            slope[members[j]] += pull[v]
+def value_and_gradient(theta, evidence):  # type: ignore[no-untyped-def]
+    """Return the log-likelihood without its constant, and its gradient with respect to θ."""
+    value, slope, pull = value_and_pull(theta, set_masses(theta, evidence), evidence)
+    for v in range(pull.size - 1):
+        add_to_set(v, pull[v], evidence, slope)
     return value, slope
 
 
 @njit(cache=True)
-def value_and_pull(theta, masses, base, own, inside, category, set_index, count):  # type: ignore[no-untyped-def]
-    """Return the value, the gradient without what comes through the sets, and the derivative by their masses."""
+def value_and_pull(theta, masses, evidence):  # type: ignore[no-untyped-def]
+    """Return the value, the gradient without what comes through the sets, and the derivative with respect to masses."""
     total = theta.sum()
     slope = np.zeros(theta.size)
     pull = np.zeros(masses.size)
     value, shared, product = 0.0, 0.0, 1.0
-    for u in range(base.size):
-        h = base[u] * total + own[u] * theta[category[u]] + inside[u] * masses[set_index[u]]
+    count = evidence.count
+    for u in range(count.size):
+        h = row_probability(u, theta, total, masses, evidence)
         if h <= 0.0:
             return -np.inf, np.full(theta.size, np.nan), pull
         # A logarithm costs more than the rest of a row; where rows are single answers, one serves very many.
@@ -185,30 +196,28 @@ def value_and_pull(theta, masses, base, own, inside, category, set_index, count)
         else:
             value += count[u] * np.log(h)
         weight = count[u] / h
-        shared += weight * base[u]
-        slope[category[u]] += weight * own[u]
-        pull[set_index[u]] += weight * inside[u]
+        shared += weight * evidence.base[u]
+        slope[evidence.category[u]] += weight * evidence.own[u]
+        pull[evidence.set_index[u]] += weight * evidence.inside[u]
     return value + np.log(product), slope + shared, pull
 
 
 @njit(cache=True)
-def _accelerated_em(  # type: ignore[no-untyped-def]
-    theta, tolerance, max_iterations, base, own, inside, category, set_index, count, members, offsets
-):
-    n = count.sum()
+def _accelerated_em(theta, tolerance, max_iterations, evidence):  # type: ignore[no-untyped-def]
+    n = evidence.count.sum()
     gap = np.inf
     for _ in range(max_iterations):
-        value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+        value, slope = value_and_gradient(theta, evidence)
         gap = slope.max() - n
         if gap <= tolerance:
             break
         first = theta * slope / n
-        _, slope = value_and_gradient(first, base, own, inside, category, set_index, count, members, offsets)
+        _, slope = value_and_gradient(first, evidence)
         second = first * slope / n
         step, turn = first - theta, second - 2.0 * first + theta
         length = np.sqrt((step**2).sum() / max((turn**2).sum(), 1e-300))
         leap = np.maximum(theta + 2.0 * length * step + length**2 * turn, 0.1 * second)
         leap /= leap.sum()
-        reached, _ = value_and_gradient(leap, base, own, inside, category, set_index, count, members, offsets)
+        reached, _ = value_and_gradient(leap, evidence)
         theta = leap if reached > value else second / second.sum()
     return theta / theta.sum(), gap

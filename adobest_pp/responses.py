@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_answers, check_labels, check_subset
+from adobest_pp._checks import as_numbers, check_labels, check_subset
 from adobest_pp._files import replacing
-from adobest_pp.evidence import Evidence, ResponseTable, collapse, unique_rows
-from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, mechanism_from_settings
+from adobest_pp.evidence import Evidence, unique_rows
+from adobest_pp.mechanisms import Mechanism, Published, mechanism_from_settings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +26,7 @@ class Responses:
 
     Parameters
     ----------
-    mechanism : SRR, RRRR or SubsetSelection
+    mechanism : Mechanism
         What the devices ran.
     categories : sequence of K labels, optional
         Category names; ``"0"``, ``"1"``, … by default.
@@ -50,10 +50,10 @@ class Responses:
 
     def __init__(self, mechanism: Mechanism, categories: Sequence[Any] | None = None) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
+            raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {mechanism!r}")
         self._mechanism = mechanism
         self._categories = check_labels(categories, mechanism.n_categories)
-        self._answers = _Column((), np.min_scalar_type(-mechanism.n_categories))
+        self._answers = _Column(tuple(mechanism.answer_dims.values()), mechanism.answer_type)
         self._set_index = _Column((), np.dtype(np.int32))
         self._sets = _Column((mechanism.n_categories,), np.dtype(bool))
         self._set_places: dict[bytes, int] = {}
@@ -73,23 +73,26 @@ class Responses:
 
         Parameters
         ----------
-        mechanism : SRR, RRRR or SubsetSelection
+        mechanism : Mechanism
             What the devices ran.
         answers : array of int
-            Category indices of shape (n,); for subset selection of shape (n, d), each row increasing.
+            What the mechanism's `privatize` returns for n people, its first axis the people: of shape (n,) where an
+            answer is one number; (n, d) increasing members for subset selection; a 0/1 matrix (n, K) for unary
+            encoding; (n, 2) seeds and values for local hashing.
         subsets : array, optional
-            For RRRR, and only there: one subset for all answers (indices or mask), or boolean masks (V, K).
+            Where a subset is published (RRRR), and only there: one subset for all answers (indices or mask), or
+            boolean masks (V, K).
         subset_index : array of int, shape (n,), optional
             Which row of `subsets` each answer was given under. Without it, `subsets` has one row per answer.
         categories : sequence of K labels, optional
             Category names.
         """
         responses = cls(mechanism, categories)
-        checked = responses.check_answers(answers)
+        checked = mechanism.check_answers(answers)
         if subset_index is None and (subsets is None or np.ndim(subsets) < 2):
             responses.append(answers, subset=subsets)
             return responses
-        if not isinstance(mechanism, RRRR):
+        if not mechanism.publishes_subset:
             raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
         masks, index = _check_subset_table(subsets, subset_index, len(checked), mechanism.n_categories)
         # Where each subset is used first; those that never are stay out.
@@ -107,42 +110,21 @@ class Responses:
         Parameters
         ----------
         answers : int or array of int
-            Category indices; for subset selection one increasing row of d indices, or several.
+            As the mechanism's `privatize` returns them.
         subset : indices or boolean mask, optional
-            The subset that was published: needed for RRRR, and not allowed for other mechanisms.
+            The subset that was published: needed where the mechanism publishes one, and not allowed elsewhere.
         """
-        checked = self.check_answers(answers)
-        if isinstance(self.mechanism, RRRR):
-            if subset is None:
-                raise ValueError("subset must be the one published to these people (RRRR needs it), got None")
-            masks = check_subset(subset, self.n_categories)[None]
-            index = np.repeat(self._intern(masks if len(checked) else masks[:0]), len(checked))
-        elif subset is not None:
-            raise ValueError(f"subset must be left out for {type(self.mechanism).__name__}, got {subset!r}")
-        elif isinstance(self.mechanism, SubsetSelection):
-            masks = np.zeros((len(checked), self.n_categories), dtype=bool)
-            np.put_along_axis(masks, checked, True, axis=1)
-            index = self._intern(masks)
-        else:
-            index = None
-        self._store(checked, index)
-
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
-        """Return answers as `append` takes them, of shape (n,) or (n, d), or refuse."""
-        checked = check_answers(answers, self.n_categories)
-        if not isinstance(self.mechanism, SubsetSelection):
-            if checked.ndim > 1:
-                raise ValueError(f"answers must be one index or a row of them, got an array of shape {checked.shape}")
-            return np.atleast_1d(checked)
-        size = self.mechanism.size
-        rows = np.atleast_2d(checked)
-        if rows.ndim != 2 or rows.shape[1] != size:
-            raise ValueError(f"answers must be rows of {size} categories each, got an array of shape {checked.shape}")
-        if np.any(np.diff(rows, axis=1) <= 0):
-            raise ValueError(
-                "answers must list categories in increasing order, each once: any other order could reveal the truth"
-            )
-        return rows
+        checked = self.mechanism.check_answers(answers)
+        name = type(self.mechanism).__name__
+        if not self.mechanism.publishes_subset:
+            if subset is not None:
+                raise ValueError(f"subset must be left out for {name}, got {subset!r}")
+            self._store(checked, None)
+            return
+        if subset is None:
+            raise ValueError(f"subset must be the one published to these people ({name} needs it), got None")
+        masks = check_subset(subset, self.n_categories)[None]
+        self._store(checked, np.repeat(self._intern(masks if len(checked) else masks[:0]), len(checked)))
 
     def find_subset(self, subset: ArrayLike) -> int:
         """Return the row of `subsets` that a subset has, or −1 if no answer was given under it."""
@@ -166,29 +148,25 @@ class Responses:
 
     @property
     def answers(self) -> NDArray[np.int64]:
-        """The answers, of shape (n,); for subset selection of shape (n, d), each row increasing."""
-        if isinstance(self.mechanism, SubsetSelection):
-            chosen = self._table().sets[self._table().set_index]
-            return np.asarray(np.nonzero(chosen)[1]).reshape(len(self), self.mechanism.size)
-        return np.array(self._table().answers, dtype=np.int64)
+        """The answers, one row for each person: of shape (n,) where an answer is one number."""
+        stored = self._answers.first(self._n)
+        return stored.astype(np.int64) if stored.ndim == 1 else stored.copy()
 
     @property
     def subsets(self) -> NDArray[np.bool_]:
-        """The distinct published subsets as masks of shape (V, K), in order of first use; none without RRRR."""
-        sets = self._table().sets
-        return sets.copy() if isinstance(self.mechanism, RRRR) else sets[:0].copy()
+        """The distinct published subsets as masks of shape (V, K), in order of first use; none if none is published."""
+        return np.array(self._published().subsets)
 
     @property
     def subset_index(self) -> NDArray[np.int64]:
-        """The row of `subsets` that each answer was given under, of shape (n,); empty without RRRR."""
-        index = self._table().set_index
-        return np.array(index if isinstance(self.mechanism, RRRR) else index[:0], dtype=np.int64)
+        """The row of `subsets` that each answer was given under, of shape (n,); empty if none is published."""
+        return np.array(self._published().row)
 
     def __len__(self) -> int:
         return self._n
 
     def __repr__(self) -> str:
-        subsets = f", {len(self._set_places)} distinct subsets" if isinstance(self.mechanism, RRRR) else ""
+        subsets = f", {len(self._set_places)} distinct subsets" if self.mechanism.publishes_subset else ""
         return f"<Responses: {len(self)} answers{subsets}, {self.mechanism!r}>"
 
     def evidence(self) -> Evidence:
@@ -201,17 +179,17 @@ class Responses:
 
     def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
         """Return `evidence` and `evidence_index` from one pass over the answers."""
-        answers, set_index, sets = self._table()
-        return collapse(self.mechanism, ResponseTable(answers.astype(np.int64), set_index.astype(np.int64), sets))
+        return self.mechanism.evidence(self._answers.first(self._n), self._published())
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it."""
         import xarray as xr
 
-        dims = ("response", "member") if isinstance(self.mechanism, SubsetSelection) else ("response",)
-        answers = self.answers.astype(self._answers.dtype)
-        variables: dict[str, Any] = {"answer": (dims, answers, {"long_name": "randomized answer, index of category"})}
-        if isinstance(self.mechanism, RRRR):
+        dims = ("response", *self.mechanism.answer_dims)
+        variables: dict[str, Any] = {
+            "answer": (dims, self._answers.first(self._n).copy(), {"long_name": "randomized answer"})
+        }
+        if self.mechanism.publishes_subset:
             masks = (("subset", "category"), self.subsets, {"long_name": "whether a subset holds a category"})
             index = (
                 "response",
@@ -234,7 +212,7 @@ class Responses:
         _check_schema(dataset)
         mechanism = mechanism_from_settings(json.loads(dataset.attrs["mechanism_settings"]))
         tables: dict[str, Any] = {}
-        if isinstance(mechanism, RRRR):
+        if mechanism.publishes_subset:
             tables = {
                 "subsets": _as_masks(dataset["subset_mask"].values),
                 "subset_index": dataset["subset_index"].values,
@@ -255,8 +233,9 @@ class Responses:
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""
-        distinct, place = unique_rows(masks)
-        keys = [row.tobytes() for row in np.packbits(distinct, axis=1)]
+        packed = np.packbits(masks, axis=1)
+        first, place = unique_rows(packed)
+        distinct, keys = masks[first], [row.tobytes() for row in packed[first]]
         for i in np.argsort(np.unique(place, return_index=True)[1]):
             if keys[i] not in self._set_places:
                 new = len(self._set_places)
@@ -265,19 +244,14 @@ class Responses:
         return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
 
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
-        if not isinstance(self.mechanism, SubsetSelection):
-            self._answers.write(self._n, answers)
+        self._answers.write(self._n, answers)
         if index is not None:
             self._set_index.write(self._n, index)
         self._n += len(answers)
 
-    def _table(self) -> ResponseTable:
-        """Return what is stored; parts that the mechanism has no use for are empty."""
-        n_answers = 0 if isinstance(self.mechanism, SubsetSelection) else self._n
-        n_indices = self._n if isinstance(self.mechanism, RRRR | SubsetSelection) else 0
-        return ResponseTable(
-            self._answers.first(n_answers), self._set_index.first(n_indices), self._sets.first(len(self._set_places))
-        )
+    def _published(self) -> Published:
+        n = self._n if self.mechanism.publishes_subset else 0
+        return Published(self._set_index.first(n).astype(np.int64), self._sets.first(len(self._set_places)))
 
 
 def read_responses(path: str | os.PathLike[str]) -> tuple[Responses, dict[str, Any]]:

@@ -7,7 +7,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._marginal import MarginalLogLikelihood, PointwiseLogLikelihood
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments
 
 __all__ = [
     "MarginalLogLikelihood",
@@ -88,8 +87,7 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
 
 def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:
     """Return ln P(answers | θ) as a scalar graph; off the simplex it is −inf."""
-    value = MarginalLogLikelihood(on_simplex=True)(theta, *kernel_arguments(evidence))
-    return value + evidence.n_responses * evidence.log_scale
+    return MarginalLogLikelihood(on_simplex=True)(theta, *evidence) + evidence.constant
 
 
 def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> TensorVariable:
@@ -104,4 +102,4 @@ def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> Tens
     index : array of int, shape (n,)
         The row of each response, from `Responses.evidence_index`.
     """
-    return PointwiseLogLikelihood()(theta, *kernel_arguments(evidence), index, evidence.log_scale)
+    return PointwiseLogLikelihood()(theta, *evidence, index)

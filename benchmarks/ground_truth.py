@@ -30,7 +30,7 @@ def simulate(n, seed):
     index = np.arange(n) % POOL
     answers = np.empty(n, dtype=int)
     for v in range(POOL):
-        answers[index == v] = mechanism.privatize(x[index == v], subsets[v], rng=rng)
+        answers[index == v] = mechanism.privatize(x[index == v], subset=subsets[v], rng=rng)
     return ad.Responses.from_arrays(mechanism, answers, subsets, index)
 
 

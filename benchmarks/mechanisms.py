@@ -39,7 +39,7 @@ def random_responses(n: int, n_subsets: int = 50) -> tuple[Responses, np.ndarray
     for v, mask in enumerate(masks):
         mask[rng.choice(K, size=rng.integers(1, K), replace=False)] = True
         people = index == v
-        answers[people] = mechanism.privatize(rng.choice(K, size=people.sum(), p=theta), mask, rng=rng)
+        answers[people] = mechanism.privatize(rng.choice(K, size=people.sum(), p=theta), subset=mask, rng=rng)
     return Responses.from_arrays(mechanism, answers, masks, index), theta
 
 

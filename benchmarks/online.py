@@ -53,7 +53,7 @@ def update_cases(k: int = K, n: int = 10_000) -> dict[str, tuple[object, np.ndar
     theta = np.sort(np.random.default_rng(1).dirichlet(np.ones(k)))[::-1]
     mechanism = RRRR(k, EPSILON)
     settled, rng = select_subset(theta, mechanism, "honest"), np.random.default_rng(2)
-    one_set = mechanism.privatize(rng.choice(k, n, p=theta), settled, rng=rng)
+    one_set = mechanism.privatize(rng.choice(k, n, p=theta), subset=settled, rng=rng)
     runs = {
         "nonadaptive": simulate(theta, mechanism, "nonadaptive", n_people=n, random_seed=1).responses,
         "honest, one settled subset": Responses.from_arrays(mechanism, one_set, settled),
@@ -229,7 +229,7 @@ def round_rows() -> list[list[str]]:
         rng = np.random.default_rng(1)
         for _ in range(n // 10_000):
             subset = collector.next_subset()
-            collector.record(mechanism.privatize(rng.choice(K, 10_000, p=theta), subset, rng=rng))
+            collector.record(mechanism.privatize(rng.choice(K, 10_000, p=theta), subset=subset, rng=rng))
 
     rows = []
     for name, call in (("simulate", simulated), ("AdaptiveCollector, with the people's answers", collected)):

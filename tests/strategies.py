@@ -32,7 +32,7 @@ def simulated(mechanism, n, seed):
     pool = [rng.choice(k, size=rng.integers(0, k), replace=False) for _ in range(4)]
     for person in x:
         subset = pool[rng.integers(4)]
-        responses.append(mechanism.privatize(person, subset, rng=rng), subset)
+        responses.append(mechanism.privatize(person, subset=subset, rng=rng), subset)
     return responses
 
 

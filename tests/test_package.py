@@ -25,7 +25,7 @@ def test_importing_brings_nothing_heavy_along():
 def test_a_device_needs_numpy_at_most():
     program = f"""
 import sys, adobest_pp
-adobest_pp.RRRR(4, 1.0).privatize(2, [0, 2])
+adobest_pp.RRRR(4, 1.0).privatize(2, subset=[0, 2])
 adobest_pp.audit(adobest_pp.RRRR(4, 1.0))
 print([name for name in {HEAVY} if name in sys.modules])
 """

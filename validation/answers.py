@@ -17,5 +17,5 @@ def ask(mechanism: Mechanisms, theta: NDArray[np.float64], n: int, rng: np.rando
         return responses
     for group in np.array_split(x, 4):
         subset = rng.choice(theta.size, size=rng.integers(0, theta.size), replace=False)
-        responses.append(mechanism.privatize(group, subset, rng=rng), subset)
+        responses.append(mechanism.privatize(group, subset=subset, rng=rng), subset)
     return responses

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments, value_and_gradient
+from adobest_pp.likelihood import value_and_gradient
 from adobest_pp.samplers.kernels import TINY
 
 BATCH = 256
@@ -36,8 +36,7 @@ def scores(theta: NDArray[np.float64], evidence: Evidence, prior: NDArray[np.flo
 
     By ln θ up to a constant it is θ_i (g_i − Σθ_j g_j) + ρ_i − θ_i Σρ, with g the gradient of the log-likelihood.
     """
-    arguments = kernel_arguments(evidence)
-    slopes = np.array([value_and_gradient(row, *arguments)[1] for row in np.ascontiguousarray(theta)])
+    slopes = np.array([value_and_gradient(row, evidence)[1] for row in np.ascontiguousarray(theta)])
     pull = theta * slopes
     by_log = pull - theta * pull.sum(axis=1, keepdims=True) + prior - theta * prior.sum()
     return np.asarray(by_log @ basis(theta.shape[1]))

@@ -159,12 +159,12 @@ def _random_collect(mechanism: Mechanism) -> Collect:
     def collect(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
         responses = Responses(mechanism)
         if not isinstance(mechanism, RRRR):
-            responses.append(mechanism.privatize(x, rng=rng))  # type: ignore[attr-defined]
+            responses.append(mechanism.privatize(x, rng=rng))
             return responses
         k = mechanism.n_categories
         for group in np.array_split(x, RANDOM_SUBSETS):
             subset = rng.choice(k, size=rng.integers(0, k), replace=False)
-            responses.append(mechanism.privatize(group, subset, rng=rng), subset)
+            responses.append(mechanism.privatize(group, subset=subset, rng=rng), subset)
         return responses
 
     return collect

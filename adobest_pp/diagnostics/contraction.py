@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments, row_probabilities
+from adobest_pp.likelihood import row_probabilities
 from adobest_pp.responses import Responses
 
 if TYPE_CHECKING:
@@ -69,16 +69,10 @@ def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
     probabilities = check_probabilities(theta, evidence.n_categories)
-    base, own, inside, category, set_index, count, members, offsets = kernel_arguments(evidence)
-    h = row_probabilities(probabilities, base, own, inside, category, set_index, members, offsets)
+    h = row_probabilities(probabilities, evidence)
     if h.min() <= 0:
         raise ValueError(f"theta must give every answer a positive probability, got {probabilities!r}")
-    # One more set, the empty one, which rows without a set find at the end.
-    sets = np.zeros((evidence.n_sets + 1, evidence.n_categories))
-    sets[np.repeat(np.arange(evidence.n_sets), np.diff(offsets)), members] = 1.0
-    slopes = base[:, None] + inside[:, None] * sets[set_index]
-    slopes[np.arange(len(evidence)), category] += own
-    slopes *= (np.sqrt(count / evidence.n_responses) / h)[:, None]
+    slopes = evidence.matrix() * (np.sqrt(evidence.count / evidence.n_responses) / h)[:, None]
     return np.asarray(slopes.T @ slopes)
 
 

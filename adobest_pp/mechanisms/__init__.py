@@ -1,43 +1,53 @@
 """What a device runs: randomized mechanisms, exact sampling and exact audit. NumPy is all they need."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from adobest_pp.mechanisms.base import Mechanism
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Drawing,
+    ExtremalMechanism,
+    FiniteMechanism,
+    Mechanism,
+    Published,
+)
+from adobest_pp.mechanisms.channel import Channel
+from adobest_pp.mechanisms.hadamard_response import HadamardResponse
+from adobest_pp.mechanisms.local_hashing import LocalHashing
 from adobest_pp.mechanisms.privacy import Audit, AuditRow, audit, privacy_loss
+from adobest_pp.mechanisms.registry import (
+    build_mechanism,
+    find_mechanism,
+    mechanism_from_settings,
+    mechanism_names,
+    register,
+)
 from adobest_pp.mechanisms.rrrr import RRRR, Coefficients
+from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.srr import SRR
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
+from adobest_pp.mechanisms.unary_encoding import UnaryEncoding
 
 __all__ = [
     "RRRR",
     "SRR",
     "Audit",
+    "AuditCase",
     "AuditRow",
+    "Channel",
     "Coefficients",
+    "Drawing",
+    "ExtremalMechanism",
+    "FiniteMechanism",
+    "HadamardResponse",
+    "LocalHashing",
     "Mechanism",
+    "Published",
+    "SetFamily",
     "SubsetSelection",
+    "UnaryEncoding",
     "audit",
+    "build_mechanism",
+    "find_mechanism",
     "mechanism_from_settings",
+    "mechanism_names",
     "privacy_loss",
+    "register",
 ]
-
-
-def mechanism_from_settings(settings: Mapping[str, Any]) -> SRR | RRRR | SubsetSelection:
-    """Build the mechanism whose `settings` these are (more keys than needed do no harm)."""
-    if not isinstance(settings, Mapping):
-        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {settings!r}")
-    name = settings.get("mechanism")
-    try:
-        match name:
-            case "SRR":
-                return SRR(settings["n_categories"], settings["epsilon"])
-            case "RRRR" if "epsilon1" in settings:
-                return RRRR.from_budgets(settings["n_categories"], settings["epsilon1"], settings["epsilon2"])
-            case "RRRR":
-                return RRRR(settings["n_categories"], settings["epsilon"], settings["kappa"])
-            case "SubsetSelection":
-                return SubsetSelection(settings["n_categories"], settings["epsilon"], settings["size"])
-    except KeyError as missing:
-        raise ValueError(f"settings of {name} must include {missing}, got {sorted(settings)}") from None
-    raise ValueError(f"mechanism must be 'SRR', 'RRRR' or 'SubsetSelection', got {name!r}")

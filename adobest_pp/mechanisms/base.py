@@ -1,11 +1,29 @@
-"""What every mechanism has in common."""
+"""The mechanism protocol: everything that the package asks of a mechanism, and nothing else.
 
+Whoever adds a mechanism writes one class. `FiniteMechanism` needs the exact weights of a small table and derives the
+rest; `ExtremalMechanism` needs the support set of an answer; `Mechanism` itself is for anything else.
+"""
+
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import as_numbers, check_answers, check_private
+from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_rows
+from adobest_pp.mechanisms.exact import source_of
+
+__all__ = ["AuditCase", "Drawing", "ExtremalMechanism", "FiniteMechanism", "Mechanism", "Published"]
+
+# Answers whose support sets are unpacked at a time.
+_ANSWERS_AT_ONCE = 1 << 16
 
 
 class AuditCase(NamedTuple):
@@ -20,16 +38,227 @@ class AuditCase(NamedTuple):
     weights: NDArray[np.object_]
 
 
+class Published(NamedTuple):
+    """What was published to the people: the row of `subsets` (V, K) for each of n; no rows where nothing was."""
+
+    row: NDArray[np.int64]
+    subsets: NDArray[np.bool_]
+
+
+class Drawing(NamedTuple):
+    """A compiled function that draws one answer, ``kernel(rng, theta, row, subsets, table)``, and its table."""
+
+    kernel: Callable[..., Any]
+    table: NDArray[np.float64]
+
+
 class Mechanism(ABC):
-    """A randomized mechanism on K categories that runs on a person's device."""
+    """A randomized mechanism on K categories that runs on a person's device.
+
+    Attributes
+    ----------
+    n_categories : int
+        Number of categories K.
+    epsilon : float
+        Privacy budget of one answer.
+    publishes_subset : bool
+        Whether people are told a subset of categories before they answer.
+    """
 
     n_categories: int
     epsilon: float
+    publishes_subset: ClassVar[bool] = False
+
+    # What the device does.
 
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """Return plain values from which `mechanism_from_settings` builds an equal mechanism."""
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> int | NDArray[np.int64]:
+        """Randomize private categories.
+
+        Parameters
+        ----------
+        x : int or array of int
+            Private categories, 0 … K−1.
+        subset : indices or boolean mask, optional
+            The published subset: needed where the mechanism publishes one, and refused elsewhere.
+        rng : numpy.random.Generator, optional
+            None is the production path: exact, from the operating system's entropy. A Generator is for simulation
+            only: reproducible, but its probabilities are rounded and its state can be guessed.
+
+        Returns
+        -------
+        int or array of int
+            Answers: the shape of `x`, and behind it that of one answer.
+        """
 
     @abstractmethod
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield the exact weights of the production path, one case per mechanism that can be published."""
+        """Yield the exact weights of the production path, one case for each mechanism that can be published."""
+
+    # What an answer is.
+
+    @property
+    def answer_dims(self) -> dict[str, int]:
+        """The names and lengths of the axes of one answer; none where an answer is one number."""
+        return {}
+
+    @property
+    def answer_type(self) -> np.dtype[Any]:
+        """The integer type that answers are stored in."""
+        return np.min_scalar_type(-self.n_categories)
+
+    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Return one answer or several as an array with one row an answer, or raise ValueError."""
+        return one_number_each(check_answers(answers, self.n_categories))
+
+    # What an answer tells.
+
+    @abstractmethod
+    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+        """Collapse checked answers into evidence, and tell the row of each answer."""
+
+    def drawing(self) -> Drawing:
+        """Return the compiled function that draws an answer of a person with frequencies θ, for simulation only.
+
+        Without one, predictive sampling in PyMC runs `privatize` in Python, and PyTensor warns that it does.
+        """
+        raise NotImplementedError
+
+    # How it is named and stored.
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values from which `mechanism_from_settings` builds an equal mechanism."""
+        names = [part.name for part in fields(self) if part.init]  # type: ignore[arg-type]
+        return {"mechanism": type(self).__name__, **{name: _plain(getattr(self, name)) for name in names}}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Build a mechanism of this class from `settings`; more keys than needed do no harm."""
+        return cls(**{part.name: settings[part.name] for part in fields(cls) if part.init})  # type: ignore[arg-type]
+
+
+class FiniteMechanism(Mechanism):
+    """A mechanism with few possible answers 0 … m−1, given by its integer weights alone.
+
+    A subclass is a frozen dataclass with `n_categories`, `epsilon` and the method `exact_weights`; the rest follows.
+    """
+
+    @abstractmethod
+    def exact_weights(self) -> NDArray[np.object_]:
+        """Return the integers W[y, x], of any size: P(Y=y | X=x) is W[y, x] over the sum of column x."""
+
+    def transition_matrix(self) -> NDArray[np.float64]:
+        """Return ``G[y, x] = P(Y=y | X=x)``, of shape (m, K)."""
+        return np.array([[float(share) for share in row] for row in self._shares.tolist()])
+
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> int | NDArray[np.int64]:
+        """Randomize private categories; see `Mechanism.privatize`."""
+        refuse_subset(self, subset)
+        truth = check_private(x, self.n_categories)
+        answer = source_of(rng).choose(self._columns, truth.ravel())
+        return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
+
+    def audit_cases(self) -> Iterator[AuditCase]:
+        """Yield the one case there is, without answers that nobody gives."""
+        shares = self._shares
+        outputs = [y for y, row in enumerate(shares) if any(row)]
+        yield AuditCase(0, outputs, list(range(self.n_categories)), shares[outputs])
+
+    @property
+    def answer_type(self) -> np.dtype[Any]:
+        """The integer type that answers are stored in."""
+        return np.min_scalar_type(-len(self._shares))
+
+    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Return answers 0 … m−1 as a row, or raise ValueError."""
+        return one_number_each(check_answers(answers, len(self._shares)))
+
+    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+        """Collapse to the rows of the transition matrix."""
+        return pattern_rows(answers, self.transition_matrix())
+
+    def drawing(self) -> Drawing:
+        """Draw from the cumulative table of the answers."""
+        from adobest_pp.mechanisms.drawing import draw_from_table
+
+        return Drawing(draw_from_table, np.cumsum(self.transition_matrix(), axis=0))
+
+    @cached_property
+    def _columns(self) -> list[list[int]]:
+        """The cumulative weights of each category."""
+        return [list(accumulate(map(int, column))) for column in self.exact_weights().T.tolist()]
+
+    @cached_property
+    def _shares(self) -> NDArray[np.object_]:
+        """The probabilities as fractions."""
+        weights = self.exact_weights()
+        totals = [sum(map(int, column)) for column in weights.T.tolist()]
+        rows = [[Fraction(int(w), total) for w, total in zip(row, totals, strict=True)] for row in weights.tolist()]
+        return np.array(rows, dtype=object)
+
+
+class ExtremalMechanism(Mechanism):
+    """A mechanism whose answers have one of two probabilities, w or e^ε·w: an answer is its support set.
+
+    With A the categories for which an answer z is the likelier, P(z) = w·(1 + (e^ε − 1)·θ(A)).
+    """
+
+    @abstractmethod
+    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return the support sets of checked answers as masks of shape (n, K)."""
+
+    @abstractmethod
+    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return ln w of checked answers, of shape (n,); answers with one support set must have one w."""
+
+    @property
+    def log_odds(self) -> float:
+        """The logarithm of the two probabilities' ratio: ε, where the production path uses all of it."""
+        return self.epsilon
+
+    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+        """Collapse to the distinct support sets."""
+        parts = [
+            np.packbits(self.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
+            for start in range(0, len(answers), _ANSWERS_AT_ONCE)
+        ]
+        packed = np.concatenate(parts) if parts else np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
+        first, row_of = unique_rows(packed)
+        scale = self.log_weight(answers[first])
+        inside = math.expm1(self.log_odds)
+        return support_rows(packed[first], inside, scale, row_of, self.n_categories), row_of
+
+
+def one_number_each(answers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return one number or a row of them as a row, or raise ValueError."""
+    if answers.ndim > 1:
+        raise ValueError(f"answers must be one index or a row of them, got an array of shape {answers.shape}")
+    return np.atleast_1d(answers)
+
+
+def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:
+    """Return one answer of `width` integers, or several as rows, or raise ValueError with what is `allowed`."""
+    try:
+        array = as_numbers(answers, "biu")
+    except TypeError:
+        raise ValueError(f"answers must be {allowed}, got {answers!r}") from None
+    rows = array.reshape(0, width) if array.size == 0 else np.atleast_2d(array)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise ValueError(f"answers must be {allowed}, got an array of shape {array.shape}")
+    return rows
+
+
+def refuse_subset(mechanism: Mechanism, subset: ArrayLike | None) -> None:
+    """Raise ValueError if a subset is given to a mechanism that publishes none."""
+    if subset is not None:
+        raise ValueError(
+            f"subset must be left out for {type(mechanism).__name__}, which publishes none, got {subset!r}"
+        )
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 UNIT = 1 << 64
 _CONTEXT = Context(prec=60)
+_AT_ONCE = 1 << 14
 
 
 def exp_bounds(exponent: float) -> tuple[Fraction, Fraction]:
@@ -56,6 +57,12 @@ class Source(Protocol):
     def below(self, bound: int, n: int) -> NDArray[np.int64]:
         """Draw n integers uniform on 0 … bound−1."""
 
+    def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw, for each x, an index y with probability proportional to the weights of column x.
+
+        ``columns[x]`` has the cumulative sums of the weights, which are integers of any size.
+        """
+
 
 class OperatingSystem:
     """The production source: exact probabilities from the operating system's entropy."""
@@ -85,6 +92,11 @@ class OperatingSystem:
                 words[rejected] = _words(rejected.size)
         return (words % np.uint64(bound)).astype(np.int64)
 
+    def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw indices by comparing an exactly uniform integer with every cumulative weight of the column."""
+        drawn = ((columns[truth], _integer_below(columns[truth][-1])) for truth in x.tolist())
+        return np.array([sum(level >= end for end in column) for column, level in drawn], dtype=np.int64)
+
 
 class Simulation:
     """The simulation source: fast and reproducible, with probabilities rounded to floats."""
@@ -99,6 +111,13 @@ class Simulation:
     def below(self, bound: int, n: int) -> NDArray[np.int64]:
         """Draw n integers uniform on 0 … bound−1."""
         return self.rng.integers(bound, size=n)
+
+    def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw indices with probabilities rounded to floats."""
+        ends = np.array([[end / column[-1] for end in column] for column in columns]).T
+        parts = np.split(x, range(_AT_ONCE, x.size, _AT_ONCE))
+        chosen = [(self.rng.random(part.size) >= ends[:-1, part]).sum(axis=0) for part in parts]
+        return np.concatenate(chosen).astype(np.int64)
 
 
 def source_of(rng: np.random.Generator | None) -> Source:
@@ -143,3 +162,12 @@ def uniform_subsets(source: Source, population: int, size: int, n: int) -> NDArr
 
 def _words(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64).copy()
+
+
+def _integer_below(bound: int) -> int:
+    """Draw an integer exactly uniform on 0 … bound−1, of any size, by rejection."""
+    size = -(-bound.bit_length() // 8)
+    limit = (1 << (8 * size)) // bound * bound
+    while (drawn := int.from_bytes(os.urandom(size), "little")) >= limit:
+        pass
+    return drawn % bound

@@ -89,7 +89,7 @@ def privacy_loss(matrix: ArrayLike) -> float:
     >>> round(privacy_loss(SRR(4, epsilon=1.5).transition_matrix()), 12)
     1.5
     """
-    rows = _check_matrix(matrix)
+    rows = check_matrix(matrix)
     largest, smallest = rows.max(axis=1), rows.min(axis=1)
     possible = largest > 0
     if np.any(smallest[possible] == 0):
@@ -129,7 +129,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit
     if epsilon is None:
         raise ValueError("epsilon must be given to audit a matrix: it is the promise to check")
     promise = check_epsilon(epsilon)
-    matrix = _check_matrix(subject)
+    matrix = check_matrix(subject)
     weights = np.array([[Fraction(value) for value in row] for row in matrix.tolist() if any(row)], dtype=object)
     outputs = [y for y, row in enumerate(matrix) if row.any()]
     case = AuditCase(0, outputs, list(range(matrix.shape[1])), weights)
@@ -151,7 +151,8 @@ def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> Audit
     return AuditRow(cases[0].size, len(cases), float(loss), slack, x, x_prime, y, ratio <= bound)
 
 
-def _check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
+def check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
+    """Return ``G[y, x]`` as an array of floats whose columns sum to one, or raise ValueError."""
     allowed = "a two-dimensional array of probabilities G[y, x] with at least two columns"
     try:
         array = as_numbers(matrix, "fiu").astype(np.float64)

@@ -1,12 +1,12 @@
 """Randomly restricted randomized response (RRRR): answers confined to a published subset and one more category."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,8 @@ from adobest_pp._checks import (
     check_private,
     check_subset,
 )
-from adobest_pp.mechanisms.base import AuditCase, Mechanism
+from adobest_pp.evidence import Evidence, set_rows, unique_rows
+from adobest_pp.mechanisms.base import AuditCase, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
 
 MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
@@ -81,6 +82,8 @@ class RRRR(Mechanism):
            [0.118, 0.118, 0.322, 0.205],
            [0.118, 0.118, 0.205, 0.322]])
     """
+
+    publishes_subset: ClassVar[bool] = True
 
     n_categories: int
     epsilon: float
@@ -171,32 +174,12 @@ class RRRR(Mechanism):
         shared = np.where(inside_y, inner, np.where(inside_x, cross, outer))
         return np.asarray(shared + np.diag(np.where(mask, inner_own, outer_own)))
 
-    @overload
-    def privatize(self, x: int, subset: ArrayLike, rng: np.random.Generator | None = None) -> int: ...
-    @overload
     def privatize(
-        self, x: ArrayLike, subset: ArrayLike, rng: np.random.Generator | None = None
-    ) -> int | NDArray[np.int64]: ...
-    def privatize(
-        self, x: ArrayLike, subset: ArrayLike, rng: np.random.Generator | None = None
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
     ) -> int | NDArray[np.int64]:
-        """Randomize private categories under one published subset.
-
-        Parameters
-        ----------
-        x : int or array of int
-            Private categories, 0 … K−1.
-        subset : indices or boolean mask
-            The published subset S, at most K−1 categories.
-        rng : numpy.random.Generator, optional
-            None is the production path: exact, from the operating system's entropy. A Generator is for
-            simulation only: reproducible, but its probabilities are rounded and its state can be guessed.
-
-        Returns
-        -------
-        int or array of int
-            Answers, of the shape of `x`.
-        """
+        """Randomize private categories under one published subset; see `Mechanism.privatize`."""
+        if subset is None:
+            raise ValueError("subset must be the published one, at most K−1 categories (RRRR needs it), got None")
         mask = check_subset(subset, self.n_categories)
         truth = check_private(x, self.n_categories)
         source = source_of(rng)
@@ -228,12 +211,56 @@ class RRRR(Mechanism):
             for subset in combinations(everyone, size):
                 yield AuditCase(size, everyone, everyone, self.exact_weights(subset))
 
+    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+        """Collapse to rows that are told apart by the set, or by its size alone for answers inside it."""
+        k = self.n_categories
+        codes, code_of = np.unique(published.row * k + answers, return_inverse=True)
+        index, answer = codes // k, codes % k
+        size = published.subsets.sum(axis=1)[index]
+        free = published.subsets[index, answer] | (size == 0)
+
+        # Rows without a set come first. Only sets that an answer is outside of are needed.
+        needed = np.zeros(len(published.subsets), dtype=bool)
+        needed[index[~free]] = True
+        packed = np.packbits(published.subsets[needed], axis=1)
+        distinct, rank = unique_rows(packed)
+        rank_of_set = np.cumsum(needed) - 1
+        set_index = np.where(free, -1, rank[rank_of_set[index]] if len(rank) else -1)
+        keys = np.where(free, size, k + set_index) * k + answer
+        _, first, row_of_code = np.unique(keys, return_index=True, return_inverse=True)
+        row_of = row_of_code[code_of]
+        base, own, inside = self._levels(size[first], set_index[first] >= 0)
+        rows = set_rows(row_of, base, own, inside, answer[first], set_index[first], packed[distinct], k)
+        return rows, row_of
+
+    def drawing(self) -> Drawing:
+        """Draw by the coefficients of the published subset's size."""
+        from adobest_pp.mechanisms.drawing import draw_category
+
+        return Drawing(draw_category, np.stack(self.coefficients))
+
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
         shared = {"mechanism": "RRRR", "n_categories": self.n_categories, "epsilon": self.epsilon}
         if self._budgets:
             return shared | {"epsilon1": self._budgets[0], "epsilon2": list(self._budgets[1])}
         return shared | {"kappa": self.kappa}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> "RRRR":
+        """Build the mechanism of these settings."""
+        if "epsilon1" in settings:
+            return cls.from_budgets(settings["n_categories"], settings["epsilon1"], settings["epsilon2"])
+        return cls(settings["n_categories"], settings["epsilon"], settings["kappa"])
+
+    def _levels(
+        self, size: NDArray[np.int64], has_set: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return base, own and inside of answers under subsets of these sizes; those outside of theirs need the set."""
+        inner, inner_own, outer, outer_own, cross = (column[size] for column in self.coefficients)
+        is_inner = ~has_set & (size > 0)
+        inside = np.where(has_set, cross - outer, 0.0)
+        return np.where(is_inner, inner, outer), np.where(is_inner, inner_own, outer_own), inside
 
     def _weights(self, inside: NDArray[np.bool_], size: int) -> NDArray[np.object_]:
         """Return the weights among some categories, which are inside a subset of `size` categories or not."""

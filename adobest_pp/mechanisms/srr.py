@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories, check_private
-from adobest_pp.mechanisms.base import AuditCase, Mechanism
+from adobest_pp.evidence import Evidence, set_rows
+from adobest_pp.mechanisms.base import AuditCase, Drawing, Mechanism, Published, refuse_subset
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
 
 
@@ -48,37 +49,36 @@ class SRR(Mechanism):
 
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (K, K)."""
-        other, own = self.linear_form()
+        other, own = self._levels
         return np.full((self.n_categories, self.n_categories), other) + own * np.eye(self.n_categories)
 
-    def linear_form(self) -> tuple[float, float]:
-        """Return (base, own): an answer y has probability base + own·θ[y]."""
-        other = 1 / (math.exp(self.epsilon) + self.n_categories - 1)
-        return other, math.expm1(self.epsilon) * other
-
-    @overload
-    def privatize(self, x: int, rng: np.random.Generator | None = None) -> int: ...
-    @overload
-    def privatize(self, x: ArrayLike, rng: np.random.Generator | None = None) -> int | NDArray[np.int64]: ...
-    def privatize(self, x: ArrayLike, rng: np.random.Generator | None = None) -> int | NDArray[np.int64]:
-        """Randomize private categories.
-
-        Parameters
-        ----------
-        x : int or array of int
-            Private categories, 0 … K−1.
-        rng : numpy.random.Generator, optional
-            None is the production path: exact, from the operating system's entropy. A Generator is for
-            simulation only: reproducible, but its probabilities are rounded and its state can be guessed.
-
-        Returns
-        -------
-        int or array of int
-            Answers, of the shape of `x`.
-        """
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> int | NDArray[np.int64]:
+        """Randomize private categories; see `Mechanism.privatize`."""
+        refuse_subset(self, subset)
         truth = check_private(x, self.n_categories)
         answer = randomized_response(source_of(rng), truth.ravel(), self.n_categories, self._keep)
         return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
+
+    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+        """Collapse to one row for each category that was answered: base + own·θ[y]."""
+        used, row_of = np.unique(answers, return_inverse=True)
+        n, (base, own) = used.size, self._levels
+        empty = np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
+        answer, no_set = used.astype(np.int64), np.full(n, -1)
+        rows = set_rows(
+            row_of, np.full(n, base), np.full(n, own), np.zeros(n), answer, no_set, empty, self.n_categories
+        )
+        return rows, row_of
+
+    def drawing(self) -> Drawing:
+        """Draw as RRRR does under an empty subset, whose coefficients are the outer ones."""
+        from adobest_pp.mechanisms.drawing import draw_category
+
+        coefficients = np.zeros((5, self.n_categories))
+        coefficients[2], coefficients[3] = self._levels
+        return Drawing(draw_category, coefficients)
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x] that the production path draws against; columns have equal sums."""
@@ -90,9 +90,11 @@ class SRR(Mechanism):
         """Yield the one case there is; by symmetry the first two categories hold the worst ratio."""
         yield AuditCase(0, [0], [0, 1], np.array([[self._keep, UNIT]], dtype=object))
 
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        return {"mechanism": "SRR", "n_categories": self.n_categories, "epsilon": self.epsilon}
+    @property
+    def _levels(self) -> tuple[float, float]:
+        """The numbers (base, own): an answer y has probability base + own·θ[y]."""
+        other = 1 / (math.exp(self.epsilon) + self.n_categories - 1)
+        return other, math.expm1(self.epsilon) * other
 
     @cached_property
     def _keep(self) -> int:

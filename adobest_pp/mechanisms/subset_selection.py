@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_epsilon, check_integer, check_n_categories, check_private
-from adobest_pp.mechanisms.base import AuditCase, Mechanism
+from adobest_pp._checks import check_answers, check_epsilon, check_integer, check_n_categories, check_private
+from adobest_pp.mechanisms.base import AuditCase, Drawing, ExtremalMechanism, refuse_subset, rows_of
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of, uniform_subsets
 
 MAX_OUTPUTS = 20_000
@@ -19,7 +19,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, init=False)
-class SubsetSelection(Mechanism):
+class SubsetSelection(ExtremalMechanism):
     """Subset selection, the minimax-optimal mechanism when nothing is known about θ [1]_.
 
     The answer is a set Z of d categories, with odds e^ε : 1 of any set that contains the truth against any
@@ -52,8 +52,7 @@ class SubsetSelection(Mechanism):
     size: int
 
     def __init__(self, n_categories: int, epsilon: float, size: int | None = None) -> None:
-        k = check_n_categories(n_categories)
-        budget = check_epsilon(epsilon)
+        k, budget = check_n_categories(n_categories), check_epsilon(epsilon)
         object.__setattr__(self, "n_categories", k)
         object.__setattr__(self, "epsilon", budget)
         best = _best_size(k, budget) if size is None else check_integer(size, "size", 1, k - 1)
@@ -70,41 +69,54 @@ class SubsetSelection(Mechanism):
             raise ValueError(
                 f"SubsetSelection with {self.n_categories} categories and size {self.size} has about "
                 f"10^{math.log10(self.n_outputs):.1f} possible answers; at most {MAX_OUTPUTS} are enumerated: "
-                "use fewer categories, or linear_form(), which describes them all"
+                "use fewer categories"
             )
         return np.array(list(combinations(range(self.n_categories), self.size)), dtype=np.int64)
 
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[z, x] = P(Z = outputs()[z] | X=x)``, of shape (C(K, d), K), where that is not too large."""
-        inside, log_scale = self.linear_form()
-        return np.where(self._contains(), 1 + inside, 1.0) * math.exp(log_scale)
+        return np.where(self._contains(), 1 + math.expm1(self.epsilon), 1.0) * math.exp(self._log_weight)
 
-    def linear_form(self) -> tuple[float, float]:
-        """Return (inside, log_scale): an answer Z has probability e^log_scale · (1 + inside·θ(Z)).
+    @property
+    def answer_dims(self) -> dict[str, int]:
+        """An answer lists its d members."""
+        return {"member": self.size}
 
-        The scale is kept apart as a logarithm because 1/C(K, d) leaves double precision for large K.
+    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Return rows of d increasing categories, or raise ValueError."""
+        rows = rows_of(answers, self.size, f"rows of {self.size} categories each")
+        check_answers(rows, self.n_categories)
+        if np.any(np.diff(rows, axis=1) <= 0):
+            raise ValueError(
+                "answers must list categories in increasing order, each once: any other order could reveal the truth"
+            )
+        return rows
+
+    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return the answers as masks: the support of a set is the set."""
+        masks = np.zeros((len(answers), self.n_categories), dtype=bool)
+        np.put_along_axis(masks, answers.astype(np.int64), True, axis=1)
+        return masks
+
+    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the same for all answers."""
+        return np.full(len(answers), self._log_weight)
+
+    def drawing(self) -> Drawing:
+        """Draw the truth, whether the set holds it, and the rest of the set."""
+        from adobest_pp.mechanisms.drawing import draw_set
+
+        weight = self.size * math.exp(self.epsilon)
+        return Drawing(draw_set, np.array([[weight / (weight + self.n_categories - self.size), self.size]]))
+
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
+        """Randomize private categories into sets; see `Mechanism.privatize`.
+
+        Categories of a set are in increasing order, so that the order tells nothing.
         """
-        k, d = self.n_categories, self.size
-        odds = (d * math.exp(self.epsilon) + k - d) / (k - d)
-        return math.expm1(self.epsilon), -math.log(odds) - math.log(math.comb(k - 1, d))
-
-    def privatize(self, x: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
-        """Randomize private categories into sets of categories.
-
-        Parameters
-        ----------
-        x : int or array of int
-            Private categories, 0 … K−1.
-        rng : numpy.random.Generator, optional
-            None is the production path: exact, from the operating system's entropy. A Generator is for
-            simulation only: reproducible, but its probabilities are rounded and its state can be guessed.
-
-        Returns
-        -------
-        array of int
-            Answers, of the shape of `x` with one more axis of length d. Categories are in increasing order, so
-            that the order tells nothing.
-        """
+        refuse_subset(self, subset)
         truth = check_private(x, self.n_categories)
         flat = truth.ravel()
         answers = np.empty((flat.size, self.size), dtype=np.int64)
@@ -125,15 +137,6 @@ class SubsetSelection(Mechanism):
         answer = tuple(range(self.size))
         yield AuditCase(self.size, [answer], [0, self.size], np.array([[self._keep, UNIT]], dtype=object))
 
-    def settings(self) -> dict[str, Any]:
-        """Return plain values that build an equal mechanism."""
-        return {
-            "mechanism": "SubsetSelection",
-            "n_categories": self.n_categories,
-            "epsilon": self.epsilon,
-            "size": self.size,
-        }
-
     def _privatize(self, x: NDArray[np.int64], rng: np.random.Generator | None) -> NDArray[np.int64]:
         source = source_of(rng)
         d, others = self.size, np.arange(self.n_categories - 1)
@@ -153,6 +156,13 @@ class SubsetSelection(Mechanism):
         contains = np.zeros((len(outputs), self.n_categories), dtype=bool)
         np.put_along_axis(contains, outputs, True, axis=1)
         return contains
+
+    @property
+    def _log_weight(self) -> float:
+        """The logarithm of w, the lesser probability of an answer; 1/C(K, d) leaves double precision for large K."""
+        k, d = self.n_categories, self.size
+        odds = (d * math.exp(self.epsilon) + k - d) / (k - d)
+        return -math.log(odds) - math.log(math.comb(k - 1, d))
 
     @cached_property
     def _keep(self) -> int:

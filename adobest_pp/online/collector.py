@@ -29,8 +29,8 @@ __all__ = ["AdaptiveCollector"]
 class AdaptiveCollector:
     """Collect private answers adaptively, Algorithm 1 of the paper [1]_.
 
-    Publish `next_subset()` to a person, whose device answers by ``mechanism.privatize(x, subset)``; hand the answer to
-    `record`. Nothing else about the person is needed, and nothing else is kept.
+    Publish `next_subset()` to a person, whose device answers by ``mechanism.privatize(x, subset=subset)``; hand the
+    answer to `record`. Nothing else about the person is needed, and nothing else is kept.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class AdaptiveCollector:
     >>> mechanism = ad.RRRR(3, epsilon=1.0)
     >>> collector = ad.AdaptiveCollector(mechanism, categories=["red", "green", "blue"], random_seed=1)
     >>> for x in [0, 1, 0, 2, 0]:  # what only the devices know
-    ...     collector.record(mechanism.privatize(x, collector.next_subset()))
+    ...     collector.record(mechanism.privatize(x, subset=collector.next_subset()))
     >>> len(collector.responses)
     5
     """
@@ -163,7 +163,7 @@ class AdaptiveCollector:
         if len(self._responses) != self._records.used[RESPONSES]:
             raise ValueError("responses must be added to by record() only, got some that were added otherwise")
         mask = check_subset(self._published if subset is None else subset, self.mechanism.n_categories)
-        answers = self._responses.check_answers(y)
+        answers = self.mechanism.check_answers(y)
         self._write({"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()})
         self._responses.append(answers, mask)
         self._add_records(answers, mask)

@@ -57,7 +57,7 @@ def collect_csv(
     with SlowProgress(x.size, "collecting", progressbar) as progress:
         for value in x:
             subset = collector.next_subset()
-            collector.record(mechanism.privatize(value, subset), subset)
+            collector.record(mechanism.privatize(value, subset=subset), subset)
             progress.advance(1)
     return collector
 

@@ -17,6 +17,7 @@ import math
 import numpy as np
 from numba import njit
 
+from adobest_pp.likelihood import set_masses
 from adobest_pp.samplers.kernels import TINY
 
 # Up to this many people are allocated one by one: a pass over the categories is cheaper than a binomial for each.
@@ -24,40 +25,37 @@ FEW = 8
 
 
 @njit(cache=True)
-def allocate(  # type: ignore[no-untyped-def]
-    rng, theta, base, own, inside, category, set_index, count, members, offsets, allocation
-):
+def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
     """Draw how many people are in each category given θ and all answers, into `allocation` of shape (K,)."""
     total = theta.sum()
-    masses = np.zeros(offsets.size - 1)
-    for v in range(masses.size):
-        masses[v] = theta[members[offsets[v] : offsets[v + 1]]].sum()
-    inner = np.zeros(masses.size, dtype=np.int64)
-    outer = np.zeros(masses.size, dtype=np.int64)
+    masses = set_masses(theta, evidence)
+    inner = np.zeros(masses.size - 1, dtype=np.int64)
+    outer = np.zeros(masses.size - 1, dtype=np.int64)
     anywhere = 0
     allocation[:] = 0
-    for u in range(count.size):
-        v, y, n = set_index[u], category[u], count[u]
-        spread = base[u] * total
-        itself = own[u] * theta[y]
+    for u in range(evidence.count.size):
+        v, y, n = evidence.set_index[u], evidence.category[u], evidence.count[u]
+        inside = evidence.inside[u]
+        spread = evidence.base[u] * total
+        itself = evidence.own[u] * theta[y]
         if v < 0:
             part = binomial(rng, n, spread, itself)
             anywhere += part
             allocation[y] += n - part
             continue
         # Where a set makes an answer less likely, the mixture is of a lower constant and of the set's complement.
-        rest = inside[u] * masses[v]
-        if inside[u] < 0.0:
-            spread, rest = max(base[u] + inside[u], 0.0) * total, -inside[u] * max(total - masses[v], 0.0)
+        rest = inside * masses[v]
+        if inside < 0.0:
+            spread, rest = max(evidence.base[u] + inside, 0.0) * total, -inside * max(total - masses[v], 0.0)
         part = binomial(rng, n, spread, itself + rest)
         kept = binomial(rng, n - part, itself, rest)
         anywhere += part
         allocation[y] += kept
-        if inside[u] < 0.0:
+        if inside < 0.0:
             outer[v] += n - part - kept
         else:
             inner[v] += n - part - kept
-    _scatter_pools(rng, theta, anywhere, inner, outer, members, offsets, allocation)
+    _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation)
 
 
 @njit(cache=True)
@@ -77,12 +75,13 @@ def binomial(rng, n, weight, other):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _scatter_pools(rng, theta, anywhere, inner, outer, members, offsets, allocation):  # type: ignore[no-untyped-def]
-    everything = np.arange(theta.size)
-    others = np.empty(theta.size, dtype=np.int64)
+def _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation):  # type: ignore[no-untyped-def]
+    everything = np.arange(theta.size).astype(np.int32)
+    others = np.empty(theta.size, dtype=np.int32)
     _scatter(rng, anywhere, theta, everything, allocation)
-    for v in range(inner.size):
-        members_of_set = members[offsets[v] : offsets[v + 1]]
+    n_sets = evidence.offsets.size - 1
+    for v in range(n_sets):
+        members_of_set = evidence.members[evidence.offsets[v] : evidence.offsets[v + 1]]
         if inner[v] > 0:
             _scatter(rng, inner[v], theta, members_of_set, allocation)
         if outer[v] > 0:
@@ -95,6 +94,9 @@ def _scatter_pools(rng, theta, anywhere, inner, outer, members, offsets, allocat
                     others[size] = x
                     size += 1
             _scatter(rng, outer[v], theta, others[:size], allocation)
+    for v in range(n_sets, inner.size):
+        if inner[v] > 0:
+            _scatter(rng, inner[v], theta * evidence.patterns[v - n_sets], everything, allocation)
 
 
 @njit(cache=True)
@@ -147,9 +149,7 @@ def dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def gibbs_draws(  # type: ignore[no-untyped-def]
-    rng, theta, prior, base, own, inside, category, set_index, count, members, offsets, draws
-):
+def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-def]
     """Run one sweep for each row of `draws` and write θ there; `theta` is moved in place.
 
     Parameters
@@ -160,13 +160,13 @@ def gibbs_draws(  # type: ignore[no-untyped-def]
         Where the chain is; moved in place.
     prior : array of shape (K,)
         ρ, the concentration of the Dirichlet prior.
-    base, own, inside, category, set_index, count, members, offsets
-        Evidence.
+    evidence : Evidence
+        Collapsed responses.
     draws : array of shape (T, K)
         Overwritten.
     """
     allocation = np.empty(theta.size, dtype=np.int64)
     for t in range(draws.shape[0]):
-        allocate(rng, theta, base, own, inside, category, set_index, count, members, offsets, allocation)
+        allocate(rng, theta, evidence, allocation)
         dirichlet(rng, prior + allocation, theta)
         draws[t] = theta

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers.augmentation import dirichlet, gibbs_draws
 from adobest_pp.samplers.kernels import DIFFUSIONS, langevin_draws
 from adobest_pp.samplers.settings import LangevinSettings
@@ -39,13 +38,12 @@ def gibbs_chain(
     rng : numpy.random.Generator
         The chain's own.
     """
-    arguments = kernel_arguments(evidence)
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
     for start in range(0, n_draws, BLOCK):
         draws = np.empty((min(BLOCK, n_draws - start), prior.size))
         before = theta.copy()
-        gibbs_draws(rng, theta, prior, *arguments, draws)
+        gibbs_draws(rng, theta, prior, evidence, draws)
         distance = 0.5 * np.abs(np.diff(draws, axis=0, prepend=before[None])).sum(axis=1)
         yield draws, {"gibbs_distance": distance}
 
@@ -69,7 +67,6 @@ def sgld_chain(
     settings : LangevinSettings
         Batches, steps, updates per draw and diffusion.
     """
-    arguments = kernel_arguments(evidence)
     n, k = row_of.size, prior.size
     phi = np.empty(k)
     dirichlet(rng, prior, phi)
@@ -83,7 +80,7 @@ def sgld_chain(
         done = start * settings.updates_per_draw
         steps, batches, noise = settings.randomness(rng, done, todo, (n,), k)
         diffusion = DIFFUSIONS[settings.diffusion]
-        langevin_draws(diffusion, phi, steps, row_of[batches], noise, prior, *arguments, draws, stats)
+        langevin_draws(diffusion, phi, steps, row_of[batches], noise, prior, evidence, draws, stats)
         yield (
             draws,
             {

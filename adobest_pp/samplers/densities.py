@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from adobest_pp._set_tables import pull_by_tables, set_codes, set_masses_by_tables
 from adobest_pp._simplex import log_theta, pull_to_free
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import kernel_arguments, value_and_gradient, value_and_pull
+from adobest_pp.likelihood import value_and_gradient, value_and_pull
 
 __all__ = ["LOG_CONCENTRATION", "compiled_functions", "log_density", "pack"]
 
@@ -35,7 +35,7 @@ LOG_CONCENTRATION = (-1.0, 1.0)
 _REALS = types.CPointer(types.double)
 _LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
 _EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
-_HEADER = 6
+_HEADER = 7
 _LARGEST_LOG = 700.0
 
 
@@ -43,11 +43,12 @@ def pack(
     prior: NDArray[np.float64], boosted: NDArray[np.bool_], learned: bool, evidence: Evidence
 ) -> NDArray[np.int64]:
     """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins."""
-    arrays = kernel_arguments(evidence)
-    *_, count, members, offsets = arrays
     codes = set_codes(evidence)
-    header = np.array([prior.size, count.size, members.size, offsets.size, codes.shape[1], learned])
-    parts = (header, prior, boosted.astype(np.int64), *arrays, codes.ravel())
+    # Where sets are bits, the lists of their members are not read.
+    members = evidence.members[:0] if codes.shape[1] else evidence.members
+    counts = (prior.size, evidence.n_rows, members.size, evidence.offsets.size, codes.shape[1], learned)
+    arrays = evidence._replace(members=members.astype(np.int64), patterns=evidence.patterns.ravel())
+    parts = (np.array([*counts, len(evidence.patterns)]), prior, boosted.astype(np.int64), *arrays, codes.ravel())
     return np.concatenate([np.ascontiguousarray(part).view(np.int64) for part in parts])
 
 
@@ -59,27 +60,34 @@ def compiled_functions() -> tuple[Any, Any]:
 
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
     header = carray(block_, _HEADER, np.int64)
-    k, u, m, o, w, learned = header[0], header[1], header[2], header[3], header[4], header[5]
+    k, u, m, o, w, learned, d = header[0], header[1], header[2], header[3], header[4], header[5], header[6]
     # Where a is 0 or infinite in double precision there is no density: no step may end there. NaN is not below either.
     if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
         return 1
-    start = _HEADER + 2 * k
-    stop = start + 6 * u + m + o
-    reals = carray(block_, start + 3 * u, np.float64)
+    rows = _HEADER + 2 * k
+    sets = rows + 7 * u
+    patterns = sets + m + o
+    stop = patterns + d * k
+    reals = carray(block_, stop, np.float64)
     words = carray(block_, stop + (o - 1) * w, np.int64)
+    evidence = Evidence(
+        reals[rows : rows + u],
+        reals[rows + u : rows + 2 * u],
+        reals[rows + 2 * u : rows + 3 * u],
+        reals[rows + 3 * u : rows + 4 * u],
+        words[rows + 4 * u : rows + 5 * u],
+        words[rows + 5 * u : rows + 6 * u],
+        words[rows + 6 * u : sets],
+        words[sets : sets + m],
+        words[sets + m : patterns],
+        reals[patterns:stop].reshape(d, k),
+    )
     value, gradient = log_density(
         carray(free_, dim),
         reals[_HEADER : _HEADER + k],
-        words[_HEADER + k : start],
+        words[_HEADER + k : rows],
         learned,
-        reals[start : start + u],
-        reals[start + u : start + 2 * u],
-        reals[start + 2 * u : start + 3 * u],
-        words[start + 3 * u : start + 4 * u],
-        words[start + 4 * u : start + 5 * u],
-        words[start + 5 * u : start + 6 * u],
-        words[start + 6 * u : start + 6 * u + m],
-        words[start + 6 * u + m : stop],
+        evidence,
         words[stop:].reshape(o - 1, w),
     )
     carray(value_, 1)[0] = value
@@ -137,18 +145,16 @@ def boosted_theta(free, prior, boosted):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def log_density(  # type: ignore[no-untyped-def]
-    free, weights, boosted, learned, base, own, inside, category, set_index, count, members, offsets, codes
-):
+def log_density(free, weights, boosted, learned, evidence, codes):  # type: ignore[no-untyped-def]
     """Return the log-density of the free coordinates, up to a constant, and its gradient."""
     prior = concentrations(free, weights, learned)
     log_psi, theta = boosted_theta(free, prior, boosted)
     if codes.shape[1]:
         masses = set_masses_by_tables(theta, codes)
-        value, slope, pull = value_and_pull(theta, masses, base, own, inside, category, set_index, count)
+        value, slope, pull = value_and_pull(theta, masses, evidence)
         pull_by_tables(pull, codes, slope)
     else:
-        value, slope = value_and_gradient(theta, base, own, inside, category, set_index, count, members, offsets)
+        value, slope = value_and_gradient(theta, evidence)
     average = 0.0
     for i in range(theta.size):
         average += slope[i] * theta[i]

@@ -10,7 +10,6 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers.augmentation import gibbs_draws
 from adobest_pp.samplers.structure import check_responses, dirichlet_concentration, value_variables
 
@@ -80,7 +79,7 @@ class DataAugmentationGibbs(BlockedStep):
         self._name = self.vars[0].name
         rv = model.values_to_rvs[self.vars[0]]
         concentration = dirichlet_concentration(model, rv, responses)
-        self._arguments = kernel_arguments(responses.evidence())
+        self._evidence = responses.evidence()
         self._compile(model, rv, concentration, compile_kwargs or {})
 
     def _compile(self, model: "Model", rv: Any, concentration: Any, compile_kwargs: dict[str, Any]) -> None:
@@ -104,7 +103,7 @@ class DataAugmentationGibbs(BlockedStep):
         theta = np.array(self._to_theta(point[self._name]), dtype=np.float64)
         before = theta.copy()
         prior = np.array(self._prior(*(point[name] for name in self._prior_inputs)), dtype=np.float64)
-        gibbs_draws(self.rng, theta, prior, *self._arguments, np.empty((1, theta.size)))
+        gibbs_draws(self.rng, theta, prior, self._evidence, np.empty((1, theta.size)))
         # A share that single precision would round to zero has no place among the free coordinates.
         kept = np.maximum(theta, np.finfo(self._dtype).tiny).astype(self._dtype)
         moved = {**point, self._name: np.asarray(self._to_value(kept))}

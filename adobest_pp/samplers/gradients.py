@@ -15,7 +15,6 @@ from pymc.pytensorf import join_nonshared_inputs, make_shared_replacements
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers import kernels
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class EvidenceGradient:
     def __init__(self, responses: "Responses", prior: Array) -> None:
         self.shared: dict[Any, Any] = {}
         evidence, index = responses.evidence_and_index()
-        self._arguments = kernel_arguments(evidence)
+        self._evidence = evidence
         self._row_of = np.ascontiguousarray(index, dtype=np.int64)
         self._prior = prior
 
@@ -74,11 +73,10 @@ class EvidenceGradient:
         """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
         out = np.empty(phi.size)
         if batch.size == 0:
-            kernels.full_phi_gradient(phi, self._prior, floor, *self._arguments, out)
+            kernels.full_phi_gradient(phi, self._prior, floor, self._evidence, out)
         else:
-            *rows, _, members, offsets = self._arguments
             scale = self._row_of.size / batch.size
-            kernels.phi_gradient(phi, self._row_of[batch], scale, self._prior, floor, *rows, members, offsets, out)
+            kernels.phi_gradient(phi, self._row_of[batch], scale, self._prior, floor, self._evidence, out)
         return out
 
     def updates(
@@ -88,7 +86,7 @@ class EvidenceGradient:
         stats = np.empty(3)
         gradient = np.empty(phi.size)
         rows = self._row_of[batches]
-        kernels.langevin_updates(diffusion, phi, steps, rows, noise, self._prior, *self._arguments, gradient, stats)
+        kernels.langevin_updates(diffusion, phi, steps, rows, noise, self._prior, self._evidence, gradient, stats)
         return float(stats[0]), int(stats[1]), int(stats[2])
 
 

@@ -4,8 +4,7 @@ A sampler is three pieces: an estimate of the gradient of the log-posterior, a d
 along it, and a loop. Each is a pure function of its arguments: batches and noise are passed in, so one kernel
 serves the PyMC step method, `adobest_pp.sample` and the online loop, and a run is repeated by its arrays alone.
 
-Evidence comes in the order of `adobest_pp.likelihood.kernel_arguments`. Nothing here imports PyMC, checks
-bounds or allocates per response.
+Nothing here imports PyMC, checks bounds or allocates per response.
 
 References
 ----------
@@ -19,7 +18,7 @@ import math
 import numpy as np
 from numba import njit
 
-from adobest_pp.likelihood import value_and_gradient
+from adobest_pp.likelihood import add_to_set, set_mass, value_and_gradient
 
 # The smallest normal number: what a positive quantity is kept above where nothing larger is called for.
 TINY = 2.2250738585072014e-308
@@ -40,9 +39,7 @@ def prior_gradient(phi, prior, floor, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def phi_gradient(  # type: ignore[no-untyped-def]
-    phi, batch_rows, scale, prior, floor, base, own, inside, category, set_index, members, offsets, out
-):
+def phi_gradient(phi, batch_rows, scale, prior, floor, evidence, out):  # type: ignore[no-untyped-def]
     """Write the minibatch gradient of the surrogate log-posterior into `out`.
 
     ``out_i = (ρ_i − 1)/φ_i − 1 + scale · Σ_{u ∈ batch} (g_{u,i}/h_u − 1)/Σφ`` with h evaluated at θ = φ/Σφ: O(1)
@@ -60,8 +57,8 @@ def phi_gradient(  # type: ignore[no-untyped-def]
         ρ, the concentration of the Dirichlet prior.
     floor : float
         The least φ_i at which the slope of the prior is taken; positive.
-    base, own, inside, category, set_index, members, offsets
-        Evidence.
+    evidence : Evidence
+        Collapsed responses.
     out : array of shape (K,)
         Overwritten. NaN if rounding made a probability non-positive; the diffusions then refuse to move.
     """
@@ -70,34 +67,28 @@ def phi_gradient(  # type: ignore[no-untyped-def]
     prior_gradient(phi, prior, floor, out)
     for j in range(batch_rows.size):
         u = batch_rows[j]
-        v = set_index[u]
+        v = evidence.set_index[u]
         # With φ in the place of θ everything is Σφ times as large, which is the division by Σφ that is due.
-        h = base[u] * total + own[u] * phi[category[u]]
+        h = evidence.base[u] * total + evidence.own[u] * phi[evidence.category[u]]
         if v >= 0:
-            mass = 0.0
-            for i in range(offsets[v], offsets[v + 1]):
-                mass += phi[members[i]]
-            h += inside[u] * mass
+            h += evidence.inside[u] * set_mass(v, phi, evidence)
         weight = scale / h if h > 0.0 else np.nan
-        shared += weight * base[u]
-        out[category[u]] += weight * own[u]
+        shared += weight * evidence.base[u]
+        out[evidence.category[u]] += weight * evidence.own[u]
         if v >= 0:
-            for i in range(offsets[v], offsets[v + 1]):
-                out[members[i]] += weight * inside[u]
+            add_to_set(v, weight * evidence.inside[u], evidence, out)
     shared -= scale * batch_rows.size / total
     for i in range(phi.size):
         out[i] += shared
 
 
 @njit(cache=True)
-def full_phi_gradient(  # type: ignore[no-untyped-def]
-    phi, prior, floor, base, own, inside, category, set_index, count, members, offsets, out
-):
+def full_phi_gradient(phi, prior, floor, evidence, out):  # type: ignore[no-untyped-def]
     """Write the gradient on all responses into `out`: each distinct row once, weighted by its count."""
     total = phi.sum()
-    _, slope = value_and_gradient(phi / total, base, own, inside, category, set_index, count, members, offsets)
+    _, slope = value_and_gradient(phi / total, evidence)
     prior_gradient(phi, prior, floor, out)
-    n = count.sum()
+    n = evidence.count.sum()
     for i in range(phi.size):
         out[i] += (slope[i] - n) / total
 
@@ -169,22 +160,7 @@ def preconditioned_langevin(phi, gradient, step, noise):  # type: ignore[no-unty
 
 @njit(cache=True)
 def langevin_updates(  # type: ignore[no-untyped-def]
-    diffusion,
-    phi,
-    steps,
-    batches,
-    noise,
-    prior,
-    base,
-    own,
-    inside,
-    category,
-    set_index,
-    count,
-    members,
-    offsets,
-    gradient,
-    stats,
+    diffusion, phi, steps, batches, noise, prior, evidence, gradient, stats
 ):
     """Run one update for each step size, moving φ in place.
 
@@ -200,25 +176,21 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         Rows of the evidence of each update's batch. With m = 0, each update uses all responses.
     noise : array of shape (T, K)
         Standard normal.
-    prior, base, own, inside, category, set_index, count, members, offsets
-        ρ and evidence.
+    prior, evidence
+        ρ and the responses.
     gradient : array of shape (K,)
         Overwritten by the last gradient.
     stats : array of shape (3,)
         Overwritten: norm of the last gradient, reflected coordinates and refused updates in all.
     """
-    scale = count.sum() / max(batches.shape[1], 1)
+    scale = evidence.count.sum() / max(batches.shape[1], 1)
     stats[:] = 0.0
     for t in range(steps.size):
         floor = slope_floor(diffusion, steps[t])
         if batches.shape[1] > 0:
-            phi_gradient(
-                phi, batches[t], scale, prior, floor, base, own, inside, category, set_index, members, offsets, gradient
-            )
+            phi_gradient(phi, batches[t], scale, prior, floor, evidence, gradient)
         else:
-            full_phi_gradient(
-                phi, prior, floor, base, own, inside, category, set_index, count, members, offsets, gradient
-            )
+            full_phi_gradient(phi, prior, floor, evidence, gradient)
         reflections = move(diffusion, phi, gradient, steps[t], noise[t])
         stats[1] += max(reflections, 0)
         stats[2] += reflections < 0
@@ -227,22 +199,7 @@ def langevin_updates(  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def langevin_draws(  # type: ignore[no-untyped-def]
-    diffusion,
-    phi,
-    steps,
-    batches,
-    noise,
-    prior,
-    base,
-    own,
-    inside,
-    category,
-    set_index,
-    count,
-    members,
-    offsets,
-    draws,
-    stats,
+    diffusion, phi, steps, batches, noise, prior, evidence, draws, stats
 ):
     """Run `langevin_updates` in as many equal parts as `draws` (D, K) has rows, and write θ after each.
 
@@ -252,22 +209,5 @@ def langevin_draws(  # type: ignore[no-untyped-def]
     gradient = np.empty(phi.size)
     for d in range(draws.shape[0]):
         part = slice(d * updates, (d + 1) * updates)
-        langevin_updates(
-            diffusion,
-            phi,
-            steps[part],
-            batches[part],
-            noise[part],
-            prior,
-            base,
-            own,
-            inside,
-            category,
-            set_index,
-            count,
-            members,
-            offsets,
-            gradient,
-            stats[d],
-        )
+        langevin_updates(diffusion, phi, steps[part], batches[part], noise[part], prior, evidence, gradient, stats[d])
         draws[d] = phi / phi.sum()

@@ -15,7 +15,6 @@ from pytensor.tensor.random.basic import DirichletRV, GammaRV
 
 from adobest_pp._marginal import PointwiseLogLikelihood
 from adobest_pp.distributions import PrivateResponseRV
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.responses import Responses
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _check_likelihood(model: "Model", rv: Any, responses: Responses, theta_of: C
     nodes = [variable.owner for variable in ancestors([term]) if variable.owner]
     (node,) = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
     evidence, index = responses.evidence_and_index()
-    expected: list[Any] = [*kernel_arguments(evidence), index, evidence.log_scale]
+    expected: list[Any] = [*evidence, index]
     held = constant_fold(node.inputs[1:])
     if not all(np.array_equal(mine, theirs) for mine, theirs in zip(expected, held, strict=True)):
         raise ValueError(f"responses must be those of {answers.name!r} in the model, got {responses!r}")

@@ -105,7 +105,7 @@ def test_honest_and_mse_agree_with_simulated_answers():
     rng = np.random.default_rng(20250)
     for size in (0, 2, 4):
         x = rng.choice(5, size=200_000, p=theta)
-        y = np.asarray(mechanism.privatize(x, range(size), rng))
+        y = np.asarray(mechanism.privatize(x, subset=range(size), rng=rng))
         second = oracles.theorem_epsilon2(5, size, 1.5, 0.8)
         joint = oracles.rrrr_matrix(5, range(size), 1.2, second) * theta
         guess = joint / joint.sum(axis=1, keepdims=True)

@@ -95,7 +95,7 @@ def test_people_are_asked_as_told_and_seeds_repeat():
     def collect(x, rng):
         mechanism = RRRR(3, 5.0)
         responses = Responses(mechanism, categories=["a", "b", "c"])
-        responses.append(mechanism.privatize(x, [0], rng=rng), [0])
+        responses.append(mechanism.privatize(x, subset=[0], rng=rng), [0])
         seen.append(len(x))
         return responses
 

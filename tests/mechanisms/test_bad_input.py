@@ -44,7 +44,7 @@ def test_the_size_of_a_selected_subset(size):
 )
 def test_subsets(subset):
     mechanism = RRRR(5, 1.0)
-    for call in (mechanism.transition_matrix, lambda s: mechanism.privatize(0, s), mechanism.exact_weights):
+    for call in (mechanism.transition_matrix, lambda s: mechanism.privatize(0, subset=s), mechanism.exact_weights):
         with pytest.raises(
             ValueError, match=r"subset must be distinct category indices from 0 to 4, or a boolean mask"
         ):
@@ -92,7 +92,7 @@ SECRET = 73519
 def test_private_categories_are_refused_and_not_shown(x):
     for call in (
         lambda: SRR(4, 1.0).privatize(x),
-        lambda: RRRR(4, 1.0).privatize(x, [0]),
+        lambda: RRRR(4, 1.0).privatize(x, subset=[0]),
         lambda: SubsetSelection(4, 1.0).privatize(x),
     ):
         with pytest.raises(ValueError, match="x must be a category index from 0 to 3") as caught:
@@ -104,7 +104,11 @@ def test_private_categories_are_refused_and_not_shown(x):
 
 @pytest.mark.parametrize("x", [-1, 4, [0, -1], np.ma.masked_array([0, 1], [False, True])])
 def test_the_nearest_wrong_categories_are_refused_too(x):
-    for call in (SRR(4, 1.0).privatize, SubsetSelection(4, 1.0).privatize, lambda x: RRRR(4, 1.0).privatize(x, [0])):
+    for call in (
+        SRR(4, 1.0).privatize,
+        SubsetSelection(4, 1.0).privatize,
+        lambda x: RRRR(4, 1.0).privatize(x, subset=[0]),
+    ):
         with pytest.raises(ValueError, match="x must be a category index from 0 to 3"):
             call(x)
 
@@ -129,7 +133,7 @@ def test_the_probabilities_of_a_mechanism_cannot_be_changed():
 
 def test_a_mechanism_remembers_nothing_of_x():
     mechanism = RRRR(100_000, 1.0)
-    mechanism.privatize(SECRET, [0])
+    mechanism.privatize(SECRET, subset=[0])
     assert str(SECRET) not in repr(mechanism)
     assert all(
         name.startswith("_") or name in ("n_categories", "epsilon", "kappa", "epsilon1") for name in vars(mechanism)

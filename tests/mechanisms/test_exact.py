@@ -85,7 +85,7 @@ def test_srr_follows_its_matrix(seed, level):
 def test_rrrr_follows_its_matrix(subset, seed, level):
     mechanism, rng = RRRR(6, 1.5, 0.7), generator(seed)
     for x in (1, 4):
-        answers = mechanism.privatize(np.full(40_000, x), subset, rng=rng)
+        answers = mechanism.privatize(np.full(40_000, x), subset=subset, rng=rng)
         assert_follows(np.bincount(answers, minlength=6), mechanism.transition_matrix(subset)[:, x], level)
 
 
@@ -103,20 +103,20 @@ def test_subset_selection_follows_its_matrix(size, seed, level):
 def test_shapes_and_types_of_answers(path):
     srr, rrrr, selection = SRR(4, 1.0), RRRR(4, 1.0), SubsetSelection(4, 1.0, 2)
     assert type(srr.privatize(1, rng=generator(path))) is int
-    assert type(rrrr.privatize(np.int8(1), [0], rng=generator(path))) is int
+    assert type(rrrr.privatize(np.int8(1), subset=[0], rng=generator(path))) is int
     assert selection.privatize(1, rng=generator(path)).shape == (2,)
     x = np.arange(4, dtype=np.uint8).reshape(2, 2)
     assert srr.privatize(x, rng=generator(path)).shape == (2, 2)
-    assert rrrr.privatize(x, [0], rng=generator(path)).shape == (2, 2)
+    assert rrrr.privatize(x, subset=[0], rng=generator(path)).shape == (2, 2)
     assert selection.privatize(x, rng=generator(path)).shape == (2, 2, 2)
     assert srr.privatize([], rng=generator(path)).shape == (0,)
 
 
 def test_simulation_repeats_and_the_exact_path_does_not():
     mechanism, x = RRRR(6, 1.0), np.zeros(200, dtype=int)
-    first, second = (mechanism.privatize(x, [0, 1], rng=np.random.default_rng(5)) for _ in range(2))
+    first, second = (mechanism.privatize(x, subset=[0, 1], rng=np.random.default_rng(5)) for _ in range(2))
     assert np.array_equal(first, second)
-    assert not np.array_equal(mechanism.privatize(x, [0, 1]), mechanism.privatize(x, [0, 1]))
+    assert not np.array_equal(mechanism.privatize(x, subset=[0, 1]), mechanism.privatize(x, subset=[0, 1]))
 
 
 def test_nothing_but_a_generator_is_taken_for_randomness():

@@ -60,7 +60,11 @@ def test_rrrr(k, kappa, monkeypatch):
         for subset in combinations(range(k), size):
             weights = mechanism.exact_weights(subset)
             assert_exact(
-                rrrr, monkeypatch, lambda x, s=subset: mechanism.privatize(x, s), weights, [(y,) for y in range(k)]
+                rrrr,
+                monkeypatch,
+                lambda x, s=subset: mechanism.privatize(x, subset=s),
+                weights,
+                [(y,) for y in range(k)],
             )
 
 

@@ -26,7 +26,7 @@ def answer_all(collector, x, seed):
     for person in x:
         subset = collector.next_subset()
         published.append(subset.tolist())
-        collector.record(collector.mechanism.privatize(person, subset, rng=rng))
+        collector.record(collector.mechanism.privatize(person, subset=subset, rng=rng))
     return published
 
 
@@ -232,7 +232,7 @@ def test_a_round_may_be_recorded_at_once():
     for _ in range(4):
         subset = at_once.next_subset()
         assert np.array_equal(one_by_one.next_subset(), subset)
-        answers = MECHANISM.privatize(people(50), subset, rng=rng)
+        answers = MECHANISM.privatize(people(50), subset=subset, rng=rng)
         at_once.record(answers)
         for answer in answers:
             one_by_one.record(answer)

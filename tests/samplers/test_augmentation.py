@@ -124,7 +124,7 @@ def test_simulation_based_calibration():
         for _ in range(5):
             subset = rng.choice(4, size=rng.integers(0, 4), replace=False)
             people = rng.choice(4, size=12, p=theta)
-            responses.append(mechanism.privatize(people, subset, rng=rng), subset)
+            responses.append(mechanism.privatize(people, subset=subset, rng=rng), subset)
         n_draws = 100 + thin * (n_ranks - 1)
         blocks = gibbs_chain(responses.evidence(), prior, n_draws, rng)
         draws = np.concatenate([block for block, _ in blocks])[100::thin]

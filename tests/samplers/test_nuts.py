@@ -196,7 +196,7 @@ def calibration_p_values(draw_prior, replications, n=40, k=4, draws=99, thin=5):
         responses = ad.Responses(mechanism)
         for subset in pool:
             x = rng.choice(k, size=n // 4, p=truth)
-            responses.append(mechanism.privatize(x, subset.astype(int), rng=rng), subset.astype(int))
+            responses.append(mechanism.privatize(x, subset=subset.astype(int), rng=rng), subset.astype(int))
         sizes = {"draws": draws * thin, "tune": 300, "chains": 1, "random_seed": r}
         tree = nuts.sample_nuts(responses, prior=prior, **SETTINGS | sizes)
         ranks[r] = (draws_of(tree)[0, ::thin] < truth).sum(axis=0)

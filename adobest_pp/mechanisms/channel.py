@@ -1,0 +1,81 @@
+"""Any finite mechanism of one's own, given by its matrix."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import MAX_EPSILON
+from adobest_pp.mechanisms.base import FiniteMechanism
+from adobest_pp.mechanisms.exact import log_upper_bound
+from adobest_pp.mechanisms.privacy import check_matrix
+
+
+@dataclass(frozen=True, init=False)
+class Channel(FiniteMechanism):
+    """A mechanism given by its transition matrix, with the privacy loss that the matrix has.
+
+    Parameters
+    ----------
+    matrix : array of shape (outputs, K)
+        ``G[y, x] = P(Y=y | X=x)``; each column sums to one, up to rounding, and is divided by its exact sum.
+
+    Attributes
+    ----------
+    epsilon : float
+        The privacy loss of the matrix, from exact arithmetic.
+
+    See Also
+    --------
+    SetFamily : A mechanism given by sets, whose answers cost less to use.
+
+    Examples
+    --------
+    >>> from adobest_pp import Channel
+    >>> mechanism = Channel([[0.6, 0.3, 0.3], [0.4, 0.7, 0.7]])
+    >>> round(mechanism.epsilon, 4)
+    0.6931
+    >>> mechanism.check_answers([0, 1, 1])
+    array([0, 1, 1])
+    """
+
+    matrix: tuple[tuple[float, ...], ...] = field(repr=False)
+    n_categories: int = field(init=False)
+    epsilon: float = field(init=False)
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        rows = check_matrix(matrix)
+        object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
+        object.__setattr__(self, "n_categories", rows.shape[1])
+        object.__setattr__(self, "epsilon", self._loss())
+
+    def exact_weights(self) -> NDArray[np.object_]:
+        """Return the entries of the matrix as integers, times a power of two that makes them so."""
+        return self._integers
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values that build an equal mechanism."""
+        shared = {"mechanism": "Channel", "n_categories": self.n_categories, "epsilon": self.epsilon}
+        return shared | {"matrix": [list(row) for row in self.matrix]}
+
+    def _loss(self) -> float:
+        possible = [row for row in self._shares if any(row)]
+        for y, row in enumerate(self._shares):
+            if any(row) and not all(row):
+                raise ValueError(
+                    "matrix must give an answer to every category or to none: "
+                    f"answer {y} tells some categories apart for certain, so no ε holds"
+                )
+        loss = log_upper_bound(max(Fraction(max(row), min(row)) for row in possible))
+        if not loss <= MAX_EPSILON:
+            raise ValueError(f"matrix must have a privacy loss of at most {MAX_EPSILON:g}, got {loss:.6g}")
+        return loss
+
+    @cached_property
+    def _integers(self) -> NDArray[np.object_]:
+        exponent = max(0, *(Fraction(value).denominator.bit_length() - 1 for row in self.matrix for value in row))
+        unit = 1 << exponent
+        return np.array([[int(Fraction(value) * unit) for value in row] for row in self.matrix], dtype=object)

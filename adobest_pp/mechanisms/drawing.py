@@ -1,0 +1,124 @@
+"""Compiled functions that draw one answer of a person with frequencies θ, for predictive sampling. For simulation only.
+
+Each takes a generator, θ, the row of `subsets` that was published, `subsets` and a table of the mechanism. This is the
+one file of the mechanisms that needs Numba; no device loads it.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def draw_truth(rng, theta):  # type: ignore[no-untyped-def]
+    """Draw a category with probabilities θ."""
+    truth = 0
+    remaining = rng.random() - theta[0]
+    while remaining >= 0 and truth < theta.size - 1:
+        truth += 1
+        remaining -= theta[truth]
+    return truth
+
+
+@njit(cache=True)
+def draw_from_table(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw an answer 0 … m−1 from cumulative probabilities ``table[y, x]``."""
+    truth = draw_truth(rng, theta)
+    level = rng.random()
+    for y in range(table.shape[0] - 1):
+        if level < table[y, truth]:
+            return y
+    return table.shape[0] - 1
+
+
+@njit(cache=True)
+def draw_category(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw an answer of SRR or RRRR, by running through the probabilities h(y) of all; `table` has the coefficients."""
+    size, mass = 0, 0.0
+    for i in range(theta.size):
+        if subsets[row, i]:
+            size += 1
+            mass += theta[i]
+    inner, inner_own = table[0, size], table[1, size]
+    outer, outer_own, cross = table[2, size], table[3, size], table[4, size]
+    outside = outer + (cross - outer) * mass
+    remaining = rng.random()
+    for y in range(theta.size - 1):
+        remaining -= inner + inner_own * theta[y] if subsets[row, y] else outside + outer_own * theta[y]
+        if remaining < 0:
+            return y
+    return theta.size - 1
+
+
+@njit(cache=True)
+def draw_set(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw an increasing set of ``table[0, 1]`` categories that holds the truth with probability ``table[0, 0]``."""
+    size = int(table[0, 1])
+    members = np.empty(size, dtype=np.int64)
+    truth = draw_truth(rng, theta)
+    is_in = rng.random() < table[0, 0]
+    needed, others, filled = size - is_in, theta.size - 1, 0
+    for i in range(theta.size):
+        if i == truth:
+            taken = is_in
+        else:
+            taken = rng.random() * others < needed
+            needed -= taken
+            others -= 1
+        if taken:
+            members[filled] = i
+            filled += 1
+    return members
+
+
+@njit(cache=True)
+def draw_bits(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw K bits: that of the truth is 1 with probability ``table[0, 0]``, the others with ``table[0, 1]``."""
+    truth = draw_truth(rng, theta)
+    bits = np.empty(theta.size, dtype=np.int64)
+    for i in range(theta.size):
+        bits[i] = rng.random() < (table[0, 0] if i == truth else table[0, 1])
+    return bits
+
+
+@njit(cache=True)
+def draw_hashed(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw a seed and a value of ``table[0, 1]`` that is the hash of the truth with probability ``table[0, 0]``."""
+    truth, n_values = draw_truth(rng, theta), int(table[0, 1])
+    answer = np.empty(2, dtype=np.int64)
+    answer[0] = int(rng.random() * 4294967296.0)
+    value = int(hash_category(np.uint32(answer[0]), truth)) % n_values
+    if rng.random() >= table[0, 0]:
+        value = (value + 1 + int(rng.random() * (n_values - 1))) % n_values
+    answer[1] = value
+    return answer
+
+
+@njit(cache=True)
+def hash_category(seed, category):  # type: ignore[no-untyped-def]
+    """Return xxHash32 of the category in decimal digits: `adobest_pp.mechanisms.hashing` for one seed and category."""
+    power = 1
+    length = 1
+    while category // power >= 10:
+        power *= 10
+        length += 1
+    state = np.uint64(seed) + np.uint64(374761393) + np.uint64(length)
+    if length >= 4:
+        word = np.uint64(0)
+        for i in range(4):
+            word |= np.uint64(48 + (category // power) % 10) << np.uint64(8 * i)
+            power //= 10
+        state = _rotated(state + word * np.uint64(3266489917), 17) * np.uint64(668265263)
+    while power > 0:
+        state = _rotated(state + np.uint64(48 + (category // power) % 10) * np.uint64(374761393), 11)
+        state *= np.uint64(2654435761)
+        power //= 10
+    state &= np.uint64(0xFFFFFFFF)
+    state = ((state ^ (state >> np.uint64(15))) * np.uint64(2246822519)) & np.uint64(0xFFFFFFFF)
+    state = ((state ^ (state >> np.uint64(13))) * np.uint64(3266489917)) & np.uint64(0xFFFFFFFF)
+    return state ^ (state >> np.uint64(16))
+
+
+@njit(cache=True)
+def _rotated(state, bits):  # type: ignore[no-untyped-def]
+    state &= np.uint64(0xFFFFFFFF)
+    return ((state << np.uint64(bits)) | (state >> np.uint64(32 - bits))) & np.uint64(0xFFFFFFFF)

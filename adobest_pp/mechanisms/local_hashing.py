@@ -1,0 +1,142 @@
+"""Local hashing: randomized response on a public hash of the category."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_epsilon, check_integer, check_n_categories, check_private
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Drawing,
+    ExtremalMechanism,
+    refuse_subset,
+    rows_of,
+)
+from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
+from adobest_pp.mechanisms.hashing import hash_categories
+
+N_SEEDS = 1 << 32
+MAX_VALUES = 1 << 31
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, init=False)
+class LocalHashing(ExtremalMechanism):
+    """Local hashing: a public seed picks a hash into g values, and the hash of the truth is randomized [1]_.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories K, at least 2.
+    epsilon : float
+        Privacy budget of one answer.
+    g : int, optional
+        Number of values that categories are hashed into, at least 2. By default the nearest integer to e^ε + 1, which
+        has the least variance (OLH).
+
+    Notes
+    -----
+    An answer is the pair (seed, value). The seed is drawn independently of the truth and may be public. The hash is
+    xxHash32 of the category's decimal digits, modulo g: the same on every platform, and that of other libraries, so
+    that ``np.column_stack([seeds, values])`` of their answers is what `Responses.from_arrays` takes.
+
+    References
+    ----------
+    .. [1] T. Wang, J. Blocki, N. Li and S. Jha (2017), Locally differentially private protocols for frequency
+       estimation, USENIX Security.
+
+    Examples
+    --------
+    >>> from adobest_pp import LocalHashing
+    >>> LocalHashing(100, epsilon=1.0).g
+    4
+    """
+
+    n_categories: int
+    epsilon: float
+    g: int
+
+    def __init__(self, n_categories: int, epsilon: float, g: int | None = None) -> None:
+        object.__setattr__(self, "n_categories", check_n_categories(n_categories))
+        object.__setattr__(self, "epsilon", check_epsilon(epsilon))
+        best = min(round(math.exp(self.epsilon)) + 1, MAX_VALUES)
+        object.__setattr__(self, "g", best if g is None else check_integer(g, "g", 2, MAX_VALUES))
+
+    def transition_matrix(self, seed: int) -> NDArray[np.float64]:
+        """Return ``G[v, x] = P(value v | X=x)`` under one seed, of shape (g, K)."""
+        seeds = np.array([check_integer(seed, "seed", 0, N_SEEDS - 1)])
+        answers = np.column_stack([np.repeat(seeds, self.g), np.arange(self.g)])
+        return np.where(self.support(answers), math.exp(self.epsilon), 1.0) * math.exp(self._log_weight)
+
+    @property
+    def answer_dims(self) -> dict[str, int]:
+        """An answer is a seed and a value."""
+        return {"seed_and_value": 2}
+
+    @property
+    def answer_type(self) -> np.dtype[Any]:
+        """The integer type that answers are stored in."""
+        return np.dtype(np.uint32)
+
+    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Return rows of a seed and a value, or raise ValueError."""
+        allowed = f"rows of a seed from 0 to {N_SEEDS - 1} and a value from 0 to {self.g - 1}"
+        rows = rows_of(answers, 2, allowed)
+        if rows.size and (rows.min() < 0 or rows[:, 0].max() >= N_SEEDS or rows[:, 1].max() >= self.g):
+            raise ValueError(f"answers must be {allowed}, got others")
+        return rows.astype(np.int64)
+
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> NDArray[np.int64]:
+        """Randomize private categories into pairs of a seed and a value; see `Mechanism.privatize`."""
+        refuse_subset(self, subset)
+        truth = check_private(x, self.n_categories)
+        flat, source = truth.ravel(), source_of(rng)
+        answers = np.empty((flat.size, 2), dtype=np.int64)
+        at_once = max(1, _NUMBERS_AT_ONCE // self.n_categories)
+        for start in range(0, flat.size, at_once):
+            x_part = flat[start : start + at_once]
+            seeds = source.below(N_SEEDS, x_part.size)
+            # Every category is hashed, so that the work does not depend on x.
+            hashes = hash_categories(seeds.astype(np.uint32), self.n_categories) % np.uint32(self.g)
+            own = hashes[np.arange(x_part.size), x_part].astype(np.int64)
+            answers[start : start + at_once, 0] = seeds
+            answers[start : start + at_once, 1] = randomized_response(source, own, self.g, self._keep)
+        return answers.reshape(*truth.shape, 2)
+
+    def audit_cases(self) -> Iterator[AuditCase]:
+        """Yield the one case there is: under a seed that tells two categories apart, the value of one of them."""
+        seeds = np.arange(1000)
+        hashes = hash_categories(seeds.astype(np.uint32), 2) % np.uint32(self.g)
+        seed = int(seeds[hashes[:, 0] != hashes[:, 1]][0])
+        output = (seed, int(hashes[seed, 0]))
+        yield AuditCase(self.g, [output], [0, 1], np.array([[self._keep, UNIT]], dtype=object))
+
+    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return the categories whose hash is the value."""
+        hashes = hash_categories(answers[:, 0].astype(np.uint32), self.n_categories) % np.uint32(self.g)
+        return np.asarray(hashes == answers[:, 1:].astype(np.uint32))
+
+    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the same for all answers; the seed is given, so that it has no probability."""
+        return np.full(len(answers), self._log_weight)
+
+    def drawing(self) -> Drawing:
+        """Draw a seed, and randomize the hash of the truth."""
+        from adobest_pp.mechanisms.drawing import draw_hashed
+
+        return Drawing(draw_hashed, np.array([[math.exp(self.epsilon + self._log_weight), self.g]]))
+
+    @property
+    def _log_weight(self) -> float:
+        return -math.log(math.exp(self.epsilon) + self.g - 1)
+
+    @cached_property
+    def _keep(self) -> int:
+        return exp_weight(self.epsilon)

@@ -1,0 +1,109 @@
+"""The names of mechanisms, for files, studies and the command line.
+
+A mechanism of one's own joins by ``register``, by being named as ``module:Class`` on the command line, or by an entry
+point of the group ``adobest_pp.mechanisms`` in the package that has it.
+"""
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from adobest_pp.mechanisms.base import Mechanism
+
+__all__ = ["build_mechanism", "find_mechanism", "mechanism_from_settings", "mechanism_names", "register"]
+
+GROUP = "adobest_pp.mechanisms"
+
+_HOMES = {
+    "SRR": "srr",
+    "RRRR": "rrrr",
+    "SubsetSelection": "subset_selection",
+    "UnaryEncoding": "unary_encoding",
+    "LocalHashing": "local_hashing",
+    "HadamardResponse": "hadamard_response",
+    "SetFamily": "set_family",
+    "Channel": "channel",
+}
+_OTHERS: dict[str, type[Mechanism]] = {}
+
+
+def register[M: type[Mechanism]](mechanism: M) -> M:
+    """Make a mechanism class known by its name; use as a decorator."""
+    name = mechanism.__name__
+    known = _HOMES.get(name) or (_OTHERS.get(name) is not None and _OTHERS[name].__module__ != mechanism.__module__)
+    if known:
+        raise ValueError(f"mechanism must have a name of its own, got {name!r}, which is taken")
+    _OTHERS[name] = mechanism
+    return mechanism
+
+
+def mechanism_names() -> list[str]:
+    """Return the names of all mechanisms that are known."""
+    return [*_HOMES, *_OTHERS, *(point.name for point in entry_points(group=GROUP) if point.name not in _OTHERS)]
+
+
+def find_mechanism(name: str) -> type[Mechanism]:
+    """Return the class of this name (``"subset-selection"`` is ``SubsetSelection``), or of ``module:Class``."""
+    if isinstance(name, str) and ":" in name:
+        return _imported(name)
+    wanted = _plain(name)
+    for known in mechanism_names():
+        if _plain(known) == wanted:
+            if known in _HOMES:
+                return _imported(f"adobest_pp.mechanisms.{_HOMES[known]}:{known}")
+            if known in _OTHERS:
+                return _OTHERS[known]
+            return register(_checked(entry_points(group=GROUP)[known].load(), known))
+    raise ValueError(
+        f"mechanism must be one of {', '.join(mechanism_names())}, got {name!r}; "
+        "one of your own must be imported and registered first"
+    )
+
+
+def build_mechanism(name: str, **settings: Any) -> Mechanism:
+    """Build a mechanism by name, or raise ValueError for a setting that it does not have."""
+    mechanism = find_mechanism(name)
+    parameters = inspect.signature(mechanism).parameters
+    for setting in settings:
+        if setting not in parameters:
+            raise ValueError(
+                f"{setting} must be left out for {mechanism.__name__}, which has {', '.join(parameters)} only"
+            )
+    missing = [each for each, p in parameters.items() if p.default is p.empty and each not in settings]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} must be given for {mechanism.__name__}")
+    return mechanism(**settings)
+
+
+def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
+    """Build the mechanism whose `settings` these are (more keys than needed do no harm)."""
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("mechanism"), str):
+        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {settings!r}")
+    mechanism = find_mechanism(settings["mechanism"])
+    try:
+        return mechanism.from_settings(settings)
+    except KeyError as missing:
+        raise ValueError(
+            f"settings of {mechanism.__name__} must include {missing}, got {sorted(map(str, settings))}"
+        ) from None
+
+
+def _imported(path: str) -> type[Mechanism]:
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise ValueError(f"mechanism must be a class that can be imported, got {path!r}: {problem}") from None
+    return _checked(found, path)
+
+
+def _checked(found: Any, name: str) -> type[Mechanism]:
+    if not (isinstance(found, type) and issubclass(found, Mechanism)):
+        raise ValueError(f"mechanism must be a Mechanism class, got {name!r}, which is none")
+    return found
+
+
+def _plain(name: object) -> str:
+    return str(name).lower().replace("_", "").replace("-", "")

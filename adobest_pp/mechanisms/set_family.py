@@ -1,0 +1,177 @@
+"""Any weighted family of sets: the general form of an extremal mechanism."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories
+from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism
+from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
+
+# Weights that are no integers become integers of this size.
+WEIGHT_BITS = 48
+# How far the categories may differ in the total weight of the sets that hold them, relative: rounding of weights.
+BALANCE = 1e-9
+
+
+@dataclass(frozen=True, init=False)
+class SetFamily(ExtremalMechanism, FiniteMechanism):
+    """A mechanism that answers with one of some sets, with odds e^ε : 1 for those that hold the truth.
+
+    P(A|x) = c_A·(1 + (e^ε−1)·1[x∈A]). Every extremal ε-LDP mechanism is of this form [1]_: block designs, subset
+    selection, Hadamard response, and the best question for a given θ.
+
+    Parameters
+    ----------
+    sets : sequence of sequences of int, or boolean masks of shape (m, K)
+        The sets, each once. K is the number of categories that occur, or the width of the masks.
+    weights : sequence of m positive numbers
+        Weights of the sets, up to a factor. Every category must be in sets of the same total weight: else some answers
+        would be likelier for one category than e^ε allows.
+    epsilon : float
+        Privacy budget of one answer.
+
+    Notes
+    -----
+    An answer is the index of a set. Weights are rounded to integers; where that leaves the totals unequal, the odds are
+    lowered by as much as keeps ε, exactly.
+
+    References
+    ----------
+    .. [1] P. Kairouz, S. Oh and P. Viswanath (2016), Extremal mechanisms for local differential privacy, Journal of
+       Machine Learning Research 17.
+
+    Examples
+    --------
+    >>> from adobest_pp import SetFamily
+    >>> fano = [[0, 1, 2], [0, 3, 4], [0, 5, 6], [1, 3, 5], [1, 4, 6], [2, 3, 6], [2, 4, 5]]
+    >>> SetFamily(fano, [1] * 7, epsilon=1.0)
+    SetFamily(n_categories=7, epsilon=1.0, n_sets=7)
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    weights: tuple[int, ...]
+    epsilon: float
+    n_categories: int = field(init=False)
+
+    def __init__(
+        self, sets: ArrayLike | Sequence[Sequence[int]], weights: Sequence[float] | ArrayLike, epsilon: float
+    ) -> None:
+        members, k = _check_sets(sets)
+        object.__setattr__(self, "sets", members)
+        object.__setattr__(self, "n_categories", check_n_categories(k))
+        object.__setattr__(self, "weights", _check_weights(weights, len(members)))
+        object.__setattr__(self, "epsilon", check_epsilon(epsilon))
+        self._check_balance()
+
+    def __repr__(self) -> str:
+        return f"SetFamily(n_categories={self.n_categories}, epsilon={self.epsilon!r}, n_sets={len(self.sets)})"
+
+    def exact_weights(self) -> NDArray[np.object_]:
+        """Return the integers W[a, x] that the production path draws against."""
+        odds = np.full(self._masks.shape, UNIT, dtype=object)
+        odds[self._masks] = self._keep
+        return np.asarray(odds * np.array(self.weights, dtype=object)[:, None])
+
+    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return the sets."""
+        return np.asarray(self._masks[answers])
+
+    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return ln c of the sets."""
+        totals = self._totals(self._keep)
+        share = np.array([float(Fraction(weight * UNIT, max(totals))) for weight in self.weights])
+        return np.asarray(np.log(share[answers]))
+
+    @property
+    def log_odds(self) -> float:
+        """The logarithm of the odds that are used: ε, or less by what the rounding of weights asks for."""
+        return float(log_ratio(Fraction(self._keep, UNIT)))
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values that build an equal mechanism."""
+        shared = {"mechanism": "SetFamily", "n_categories": self.n_categories, "epsilon": self.epsilon}
+        return shared | {"sets": [list(members) for members in self.sets], "weights": list(self.weights)}
+
+    def _totals(self, keep: int) -> list[int]:
+        """Return, for each category, the sum of the weights of all sets, those with it times `keep`."""
+        inside = np.array(self.weights, dtype=object) @ self._masks.astype(object)
+        return [sum(self.weights) * UNIT + (keep - UNIT) * int(weight) for weight in inside]
+
+    def _check_balance(self) -> None:
+        inside = np.array(self.weights, dtype=object) @ self._masks.astype(object)
+        if max(inside) - min(inside) > BALANCE * max(inside):
+            high, low = int(np.argmax(inside)), int(np.argmin(inside))
+            share = [float(Fraction(int(inside[x]), sum(self.weights))) for x in (high, low)]
+            raise ValueError(
+                "weights must put every category in sets of the same total weight, "
+                f"got {share[0]:.6g} of all for category {high} and {share[1]:.6g} for category {low}"
+            )
+
+    @cached_property
+    def _masks(self) -> NDArray[np.bool_]:
+        masks = np.zeros((len(self.sets), self.n_categories), dtype=bool)
+        for mask, members in zip(masks, self.sets, strict=True):
+            mask[list(members)] = True
+        return masks
+
+    @cached_property
+    def _keep(self) -> int:
+        """The largest integer for the odds such that no ratio of two probabilities is above ⌊e^ε·UNIT⌋/UNIT."""
+        low, high = UNIT, exp_weight(self.epsilon)
+        limit = high
+        while low < high:
+            middle = -(-(low + high) // 2)
+            totals = self._totals(middle)
+            if middle * max(totals) <= limit * min(totals):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
+    allowed = "at least one set, each of distinct category indices or a boolean mask, and each set once"
+    try:
+        rows = [as_numbers(each, "biu") for each in sets]
+    except TypeError:
+        raise ValueError(f"sets must be {allowed}, got {sets!r}") from None
+    masked = bool(rows) and all(row.dtype == bool for row in rows)
+    members = [np.flatnonzero(row) if masked else np.sort(row) for row in rows if row.ndim == 1]
+    whole = all(each.size == np.unique(each).size and (each.size == 0 or each[0] >= 0) for each in members)
+    distinct = {tuple(each.tolist()) for each in members}
+    if not members or len(members) < len(rows) or not whole or len(distinct) < len(rows):
+        raise ValueError(f"sets must be {allowed}, got {sets!r}")
+    if masked:
+        if len({row.size for row in rows}) > 1:
+            raise ValueError(f"sets must be masks of one length, got {sorted({row.size for row in rows})}")
+        k = rows[0].size
+    else:
+        k = 1 + max((int(each[-1]) for each in members if each.size), default=-1)
+    return tuple(tuple(map(int, each)) for each in members), k
+
+
+def _check_weights(weights: Any, n_sets: int) -> tuple[int, ...]:
+    allowed = f"{n_sets} positive numbers, one for each set"
+    values = list(weights) if isinstance(weights, Sequence) else weights
+    if isinstance(values, list) and values and all(type(value) is int for value in values):
+        integers = values
+    else:
+        try:
+            array = as_numbers(values, "fiu").astype(np.float64)
+        except TypeError:
+            raise ValueError(f"weights must be {allowed}, got {weights!r}") from None
+        if array.ndim != 1 or not (np.isfinite(array).all() and array.size and array.max() > 0):
+            raise ValueError(f"weights must be {allowed}, got {weights!r}")
+        unit = Fraction(1 << WEIGHT_BITS) / Fraction(float(array.max()))
+        integers = [round(Fraction(value) * unit) for value in array.tolist()]
+    if len(integers) != n_sets or min(integers) <= 0:
+        raise ValueError(f"weights must be {allowed}, got {weights!r}")
+    divisor = math.gcd(*integers)
+    return tuple(value // divisor for value in integers)

@@ -1,0 +1,169 @@
+"""Unary encoding: one bit for each category, each flipped on its own (basic RAPPOR, and the optimized variant)."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_epsilon, check_n_categories, check_private
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Drawing,
+    ExtremalMechanism,
+    refuse_subset,
+    rows_of,
+)
+from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, source_of
+
+KINDS = ("optimized", "symmetric")
+MAX_CATEGORIES_OF_A_MATRIX = 14
+_ROWS_AT_ONCE = 1 << 14
+
+
+class _Odds(NamedTuple):
+    """Integers: the bit of the truth is 1 with odds truth_one : truth_zero, the others with other_one : other_zero."""
+
+    truth_one: int
+    truth_zero: int
+    other_one: int
+    other_zero: int
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(ExtremalMechanism):
+    """Unary encoding: the answer is K bits, of which the truth's is likelier to be 1 than the others [1]_ [2]_.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of categories K, at least 2.
+    epsilon : float
+        Privacy budget of one answer.
+    kind : {"optimized", "symmetric"}
+        Optimized (OUE): the truth's bit is 1 with ½, the others with 1/(e^ε+1). Symmetric (SUE, as in basic RAPPOR):
+        every bit is told truly with e^(ε/2)/(e^(ε/2)+1).
+
+    Notes
+    -----
+    An answer is a row of K zeros and ones. The 0/1 matrix (n, K) that other libraries hand out is what
+    `Responses.from_arrays` takes.
+
+    References
+    ----------
+    .. [1] Ú. Erlingsson, V. Pihur and A. Korolova (2014), RAPPOR: randomized aggregatable privacy-preserving ordinal
+       response, ACM CCS.
+    .. [2] T. Wang, J. Blocki, N. Li and S. Jha (2017), Locally differentially private protocols for frequency
+       estimation, USENIX Security.
+
+    Examples
+    --------
+    >>> from adobest_pp import UnaryEncoding
+    >>> UnaryEncoding(2, epsilon=1.0).transition_matrix().round(3)
+    array([[0.366, 0.366],
+           [0.134, 0.366],
+           [0.366, 0.134],
+           [0.134, 0.134]])
+    """
+
+    n_categories: int
+    epsilon: float
+    kind: str = "optimized"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be 'optimized' or 'symmetric', got {self.kind!r}")
+
+    def outputs(self) -> NDArray[np.int64]:
+        """Return every possible answer, of shape (2^K, K), where there are not too many."""
+        if self.n_categories > MAX_CATEGORIES_OF_A_MATRIX:
+            raise ValueError(
+                f"UnaryEncoding with {self.n_categories} categories has 2^{self.n_categories} possible answers; "
+                f"they are enumerated for at most {MAX_CATEGORIES_OF_A_MATRIX} categories"
+            )
+        return np.array(list(product((0, 1), repeat=self.n_categories)), dtype=np.int64)
+
+    def transition_matrix(self) -> NDArray[np.float64]:
+        """Return ``G[z, x] = P(Z = outputs()[z] | X=x)``, of shape (2^K, K), where that is not too large."""
+        outputs = self.outputs()
+        return np.where(outputs == 1, math.exp(self.log_odds), 1.0) * np.exp(self.log_weight(outputs))[:, None]
+
+    @property
+    def answer_dims(self) -> dict[str, int]:
+        """An answer has one bit for each category."""
+        return {"category": self.n_categories}
+
+    @property
+    def answer_type(self) -> np.dtype[Any]:
+        """The integer type that answers are stored in."""
+        return np.dtype(np.uint8)
+
+    def check_answers(self, answers: ArrayLike) -> NDArray[Any]:
+        """Return rows of K zeros and ones, or raise ValueError."""
+        rows = rows_of(answers, self.n_categories, f"rows of {self.n_categories} zeros and ones")
+        if rows.size and (rows.min() < 0 or rows.max() > 1):
+            raise ValueError(f"answers must be rows of zeros and ones, got {rows[(rows < 0) | (rows > 1)].flat[0]}")
+        return rows.astype(np.uint8, copy=False)
+
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> NDArray[Any]:
+        """Randomize private categories into rows of bits; see `Mechanism.privatize`."""
+        refuse_subset(self, subset)
+        truth = check_private(x, self.n_categories)
+        flat, source = truth.ravel(), source_of(rng)
+        bits = np.empty((flat.size, self.n_categories), dtype=np.uint8)
+        for start in range(0, flat.size, _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            bits[part] = self._bits(flat[part], source)
+        return bits.reshape(*truth.shape, self.n_categories)
+
+    def audit_cases(self) -> Iterator[AuditCase]:
+        """Yield the one case there is: an answer with a bit that is 1 and one that is 0, and their categories."""
+        odds = self._odds
+        weights = [[odds.truth_one * odds.other_zero, odds.truth_zero * odds.other_one]]
+        yield AuditCase(0, ["1 0 …"], [0, 1], np.array(weights, dtype=object))
+
+    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return the bits that are 1."""
+        return np.asarray(answers, dtype=bool)
+
+    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return ln w, by the number of bits that are 1."""
+        (truth, other), ones = self._probabilities, np.sum(answers, axis=1, dtype=np.int64)
+        return np.asarray(
+            math.log1p(-truth) + ones * math.log(other) + (self.n_categories - 1 - ones) * math.log1p(-other)
+        )
+
+    def drawing(self) -> Drawing:
+        """Draw every bit on its own."""
+        from adobest_pp.mechanisms.drawing import draw_bits
+
+        return Drawing(draw_bits, np.array([self._probabilities]))
+
+    def _bits(self, x: NDArray[np.int64], source: Source) -> NDArray[np.bool_]:
+        odds, shape = self._odds, (x.size, self.n_categories)
+        # Both kinds of bit are drawn for every category, so that the work does not depend on x.
+        others = source.bernoulli(odds.other_one, odds.other_one + odds.other_zero, x.size * self.n_categories)
+        own = source.bernoulli(odds.truth_one, odds.truth_one + odds.truth_zero, x.size)
+        return np.where(np.arange(self.n_categories) == x[:, None], own[:, None], others.reshape(shape))
+
+    @property
+    def _probabilities(self) -> tuple[float, float]:
+        """The probabilities that the truth's bit is 1, and that another is."""
+        if self.kind == "optimized":
+            return 0.5, 1 / (math.exp(self.epsilon) + 1)
+        return 1 / (math.exp(-self.epsilon / 2) + 1), 1 / (math.exp(self.epsilon / 2) + 1)
+
+    @cached_property
+    def _odds(self) -> _Odds:
+        if self.kind == "optimized":
+            return _Odds(1, 1, UNIT, exp_weight(self.epsilon))
+        half = exp_weight(self.epsilon / 2)
+        return _Odds(half, UNIT, UNIT, half)
