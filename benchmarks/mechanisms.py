@@ -16,14 +16,14 @@ def sampling_rows(n: int = 500_000) -> list[list[str]]:
     rng = np.random.default_rng(1)
     x = rng.integers(K, size=n)
     cases = [
-        ("SRR", SRR(K, EPSILON), ()),
-        ("RRRR, 3 in the subset", RRRR(K, EPSILON), ([0, 1, 2],)),
-        ("SubsetSelection", SubsetSelection(K, EPSILON), ()),
+        ("SRR", SRR(K, EPSILON), None),
+        ("RRRR, 3 in the subset", RRRR(K, EPSILON), [0, 1, 2]),
+        ("SubsetSelection", SubsetSelection(K, EPSILON), None),
     ]
     rows = []
-    for name, mechanism, arguments in cases:
+    for name, mechanism, subset in cases:
         rates = [
-            n / best_seconds(lambda m=mechanism, a=arguments, g=generator: m.privatize(x, *a, rng=g))
+            n / best_seconds(lambda m=mechanism, s=subset, g=generator: m.privatize(x, subset=s, rng=g))
             for generator in (None, rng)
         ]
         rows.append([name, *(f"{rate / 1e6:.2f}" for rate in rates)])
@@ -58,7 +58,7 @@ def likelihood_rows() -> list[list[str]]:
         rows.append(
             [
                 f"{n:,}",
-                f"{len(evidence):,}",
+                f"{evidence.n_rows:,}",
                 f"{collapse:.3f} s",
                 f"{value * 1e6:.1f} µs",
                 f"{dense_value / value:,.0f}×",

@@ -15,7 +15,6 @@ from timing import markdown_table
 from adobest_pp import RRRR, Responses, select_subset
 from adobest_pp.adaptation import METHODS
 from adobest_pp.fast_random import integer, normal, seed_state
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.online import AdaptiveCollector, simulate
 from adobest_pp.online.exact import hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import langevin_updates, new_workspace
@@ -267,7 +266,7 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
         prior, records, evidence = (
             np.ones(k),
             records_of(responses, counted=True),
-            kernel_arguments(responses.evidence()),
+            responses.evidence(),
         )
         phi, state, exact, draws = theta * k + 0.01, seed_state(1), new_exact_state(prior), np.empty((n_draws, k))
         hamiltonian_draws(state, phi, records, prior, exact, draws[:200])
@@ -276,8 +275,8 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
         # A trajectory takes 1 to 16 steps, all equally likely, and one gradient to start with.
         gradients = 9.5 * trajectories
         rng, at, draws = np.random.default_rng(1), phi / phi.sum(), np.empty((sweeps, k))
-        gibbs_draws(rng, at, prior, *evidence, draws[:200])
-        gibbs_seconds = timed(gibbs_draws, rng, at, prior, *evidence, draws)[1]
+        gibbs_draws(rng, at, prior, evidence, draws[:200])
+        gibbs_seconds = timed(gibbs_draws, rng, at, prior, evidence, draws)[1]
         gibbs = effective(draws)
         rates = ours / seconds, gibbs / gibbs_seconds
         costs = seconds / gradients, gibbs_seconds / sweeps

@@ -73,18 +73,18 @@ def test_the_order_of_responses_does_not_matter(responses, seed):
 @given(data_sets())
 def test_each_response_finds_its_row(responses):
     evidence, index = responses.evidence(), responses.evidence_index()
-    assert np.array_equal(np.bincount(index, minlength=len(evidence)), evidence.count)
+    assert np.array_equal(np.bincount(index, minlength=evidence.n_rows), evidence.count)
     expanded = dense_rows(evidence)[index]
     np.testing.assert_allclose(expanded, rows_of(responses), rtol=1e-12)
 
 
 def dense_rows(evidence):
     rows = np.repeat(evidence.base[:, None], evidence.n_categories, axis=1)
-    rows[np.arange(len(evidence)), evidence.category] += evidence.own
+    rows[np.arange(evidence.n_rows), evidence.category] += evidence.own
     for u, v in enumerate(evidence.set_index):
         if v >= 0:
             rows[u, evidence.members[evidence.offsets[v] : evidence.offsets[v + 1]]] += evidence.inside[u]
-    return rows * np.exp(evidence.log_scale)
+    return rows * np.exp(evidence.log_scale)[:, None]
 
 
 def test_answers_inside_the_subset_merge_by_size_whatever_the_subset():
@@ -92,21 +92,21 @@ def test_answers_inside_the_subset_merge_by_size_whatever_the_subset():
     for subset in ([0, 1], [0, 2], [0, 5]):
         responses.append([0, 0], subset)
     evidence = responses.evidence()
-    assert (len(evidence), evidence.n_sets, evidence.n_responses) == (1, 0, 6)
+    assert (evidence.n_rows, evidence.n_sets, evidence.n_responses) == (1, 0, 6)
     responses.append(4, [0, 1])
     responses.append(4, [0, 2])
-    assert (len(responses.evidence()), responses.evidence().n_sets) == (3, 2)
+    assert (responses.evidence().n_rows, responses.evidence().n_sets) == (3, 2)
 
 
 def test_evidence_does_not_grow_with_the_number_of_responses():
     small, large = (simulated(SRR(5, 1.0), n, 1).evidence() for n in (500, 50_000))
-    assert len(small) == len(large) == 5
+    assert small.n_rows == large.n_rows == 5
 
 
 @pytest.mark.parametrize("mechanism", [SRR(4, 1.0), RRRR(4, 1.0), SubsetSelection(4, 1.0)])
 def test_no_responses_say_nothing(mechanism):
     evidence = Responses(mechanism).evidence()
-    assert len(evidence) == 0
+    assert evidence.n_rows == 0
     assert log_likelihood(np.full(4, 0.25), evidence) == 0
     assert np.array_equal(gradient(np.full(4, 0.25), evidence), np.zeros(4))
     with pytest.raises(ValueError, match="at least one response"):
@@ -119,12 +119,13 @@ def test_an_impossible_answer_has_log_likelihood_minus_infinity():
         base=np.zeros(1),
         own=np.ones(1),
         inside=np.zeros(1),
+        log_scale=np.zeros(1),
         category=np.zeros(1, dtype=np.int64),
         set_index=np.full(1, -1),
         count=np.ones(1, dtype=np.int64),
-        members=np.zeros(0, dtype=np.int64),
+        members=np.zeros(0, dtype=np.int32),
         offsets=np.zeros(1, dtype=np.int64),
-        n_categories=2,
+        patterns=np.zeros((0, 2)),
     )
     assert log_likelihood([0.0, 1.0], evidence) == -np.inf
 
@@ -147,7 +148,8 @@ def test_the_maximum_of_srr_has_a_solution_to_compare_with(epsilon):
     mechanism = SRR(20, epsilon)
     responses = Responses.from_arrays(mechanism, mechanism.privatize(rng.integers(8, size=100_000), rng=rng))
     counts = np.bincount(responses.answers, minlength=20)
-    base, own = mechanism.linear_form()
+    matrix = mechanism.transition_matrix()
+    base, own = matrix[1, 0], matrix[0, 0] - matrix[1, 0]
     low, high = 1e-9, 1e12
     for _ in range(200):
         middle = np.sqrt(low * high)

@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 
 import adobest_pp as ad
 from adobest_pp._simplex import SimplexPullback, SimplexSoftmax, simplex
-from adobest_pp.likelihood import gradient, kernel_arguments, log_likelihood
+from adobest_pp.likelihood import gradient, log_likelihood
 from adobest_pp.tensors import (
     MarginalLogLikelihood,
     PointwiseLogLikelihood,
@@ -88,14 +88,14 @@ def test_marginal_log_likelihood_is_the_oracle_in_every_backend(mechanism):
 def test_gradients_are_derivatives(mechanism):
     rng = np.random.default_rng(4)
     responses = simulated(mechanism, 40, seed=5)
-    arguments = kernel_arguments(responses.evidence())
+    arguments = responses.evidence()
     point = rng.dirichlet(np.ones(4))
 
     def marginal(output):
         return lambda theta: MarginalLogLikelihood().make_node(theta, *arguments).outputs[output]
 
     def weighted(free):
-        terms = PointwiseLogLikelihood()(pt.special.softmax(free), *arguments, responses.evidence_index(), 0.0)
+        terms = PointwiseLogLikelihood()(pt.special.softmax(free), *arguments, responses.evidence_index())
         return (np.arange(40) * terms).sum()
 
     verify_grad(marginal(0), [point], rng=rng, mode=PYTHON)
@@ -170,11 +170,11 @@ def test_ops_can_be_vectorized():
 
 @pytest.mark.parametrize("op", [MarginalLogLikelihood(), PointwiseLogLikelihood()], ids=repr)
 def test_ops_refuse_what_they_cannot_take(op):
-    arguments = kernel_arguments(simulated(ad.SRR(3, 1.0), 5, seed=0).evidence())
-    more = () if isinstance(op, MarginalLogLikelihood) else (np.zeros(5, dtype=int), 0.0)
+    arguments = simulated(ad.SRR(3, 1.0), 5, seed=0).evidence()
+    more = () if isinstance(op, MarginalLogLikelihood) else (np.zeros(5, dtype=int),)
     with pytest.raises(ValueError, match="theta must be a vector of category probabilities, got 2 dimensions"):
         op(np.ones((2, 3)), *arguments, *more)
-    with pytest.raises(ValueError, match="evidence must be the 8 vectors"):
+    with pytest.raises(ValueError, match="evidence must be the 10 arrays"):
         op(np.ones(3), *arguments[:-1], *more)
 
 

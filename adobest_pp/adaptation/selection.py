@@ -5,8 +5,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_probabilities
 from adobest_pp.adaptation.choice import best_size, semi_adaptive_size, sort_descending
-from adobest_pp.adaptation.utilities import Utility, check_rrrr, find_utility, ranked_values
-from adobest_pp.mechanisms import RRRR
+from adobest_pp.adaptation.utilities import Utility, find_utility, ranked_values
+from adobest_pp.mechanisms import RRRR, check_rrrr
 
 __all__ = ["select_subset", "semi_adaptive_subset"]
 

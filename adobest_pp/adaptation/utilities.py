@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import as_numbers, check_probabilities
 from adobest_pp.adaptation import kernels
 from adobest_pp.adaptation.choice import sort_descending
-from adobest_pp.mechanisms import RRRR, Coefficients
+from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
 
 __all__ = ["UTILITIES", "Utility", "utility"]
 
@@ -136,10 +136,3 @@ def find_utility(name: str | Utility) -> Utility:
     if not isinstance(name, str) or name not in UTILITIES:
         raise ValueError(f"utility must be one of {', '.join(map(repr, UTILITIES))} or a Utility, got {name!r}")
     return UTILITIES[name]
-
-
-def check_rrrr(mechanism: Any) -> RRRR:
-    """Return the mechanism if it is one with a subset to choose, or refuse."""
-    if not isinstance(mechanism, RRRR):
-        raise ValueError(f"mechanism must be an RRRR, the only one that publishes a subset, got {mechanism!r}")
-    return mechanism

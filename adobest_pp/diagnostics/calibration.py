@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_prior
 from adobest_pp.diagnostics._draws import Draws, read, thinned
-from adobest_pp.mechanisms import RRRR, Mechanism
+from adobest_pp.mechanisms import Mechanism
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.progress import SlowProgress
 
@@ -51,7 +51,7 @@ def calibration(
     fit : callable
         From responses and a seed to draws, as ``lambda r, seed: ad.sample(r, "gibbs", random_seed=seed)``. It must
         use the same `prior`.
-    mechanism : SRR, RRRR or SubsetSelection
+    mechanism : Mechanism
         What devices run.
     prior : float or array of shape (K,), default 1.0
         Concentration ρ of the Dirichlet prior, from which θ* is drawn.
@@ -107,7 +107,7 @@ def calibration(
     if not callable(fit):
         raise ValueError(f"fit must be a function of responses and a seed, got {fit!r}")
     if not isinstance(mechanism, Mechanism):
-        raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
+        raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {mechanism!r}")
     concentration = check_prior(prior, mechanism.n_categories)
     people = check_integer(n_people, "n_people", 0)
     wanted = check_integer(replications, "replications", 2)
@@ -158,7 +158,7 @@ def _check_budget(budget: float | None) -> float:
 def _random_collect(mechanism: Mechanism) -> Collect:
     def collect(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
         responses = Responses(mechanism)
-        if not isinstance(mechanism, RRRR):
+        if not mechanism.publishes_subset:
             responses.append(mechanism.privatize(x, rng=rng))
             return responses
         k = mechanism.n_categories

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp.adaptation import METHODS, choose_size
-from adobest_pp.mechanisms import RRRR
+from adobest_pp.mechanisms import check_rrrr
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,9 +22,7 @@ DEFAULT_WINDOWS = 50
 
 def best_subset(run: "OnlineRun", truth: ArrayLike) -> NDArray[np.bool_]:
     """Return S* as a mask of shape (K,): what the run's own method would choose if it knew θ*."""
-    mechanism = run.responses.mechanism
-    if not isinstance(mechanism, RRRR):
-        raise ValueError(f"runs must be of an RRRR, whose subset adapts, got {mechanism!r}")
+    mechanism = check_rrrr(run.responses.mechanism, "mechanism of runs")
     theta = check_probabilities(truth, mechanism.n_categories)
     method = run.settings.get("method")
     if method not in METHODS:

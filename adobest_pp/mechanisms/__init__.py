@@ -19,7 +19,7 @@ from adobest_pp.mechanisms.registry import (
     mechanism_names,
     register,
 )
-from adobest_pp.mechanisms.rrrr import RRRR, Coefficients
+from adobest_pp.mechanisms.rrrr import RRRR, Coefficients, check_rrrr
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.srr import SRR
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
@@ -45,6 +45,7 @@ __all__ = [
     "UnaryEncoding",
     "audit",
     "build_mechanism",
+    "check_rrrr",
     "find_mechanism",
     "mechanism_from_settings",
     "mechanism_names",

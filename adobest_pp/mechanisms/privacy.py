@@ -102,7 +102,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit
 
     Parameters
     ----------
-    subject : SRR, RRRR, SubsetSelection or array of shape (outputs, K)
+    subject : Mechanism or array of shape (outputs, K)
         A mechanism is audited by the integer weights that its production path draws against: for RRRR every
         subset for K ≤ 10, one subset of each size beyond. A matrix ``G[y, x]`` of floats is taken as rounded
         to a relative 2⁻⁴⁰.

@@ -319,3 +319,10 @@ def _largest_epsilon2(epsilon: float, epsilon1: float, size: int, rest: int) -> 
 
 def _worst_ratio(weights: NDArray[np.object_]) -> Fraction:
     return max(Fraction(max(row), min(row)) for row in weights)
+
+
+def check_rrrr(mechanism: Any, name: str = "mechanism") -> RRRR:
+    """Return the mechanism if it is an RRRR, whose subset adapts, or raise ValueError."""
+    if not isinstance(mechanism, RRRR):
+        raise ValueError(f"{name} must be an RRRR, the only mechanism that publishes a subset, got {mechanism!r}")
+    return mechanism

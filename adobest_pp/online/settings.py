@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_integer, check_prior
 from adobest_pp.adaptation import METHODS
-from adobest_pp.mechanisms import RRRR
+from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import Plan
 from adobest_pp.samplers.schedules import Schedule, evaluate_schedule, schedule_settings
 from adobest_pp.samplers.settings import LangevinSettings
@@ -48,8 +48,7 @@ class LoopSettings:
         smallest_size: int = 0,
     ) -> "LoopSettings":
         """Check every setting, or refuse."""
-        if not isinstance(mechanism, RRRR):
-            raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {mechanism!r}")
+        check_rrrr(mechanism)
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
         if (alpha is not None) != (method == "semi_adaptive"):

@@ -11,12 +11,10 @@ from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from adobest_pp.samplers.augmentation import gibbs_draws
-from adobest_pp.samplers.structure import check_responses, dirichlet_concentration, value_variables
+from adobest_pp.samplers.structure import dirichlet_and_evidence, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
-
-    from adobest_pp.responses import Responses
 
 __all__ = ["DataAugmentationGibbs"]
 
@@ -31,9 +29,7 @@ class DataAugmentationGibbs(BlockedStep):
     ----------
     theta : variable or str
         The category probabilities, with a Dirichlet prior. Its concentration may depend on other variables of the
-        model, which other step methods then sample.
-    responses : Responses
-        The data that the model's `PrivateResponse` was given.
+        model, which other step methods then sample. It must enter one `PrivateResponse` and nothing else.
 
     Notes
     -----
@@ -54,7 +50,7 @@ class DataAugmentationGibbs(BlockedStep):
     >>> import pymc as pm
     >>> import adobest_pp as ad
     >>> with ad.frequency_model(responses) as model:  # doctest: +SKIP
-    ...     draws = pm.sample(step=ad.DataAugmentationGibbs(model["theta"], responses=responses))
+    ...     draws = pm.sample(step=ad.DataAugmentationGibbs(model["theta"]))
     """
 
     name = "data_augmentation_gibbs"
@@ -65,21 +61,18 @@ class DataAugmentationGibbs(BlockedStep):
         self,
         theta: Any,
         *,
-        responses: "Responses",
         model: "Model | None" = None,
         rng: Any = None,
         compile_kwargs: dict[str, Any] | None = None,
     ) -> None:
         model = modelcontext(model)
-        check_responses(responses)
         self.vars = value_variables(theta, model, "theta")
         if len(self.vars) != 1:
             raise ValueError(f"theta must be one variable, got {len(self.vars)}")
         self.rng = get_random_generator(rng)
         self._name = self.vars[0].name
         rv = model.values_to_rvs[self.vars[0]]
-        concentration = dirichlet_concentration(model, rv, responses)
-        self._evidence = responses.evidence()
+        concentration, self._evidence = dirichlet_and_evidence(model, rv)
         self._compile(model, rv, concentration, compile_kwargs or {})
 
     def _compile(self, model: "Model", rv: Any, concentration: Any, compile_kwargs: dict[str, Any]) -> None:

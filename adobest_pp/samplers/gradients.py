@@ -20,7 +20,7 @@ from adobest_pp.samplers import kernels
 if TYPE_CHECKING:
     from pymc import Model
 
-    from adobest_pp.responses import Responses
+    from adobest_pp.samplers.structure import Surrogate
 
 __all__ = ["EvidenceGradient", "GradientEstimator", "ModelGradient"]
 
@@ -52,18 +52,15 @@ class EvidenceGradient:
 
     Parameters
     ----------
-    responses : Responses
-        The data.
-    prior : array of shape (K,)
-        ρ of the prior.
+    surrogate : Surrogate
+        The prior, the evidence, and the row of evidence of each response.
     """
 
-    def __init__(self, responses: "Responses", prior: Array) -> None:
+    def __init__(self, surrogate: "Surrogate") -> None:
         self.shared: dict[Any, Any] = {}
-        evidence, index = responses.evidence_and_index()
-        self._evidence = evidence
-        self._row_of = np.ascontiguousarray(index, dtype=np.int64)
-        self._prior = prior
+        self._evidence = surrogate.evidence
+        self._row_of = np.ascontiguousarray(surrogate.row_of, dtype=np.int64)
+        self._prior = surrogate.prior
 
     def populations(self) -> tuple[int, ...]:
         """Return the number of responses, alone."""

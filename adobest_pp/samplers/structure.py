@@ -1,7 +1,7 @@
-"""Whether a PyMC model is one that a compiled sampler knows, and what its prior is."""
+"""What a compiled sampler needs of a PyMC model: its evidence, found on the answers themselves, and its prior."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -15,12 +15,12 @@ from pytensor.tensor.random.basic import DirichletRV, GammaRV
 
 from adobest_pp._marginal import PointwiseLogLikelihood
 from adobest_pp.distributions import PrivateResponseRV
-from adobest_pp.responses import Responses
+from adobest_pp.evidence import Evidence
 
 if TYPE_CHECKING:
     from pymc import Model
 
-__all__ = ["check_responses", "dirichlet_concentration", "surrogate_prior", "value_variables"]
+__all__ = ["Surrogate", "dirichlet_and_evidence", "surrogate_of", "value_variables"]
 
 Array = NDArray[np.float64]
 
@@ -28,15 +28,16 @@ Array = NDArray[np.float64]
 INTERPRETED = Mode("py", "fast_compile")
 
 
-def check_responses(responses: Any) -> Responses:
-    """Return the responses, or refuse what is none."""
-    if not isinstance(responses, Responses):
-        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
-    return responses
+class Surrogate(NamedTuple):
+    """A model that is φ_i ~ Gamma(ρ_i, 1), and answers given θ = φ/Σφ: ρ, and the evidence with the row of each."""
+
+    prior: Array
+    evidence: Evidence
+    row_of: NDArray[np.int64]
 
 
 def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
-    """Return the value variables of free variables of the model, given as such or by their names, or refuse."""
+    """Return the value variables of free variables of the model, given as such or by name, or raise ValueError."""
     given = variables if isinstance(variables, list | tuple) else [variables]
     free = {rv.name: rv for rv in model.free_RVs}
     known = [*model.free_RVs, *model.value_vars]
@@ -48,43 +49,35 @@ def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
     return list(get_value_vars_from_user_vars(found, model))
 
 
-def surrogate_prior(model: "Model", values: Sequence[Any], responses: Responses) -> Array:
-    """Return ρ, of shape (K,), of a model that is φ_i ~ Gamma(ρ_i, 1) and `responses` given θ = φ/Σφ, or refuse."""
+def surrogate_of(model: "Model", values: Sequence[Any]) -> Surrogate | None:
+    """Return what the compiled gradient needs if the model is the Gamma surrogate, and None if it is another."""
     if len(model.free_RVs) != 1 or len(values) != 1 or model.potentials:
-        raise ValueError(
-            "responses must be left out for a model with more than phi and the responses, "
-            f"got one with {', '.join(rv.name for rv in [*model.free_RVs, *model.potentials])}"
-        )
+        return None
     phi = model.free_RVs[0]
-    allowed = (
-        f"vars must be Gamma(rho, 1) of shape ({responses.n_categories},), with constant rho, to go with responses"
-    )
-    if not isinstance(phi.owner.op, GammaRV):
-        raise ValueError(f"{allowed}, got {phi.name!r}, a {phi.owner.op}")
+    if not isinstance(phi.owner.op, GammaRV) or phi.ndim != 1:
+        return None
     try:
         rho, scale = constant_fold(phi.owner.op.dist_params(phi.owner))
-    except NotConstantValueError:
-        raise ValueError(f"{allowed}, got {phi.name!r} with other parameters") from None
-    # The length of a dimension of the model is a shared variable, so it is not constant to PyTensor.
-    shape = tuple(map(int, phi.shape.eval(mode=INTERPRETED)))
-    if shape != (responses.n_categories,) or not np.all(scale == 1):
-        raise ValueError(f"{allowed}, got {phi.name!r} of shape {shape} with rate {1 / scale}")
-    _check_likelihood(model, phi, responses, lambda value: value / value.sum())
-    return np.array(np.broadcast_to(rho, shape), dtype=np.float64)
+        evidence, row_of = _evidence_of(model, phi, lambda value: value / value.sum())
+    except (NotConstantValueError, ValueError):
+        return None
+    if not np.all(scale == 1):
+        return None
+    return Surrogate(np.array(np.broadcast_to(rho, evidence.n_categories), dtype=np.float64), evidence, row_of)
 
 
-def dirichlet_concentration(model: "Model", theta: Any, responses: Responses) -> Any:
-    """Return the concentration, a graph, of a model where `theta` is Dirichlet and that of `responses`, or refuse."""
+def dirichlet_and_evidence(model: "Model", theta: Any) -> tuple[Any, Evidence]:
+    """Return the concentration, a graph, of a Dirichlet `theta`, and the evidence about it, or raise ValueError."""
     if not isinstance(theta.owner.op, DirichletRV):
         raise ValueError(f"theta must have a Dirichlet prior, got {theta.name!r}, a {theta.owner.op}")
     if theta.ndim != 1:
         raise ValueError(f"theta must be one vector of probabilities, got {theta.name!r} with {theta.ndim} dimensions")
-    _check_likelihood(model, theta, responses, lambda value: value)
-    return theta.owner.op.dist_params(theta.owner)[0]
+    evidence, _ = _evidence_of(model, theta, lambda value: value)
+    return theta.owner.op.dist_params(theta.owner)[0], evidence
 
 
-def _check_likelihood(model: "Model", rv: Any, responses: Responses, theta_of: Callable[[Array], Array]) -> None:
-    """Refuse a model where `rv` enters anything but a `PrivateResponse` of θ = theta_of(rv) with these responses."""
+def _evidence_of(model: "Model", rv: Any, theta_of: Callable[[Array], Array]) -> tuple[Evidence, NDArray[np.int64]]:
+    """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), if `rv` enters that and nothing else."""
     others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rv]
     dependent = [other for other in others if rv in ancestors([other])]
     if len(dependent) != 1 or not isinstance(dependent[0].owner.op, PrivateResponseRV):
@@ -96,16 +89,14 @@ def _check_likelihood(model: "Model", rv: Any, responses: Responses, theta_of: C
     (term,) = model.logp(vars=[answers], sum=False)
     nodes = [variable.owner for variable in ancestors([term]) if variable.owner]
     (node,) = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
-    evidence, index = responses.evidence_and_index()
-    expected: list[Any] = [*evidence, index]
-    held = constant_fold(node.inputs[1:])
-    if not all(np.array_equal(mine, theirs) for mine, theirs in zip(expected, held, strict=True)):
-        raise ValueError(f"responses must be those of {answers.name!r} in the model, got {responses!r}")
-    if not _is_function(rv, answers.owner.op.dist_params(answers.owner)[0], theta_of, responses.n_categories):
+    *arrays, row_of = constant_fold(node.inputs[1:])
+    evidence = Evidence(*arrays)
+    if not _is_function(rv, answers.owner.op.dist_params(answers.owner)[0], theta_of, evidence.n_categories):
         raise ValueError(
             f"{answers.name!r} must be given {'phi / phi.sum()' if isinstance(rv.owner.op, GammaRV) else 'theta'} "
             f"of {rv.name!r}, got another function of it"
         )
+    return evidence, row_of
 
 
 def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: int) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, audit
+from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, audit, check_rrrr
 from adobest_pp.online import simulate
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.schedules import ConstantSteps
@@ -151,8 +151,7 @@ def _distance(estimate: NDArray[np.float64], theta: NDArray[np.float64]) -> floa
 
 def _honest(responses: Responses, theta: NDArray[np.float64]) -> float:
     """Average P(Y_t = X_t) = Σ θ_x G[x, x] over the subsets S_t that were published."""
-    mechanism, subsets = responses.mechanism, responses.subsets
-    assert isinstance(mechanism, RRRR)
+    mechanism, subsets = check_rrrr(responses.mechanism), responses.subsets
     inner, inner_own, outer, outer_own, _ = mechanism.coefficients
     sizes = subsets.sum(axis=1)
     own = np.where(subsets, (inner + inner_own)[sizes, None], (outer + outer_own)[sizes, None])

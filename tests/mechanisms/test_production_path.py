@@ -8,39 +8,7 @@ import pytest
 
 from adobest_pp import RRRR, SRR, SubsetSelection, audit
 from adobest_pp.mechanisms import exact, rrrr, srr, subset_selection
-
-
-class EveryBranch:
-    """A source of randomness that runs through all outcomes, one after the other, and keeps their probabilities."""
-
-    def __init__(self):
-        self.path, self.depth, self.probability = [], 0, Fraction(1)
-
-    def choose(self, probabilities):
-        if self.depth == len(self.path):
-            self.path.append([0, len(probabilities)])
-        chosen = self.path[self.depth][0]
-        self.depth += 1
-        self.probability *= probabilities[chosen]
-        return chosen
-
-    def bernoulli(self, weight, total, n):
-        return np.array([self.choose([Fraction(weight, total), 1 - Fraction(weight, total)]) == 0 for _ in range(n)])
-
-    def below(self, bound, n):
-        return np.array([self.choose([Fraction(1, bound)] * bound) for _ in range(n)], dtype=np.int64)
-
-    def distribution(self, answer):
-        probabilities = {}
-        while True:
-            self.depth, self.probability = 0, Fraction(1)
-            outcome = tuple(np.ravel(answer()).tolist())
-            probabilities[outcome] = probabilities.get(outcome, 0) + self.probability
-            while self.path and self.path[-1][0] + 1 == self.path[-1][1]:
-                self.path.pop()
-            if not self.path:
-                return probabilities
-            self.path[-1][0] += 1
+from tests.mechanisms.harness import EveryBranch
 
 
 def assert_exact(module, monkeypatch, privatize, weights, outputs):

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers import augmentation
 from adobest_pp.samplers.chains import gibbs_chain
 from tests.strategies import rows_of, simulated
@@ -23,11 +22,11 @@ MECHANISMS = [
 
 
 def allocations(responses, theta, n_draws, seed=0):
-    arguments = kernel_arguments(responses.evidence())
+    evidence = responses.evidence()
     rng = np.random.default_rng(seed)
     out = np.empty((n_draws, theta.size), dtype=np.int64)
     for allocation in out:
-        augmentation.allocate(rng, theta, *arguments, allocation)
+        augmentation.allocate(rng, theta, evidence, allocation)
     return out
 
 

@@ -16,7 +16,7 @@ from tests.strategies import rows_of, simulated
 
 RESPONSES = simulated(ad.RRRR(5, 1.0), 100, seed=4)
 ROWS = rows_of(RESPONSES)
-EVIDENCE = (*ad.likelihood.kernel_arguments(RESPONSES.evidence()), set_codes(RESPONSES.evidence()))
+EVIDENCE = (RESPONSES.evidence(), set_codes(RESPONSES.evidence()))
 WEIGHTS = np.array([1.0, 0.3, 2.5, 0.8, 1.4])
 BOOSTED = np.array([False, True, False, True, False])
 
@@ -128,7 +128,7 @@ def test_the_density_is_the_same_with_tables_and_without():
     evidence = ad.Responses.from_arrays(mechanism, answers).evidence()
     codes = set_codes(evidence)
     assert codes.shape == (evidence.n_sets, 1)
-    arguments = (np.ones(20), np.full(20, True), True, *ad.likelihood.kernel_arguments(evidence))
+    arguments = (np.ones(20), np.full(20, True), True, evidence)
     free = rng.normal(size=40)
     value, slope = densities.log_density(free, *arguments, codes)
     plain_value, plain_slope = densities.log_density(free, *arguments, codes[:, :0])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from adobest_pp import RRRR, SRR, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection
-from adobest_pp.likelihood import kernel_arguments
 from adobest_pp.samplers import kernels
 from tests import oracles
 from tests.strategies import rows_of, simulated
@@ -17,11 +16,6 @@ MECHANISMS = [SRR(6, 1.0), RRRR(6, 2.0, 0.8), RRRR(6, 0.3, 0.3), SubsetSelection
 DIFFUSIONS = [kernels.REFLECTED, kernels.PRECONDITIONED]
 PRIOR = np.array([0.5, 1.0, 2.0, 3.5, 1.0, 0.1])
 NO_FLOOR = kernels.TINY
-
-
-def arguments_of(responses):
-    *rows, count, members, offsets = kernel_arguments(responses.evidence())
-    return (*rows, members, offsets), (*rows, count, members, offsets)
 
 
 def oracle_gradient(phi, rows, scale):
@@ -34,34 +28,34 @@ def oracle_gradient(phi, rows, scale):
 def test_batch_gradient_is_that_of_the_paper_on_the_same_indices(mechanism):
     responses = simulated(mechanism, 300, seed=2)
     rows, row_of = rows_of(responses), responses.evidence_index()
-    batch_arguments, _ = arguments_of(responses)
+    evidence = responses.evidence()
     rng = np.random.default_rng(0)
     out = np.full(6, np.nan)
     for _ in range(20):
         phi = rng.gamma(1.0, size=6) + 1e-3
         batch = rng.integers(0, 300, size=17)
-        kernels.phi_gradient(phi, row_of[batch], 300 / 17, PRIOR, NO_FLOOR, *batch_arguments, out)
+        kernels.phi_gradient(phi, row_of[batch], 300 / 17, PRIOR, NO_FLOOR, evidence, out)
         np.testing.assert_allclose(out, oracle_gradient(phi, rows[batch], 300 / 17), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_full_gradient_is_that_of_all_responses(mechanism):
     responses = simulated(mechanism, 300, seed=2)
-    batch_arguments, full_arguments = arguments_of(responses)
+    evidence = responses.evidence()
     phi = np.random.default_rng(1).gamma(2.0, size=6)
     full, batch = np.empty(6), np.empty(6)
-    kernels.full_phi_gradient(phi, PRIOR, NO_FLOOR, *full_arguments, full)
-    kernels.phi_gradient(phi, responses.evidence_index(), 1.0, PRIOR, NO_FLOOR, *batch_arguments, batch)
+    kernels.full_phi_gradient(phi, PRIOR, NO_FLOOR, evidence, full)
+    kernels.phi_gradient(phi, responses.evidence_index(), 1.0, PRIOR, NO_FLOOR, evidence, batch)
     np.testing.assert_allclose(full, oracle_gradient(phi, rows_of(responses), 1.0), rtol=1e-10)
     np.testing.assert_allclose(full, batch, rtol=1e-10)
 
 
 def test_without_responses_the_gradient_is_that_of_the_gamma_prior():
-    batch_arguments, full_arguments = arguments_of(Responses(SRR(6, 1.0)))
+    evidence = Responses(SRR(6, 1.0)).evidence()
     phi = np.linspace(0.1, 3.0, 6)
     full, batch = np.empty(6), np.empty(6)
-    kernels.full_phi_gradient(phi, PRIOR, NO_FLOOR, *full_arguments, full)
-    kernels.phi_gradient(phi, np.zeros(0, dtype=np.int64), 0.0, PRIOR, NO_FLOOR, *batch_arguments, batch)
+    kernels.full_phi_gradient(phi, PRIOR, NO_FLOOR, evidence, full)
+    kernels.phi_gradient(phi, np.zeros(0, dtype=np.int64), 0.0, PRIOR, NO_FLOOR, evidence, batch)
     expected = (PRIOR - 1) / phi - 1
     np.testing.assert_allclose(full, expected, rtol=1e-12)
     np.testing.assert_allclose(batch, expected, rtol=1e-12)
@@ -86,7 +80,7 @@ def test_slip_of_the_paper_noise_enters_with_the_root_of_the_step():
 def test_updates_are_those_of_the_formulas(diffusion):
     responses = simulated(RRRR(6, 1.0), 200, seed=7)
     rows, row_of = rows_of(responses), responses.evidence_index()
-    _, full_arguments = arguments_of(responses)
+    evidence = responses.evidence()
     rng = np.random.default_rng(8)
     start = rng.gamma(2.0, size=6)
     steps, batches, noise = rng.uniform(0.001, 0.02, 30), rng.integers(0, 200, (30, 9)), rng.standard_normal((30, 6))
@@ -103,7 +97,7 @@ def test_updates_are_those_of_the_formulas(diffusion):
         expected = np.abs(proposal)
 
     phi, gradient, stats = start.copy(), np.empty(6), np.empty(3)
-    kernels.langevin_updates(diffusion, phi, steps, row_of[batches], noise, PRIOR, *full_arguments, gradient, stats)
+    kernels.langevin_updates(diffusion, phi, steps, row_of[batches], noise, PRIOR, evidence, gradient, stats)
     np.testing.assert_allclose(phi, expected, rtol=1e-9)
     np.testing.assert_allclose(stats, [np.linalg.norm(slope), reflections, 0], rtol=1e-9)
 
@@ -139,12 +133,12 @@ def test_steps_that_are_not_finite_are_refused(diffusion, bad):
 
 @pytest.mark.parametrize("diffusion", DIFFUSIONS)
 def test_refused_updates_are_counted(diffusion):
-    _, full_arguments = arguments_of(simulated(SRR(6, 1.0), 20, seed=1))
+    evidence = simulated(SRR(6, 1.0), 20, seed=1).evidence()
     phi, gradient, stats = np.ones(6), np.empty(6), np.empty(3)
     noise = np.zeros((3, 6))
     noise[1, 2] = np.inf
     batches = np.zeros((3, 0), dtype=np.int64)
-    kernels.langevin_updates(diffusion, phi, np.full(3, 0.01), batches, noise, PRIOR, *full_arguments, gradient, stats)
+    kernels.langevin_updates(diffusion, phi, np.full(3, 0.01), batches, noise, PRIOR, evidence, gradient, stats)
     assert stats[2] == 1
     assert np.isfinite(phi).all()
 

@@ -6,15 +6,16 @@ import pytensor
 import pytest
 
 import adobest_pp as ad
+from tests.samplers.test_sgld import by_the_graph
 from tests.strategies import simulated
 
 RESPONSES = simulated(ad.RRRR(3, 1.0), 60, seed=1)
 QUIET = {"chains": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
 STEPS = {
     "nuts": lambda: None,
-    "gibbs": lambda: ad.DataAugmentationGibbs("theta", responses=RESPONSES),
+    "gibbs": lambda: ad.DataAugmentationGibbs("theta"),
+    "sgld by the graph": lambda: by_the_graph("phi", step_size=0.01),
     "sgld": lambda: ad.ReflectedSGLD("phi", step_size=0.01),
-    "compiled sgld": lambda: ad.ReflectedSGLD("phi", responses=RESPONSES, step_size=0.01),
 }
 
 
@@ -28,7 +29,7 @@ def test_single_precision(name):
 
 def test_a_share_too_small_for_single_precision():
     with pytensor.config.change_flags(floatX="float32"), ad.frequency_model(RESPONSES, 1e-3) as model:
-        step = ad.DataAugmentationGibbs("theta", responses=RESPONSES, rng=1)
+        step = ad.DataAugmentationGibbs("theta", rng=1)
         point = model.initial_point()
         for _ in range(200):
             point, _ = step.step(point)

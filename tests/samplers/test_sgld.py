@@ -6,7 +6,8 @@ import pymc as pm
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.samplers import kernels
+from adobest_pp.samplers import kernels, sgld
+from adobest_pp.samplers.gradients import EvidenceGradient, ModelGradient
 from tests import oracles
 from tests.samplers import harness
 from tests.strategies import rows_of, simulated
@@ -15,6 +16,13 @@ MECHANISMS = [ad.SRR(5, 1.0), ad.RRRR(5, 2.0, 0.8), ad.SubsetSelection(5, 1.0, s
 PRIOR = np.array([0.4, 1.0, 2.0, 3.0, 1.0])
 DIFFUSIONS = ["reflected", "preconditioned"]
 CASE = harness.Case("rrrr", 3, 7)
+
+
+def by_the_graph(*arguments, **options):
+    """The step method as in a model that is not the surrogate: its gradient is that of the model's graph."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sgld, "surrogate_of", lambda model, values: None)
+        return ad.ReflectedSGLD(*arguments, **options)
 
 
 def draw(step, **settings):
@@ -28,8 +36,10 @@ def test_evidence_and_model_give_the_same_gradient_on_the_same_indices(mechanism
     responses = simulated(mechanism, 200, seed=1)
     rows = rows_of(responses)
     with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
-        by_evidence = ad.ReflectedSGLD(model["phi"], responses=responses).estimator
-        by_model = ad.ReflectedSGLD(model["phi"]).estimator
+        by_evidence = ad.ReflectedSGLD(model["phi"]).estimator
+        by_model = by_the_graph(model["phi"]).estimator
+    assert isinstance(by_evidence, EvidenceGradient)
+    assert isinstance(by_model, ModelGradient)
     assert by_evidence.populations() == by_model.populations() == (200,)
     rng = np.random.default_rng(3)
     for size, floor in ((50, 1e-9), (1, 0.7), (0, 0.7)):
@@ -47,8 +57,8 @@ def test_draws_are_the_same_on_both_paths_and_on_any_number_of_cores(diffusion):
     responses = simulated(ad.RRRR(5, 2.0), 80, seed=1)
     options = {"batch_size": 10, "updates_per_draw": 3, "diffusion": diffusion}
     with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
-        fast = ad.ReflectedSGLD(model["phi"], responses=responses, **options)
-        generic = ad.ReflectedSGLD(model["phi"], **options)
+        fast = ad.ReflectedSGLD(model["phi"], **options)
+        generic = by_the_graph(model["phi"], **options)
         one, again, two, other_path, other_path_two = (
             draw(step, cores=cores)["posterior"]["phi"].values
             for step, cores in ((fast, 1), (fast, 1), (fast, 2), (generic, 1), (generic, 2))
@@ -64,7 +74,7 @@ def test_draws_are_the_same_on_both_paths_and_on_any_number_of_cores(diffusion):
 def test_stats_say_what_happened():
     responses = simulated(ad.SRR(5, 1.0), 80, seed=1)
     with ad.frequency_model(responses, surrogate=True) as model:
-        step = ad.ReflectedSGLD(model["phi"], responses=responses, schedule=ad.DecayingSteps(0.5, 0.5))
+        step = ad.ReflectedSGLD(model["phi"], schedule=ad.DecayingSteps(0.5, 0.5))
         draw(step, draws=5)  # a second run starts its schedule anew
         stats = draw(step, draws=50, tune=10)["sample_stats"]
     for chain in (0, 1):
@@ -186,39 +196,10 @@ def refusals():
         with ad.frequency_model(responses, surrogate=True) as model:
             ad.ReflectedSGLD(**{"vars": model["phi"], **options})
 
-    def rate():
-        with pm.Model():
-            phi = pm.Gamma("phi", 1.0, 2.0, shape=3, default_transform=None)
-            ad.PrivateResponse("y", phi / phi.sum(), responses)
-            ad.ReflectedSGLD(phi, responses=responses)
-
-    def exponential():
-        with pm.Model():
-            phi = pm.Exponential("phi", 1.0, shape=3, default_transform=None)
-            ad.PrivateResponse("y", phi / phi.sum(), responses)
-            ad.ReflectedSGLD(phi, responses=responses)
-
-    def other_theta():
-        with pm.Model():
-            phi = pm.Gamma("phi", 1.0, 1.0, shape=3, default_transform=None)
-            ad.PrivateResponse("y", phi**2 / (phi**2).sum(), responses)
-            ad.ReflectedSGLD(phi, responses=responses)
-
-    def more_variables():
-        with ad.frequency_model(responses, surrogate=True) as model:
-            pm.Gamma("more", 1.0, 1.0, default_transform=None)
-            ad.ReflectedSGLD(model["phi"], responses=responses)
-
     return [
         (transformed, "vars must be untransformed: create 'phi' with default_transform=None"),
         (signed, "vars must have all positive numbers as their support, got 'phi'"),
         (bounded, "vars must have all positive numbers as their support, got 'theta'"),
-        (rate, "vars must be Gamma"),
-        (exponential, "vars must be Gamma"),
-        (other_theta, "got another function of it"),
-        (more_variables, "got one with phi, more"),
-        (lambda: surrogate(responses=simulated(responses.mechanism, 8, 1)), "responses must be those of 'y'"),
-        (lambda: surrogate(responses=[0, 1, 2]), "responses must be a Responses, got list"),
         (lambda: surrogate(vars="rho"), "vars must be among the free variables phi of the model, got 'rho'"),
         (lambda: surrogate(vars=["phi", 3]), "vars must be among the free variables phi of the model, got 3"),
         (lambda: surrogate(batch_size=0), "batch_size must be an integer of at least 1, got 0"),
@@ -228,6 +209,39 @@ def refusals():
         (lambda: surrogate(schedule=0.1), "schedule must be a function"),
         (lambda: surrogate(diffusion="plain"), "diffusion must be one of 'reflected', 'preconditioned'"),
     ]
+
+
+def other_models():
+    """Models that are not the surrogate of a Dirichlet: another rate, prior or θ, one more variable, two data sets."""
+    responses = simulated(ad.SRR(3, 1.0), 9, seed=2)
+    gamma = {"shape": 3, "default_transform": None}
+    cases = {
+        "rate": (lambda: pm.Gamma("phi", 1.0, 2.0, **gamma), lambda phi: phi / phi.sum()),
+        "exponential": (lambda: pm.Exponential("phi", 1.0, **gamma), lambda phi: phi / phi.sum()),
+        "theta": (lambda: pm.Gamma("phi", 1.0, 1.0, **gamma), lambda phi: phi**2 / (phi**2).sum()),
+        "more": (lambda: pm.Gamma("phi", 1.0, 1.0, **gamma), lambda phi: phi / phi.sum()),
+        "twice": (lambda: pm.Gamma("phi", 1.0, 1.0, **gamma), lambda phi: phi / phi.sum()),
+    }
+    for name, (prior, theta_of) in cases.items():
+        with pm.Model() as model:
+            phi = prior()
+            ad.PrivateResponse("y", theta_of(phi), responses)
+            if name == "more":
+                pm.Gamma("more", 1.0, 1.0, default_transform=None)
+            if name == "twice":
+                ad.PrivateResponse("z", theta_of(phi), responses)
+        yield pytest.param(model, id=name)
+
+
+@pytest.mark.parametrize("model", other_models())
+def test_any_other_model_is_moved_by_the_gradient_of_its_graph(model):
+    with model:
+        step = ad.ReflectedSGLD(model["phi"], batch_size=None)
+    assert isinstance(step.estimator, ModelGradient)
+    point = np.array([0.4, 1.1, 0.7])
+    values = {name: value if name != "phi" else point for name, value in model.initial_point().items()}
+    expected = model.compile_dlogp(model["phi"])(values)
+    np.testing.assert_allclose(step.estimator.gradient(point, np.zeros(0, dtype=np.int64), 1e-12), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("build", "message"), refusals())
@@ -243,8 +257,8 @@ def test_is_never_chosen_automatically():
 def test_without_responses_the_prior_is_sampled():
     responses = ad.Responses(ad.SRR(3, 1.0))
     with ad.frequency_model(responses, [2.0, 3.0, 4.0], surrogate=True) as model:
-        for options in ({}, {"responses": responses}):
-            step = ad.ReflectedSGLD(model["phi"], step_size=0.01, **options)
+        for build in (ad.ReflectedSGLD, by_the_graph):
+            step = build(model["phi"], step_size=0.01)
             assert step.populations == (0,)
             gradient = step.estimator.gradient(np.ones(3), np.zeros(0, dtype=np.int64), kernels.TINY)
             np.testing.assert_allclose(gradient, [0.0, 1.0, 2.0])

@@ -1,0 +1,86 @@
+"""A mechanism from outside the package, one file of a few lines, goes the whole way: from a device to the command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import adobest_pp as ad
+from tests import oracles
+from tests.own_mechanism import Neighbors
+from tests.samplers.harness import check_moment
+
+MECHANISM = Neighbors(3, 1.0)
+PRIOR = np.array([2.0, 3.0, 1.5])
+THETA = np.array([0.6, 0.3, 0.1])
+
+
+@pytest.fixture(scope="module")
+def responses():
+    rng = np.random.default_rng(1)
+    answers = MECHANISM.privatize(rng.choice(3, size=400, p=THETA), rng=rng)
+    return ad.Responses.from_arrays(MECHANISM, answers, categories=["a", "b", "c"])
+
+
+def test_it_keeps_its_promise():
+    assert ad.audit(MECHANISM).holds
+    assert ad.audit(MECHANISM).loss == pytest.approx(1.0)
+    assert MECHANISM.privatize(2) in range(3)  # the production path
+
+
+def test_a_file_gives_it_back(responses, tmp_path):
+    responses.to_netcdf(tmp_path / "answers.nc")
+    again = ad.Responses.from_netcdf(tmp_path / "answers.nc")
+    assert again.mechanism == MECHANISM
+    np.testing.assert_array_equal(again.answers, responses.answers)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        ("nuts", {"draws": 1000, "tune": 500}),
+        ("gibbs", {"draws": 4000, "tune": 200}),
+        ("sgld", {"draws": 4000, "tune": 500, "batch_size": None, "step_size": 1e-3, "updates_per_draw": 20}),
+    ],
+)
+def test_every_sampler_finds_its_posterior(responses, sampler, options):
+    mean, sd = oracles.posterior_moments_k3(MECHANISM.transition_matrix()[responses.answers], PRIOR)
+    tree = ad.sample(responses, sampler, PRIOR, random_seed=3, progressbar=False, **options)
+    allowed = 0.1 if sampler == "sgld" else 0.0
+    for i in range(3):
+        check_moment(tree.posterior.theta.values[..., i], "mean", mean[i], allowed * sd[i])
+
+
+def test_it_is_a_distribution_of_pymc(responses):
+    with ad.frequency_model(responses, PRIOR) as model:
+        point = {"theta_simplex__": np.array([0.3, -0.2])}
+        pointwise = model.compile_fn(model.logp(vars=[model["y"]], sum=False)[0], inputs=model.value_vars)(**point)
+        theta = model.compile_fn(model["theta"], inputs=model.value_vars, on_unused_input="ignore")
+        predicted = pm.draw(model["y"], draws=20, random_seed=1)
+    assert pointwise.shape == (400,)
+    assert predicted.shape == (20, 400)
+    assert set(np.unique(predicted)) == {0, 1, 2}
+    assert theta is not None
+
+
+def test_it_can_be_calibrated():
+    def fit(data, seed):
+        return ad.sample(data, "gibbs", PRIOR, draws=200, tune=50, chains=1, random_seed=seed, progressbar=False)
+
+    result = ad.diagnostics.calibration(
+        fit, MECHANISM, prior=PRIOR, n_people=30, replications=60, random_seed=1, progressbar=False
+    )
+    assert float(result.p_value_overall) > 1e-3
+
+
+def test_the_command_line_knows_it_by_its_place():
+    command = [sys.executable, "-m", "adobest_pp", "audit", "--mechanism", "tests.own_mechanism:Neighbors"]
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [*command, "--categories", "4", "--epsilon", "1"], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Holds" in done.stdout
