@@ -24,7 +24,7 @@ def set_codes(evidence: Evidence) -> NDArray[np.int64]:
     n_tables = -(-k // BITS)
     if n_tables * (n_sets + 2**BITS) >= evidence.members.size or len(evidence.patterns):
         return np.zeros((n_sets, 0), dtype=np.int64)
-    word, bit = np.divmod(evidence.members, BITS * TABLES_PER_WORD)
+    word, bit = np.divmod(evidence.members.astype(np.int64), BITS * TABLES_PER_WORD)
     codes = np.zeros((n_sets, -(-n_tables // TABLES_PER_WORD)), dtype=np.int64)
     of_member = np.repeat(np.arange(n_sets), np.diff(evidence.offsets))
     np.bitwise_or.at(codes, (of_member, word), np.left_shift(1, bit))

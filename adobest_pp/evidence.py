@@ -95,6 +95,9 @@ class Evidence(NamedTuple):
             return NotImplemented
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self._fields)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a tuple has its own, which compares arrays one by one
+
 
 def set_rows(
     row_of: NDArray[np.int64],

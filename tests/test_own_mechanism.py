@@ -1,4 +1,4 @@
-"""A mechanism from outside the package, one file of a few lines, goes the whole way: from a device to the command line."""
+"""A mechanism from outside the package, one file of a few lines, goes from a device to the command line."""
 
 import subprocess
 import sys

@@ -219,7 +219,7 @@ def test_bad_labels(categories):
 
 
 def test_bad_mechanism():
-    with pytest.raises(ValueError, match="mechanism must be SRR, RRRR or SubsetSelection"):
+    with pytest.raises(ValueError, match="mechanism must be a Mechanism"):
         Responses("SRR")
 
 

@@ -192,7 +192,7 @@ mechanism = ad.RRRR(20, 1.0)
 responses = ad.Responses(mechanism)
 for _ in range(10):
     subset = rng.choice(20, size=rng.integers(20), replace=False)
-    responses.append(mechanism.privatize(rng.integers(20, size=1000), subset, rng=rng), subset)
+    responses.append(mechanism.privatize(rng.integers(20, size=1000), subset=subset, rng=rng), subset)
 model = ad.frequency_model(responses)
 start = time.process_time()
 function = model.logp_dlogp_function(ravel_inputs=True)

@@ -178,8 +178,6 @@ class RRRR(Mechanism):
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
     ) -> int | NDArray[np.int64]:
         """Randomize private categories under one published subset; see `Mechanism.privatize`."""
-        if subset is None:
-            raise ValueError("subset must be the published one, at most K−1 categories (RRRR needs it), got None")
         mask = check_subset(subset, self.n_categories)
         truth = check_private(x, self.n_categories)
         source = source_of(rng)

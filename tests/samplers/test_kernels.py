@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from adobest_pp import RRRR, SRR, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection
+from adobest_pp.evidence import Evidence
 from adobest_pp.samplers import kernels
 from tests import oracles
 from tests.strategies import rows_of, simulated
@@ -146,8 +147,10 @@ def test_refused_updates_are_counted(diffusion):
 def test_probability_rounded_to_nothing_is_refused():
     phi, out = np.ones(2), np.empty(2)
     one = np.zeros(1, dtype=np.int64)
-    impossible = (np.zeros(1), np.zeros(1), np.zeros(1), one, one - 1, one[:0], one)
-    kernels.phi_gradient(phi, one, 1.0, np.ones(2), NO_FLOOR, *impossible, out)
+    zero = np.zeros(1)
+    members = np.zeros(0, dtype=np.int32)
+    impossible = Evidence(zero, zero, zero, zero, one, one - 1, one + 1, members, one, np.zeros((0, 2)))
+    kernels.phi_gradient(phi, one, 1.0, np.ones(2), NO_FLOOR, impossible, out)
     assert kernels.reflected_langevin(phi, out, 0.1, np.zeros(2)) == -1
 
 

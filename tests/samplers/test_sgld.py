@@ -89,10 +89,9 @@ def test_stats_say_what_happened():
 @pytest.mark.parametrize("copy", ["state", "pickle"])
 def test_a_chain_can_be_taken_up_again(path, copy):
     responses = simulated(ad.SRR(3, 1.0), 30, seed=1)
-    options = {"schedule": ad.DecayingSteps(0.1), **({"responses": responses} if path == "evidence" else {})}
+    build = ad.ReflectedSGLD if path == "evidence" else by_the_graph
     with ad.frequency_model(responses, surrogate=True) as model:
-        step = ad.ReflectedSGLD(model["phi"], rng=5, **options)
-        other = ad.ReflectedSGLD(model["phi"], rng=6, **options)
+        step, other = (build(model["phi"], rng=seed, schedule=ad.DecayingSteps(0.1)) for seed in (5, 6))
         point = model.initial_point()
     for _ in range(10):
         point, _ = step.step(point)
