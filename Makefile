@@ -1,34 +1,47 @@
-# make demo    set up .venv and run the main job        make lint    ruff and mypy
-# make test    set up .venv and run the tests           make bench   every benchmark, one after another
-# make install set up .venv only                        make clean   remove .venv
+# make demo    set up .venv for running and do the main job    make lint     ruff and mypy
+# make test    set up .venv for developing, run all tests     make bench    every benchmark, one after another
+# make quick   lint, and the tests that take a minute         make install  set up .venv for developing only
+# make clean   remove .venv
 
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+RUN := $(VENV)/.installed-run
+DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test install lint bench clean
+# The tests that say most in the least time: mechanisms, responses, likelihood, adaptation, studies' settings, files.
+QUICK := tests/mechanisms tests/adaptation tests/test_responses.py tests/test_likelihood.py tests/test_labels.py \
+  tests/test_files.py tests/test_cli.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_design.py
 
-demo: $(STAMP)
+.PHONY: demo test quick install lint bench clean
+
+demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
 
-test: $(STAMP)
+test: $(DEV)
 	$(BIN)/python -m pytest -n 2
 
-install: $(STAMP)
+quick: lint
+	$(BIN)/python -m pytest -n 2 $(wildcard $(QUICK))
 
-lint: $(STAMP)
+install: $(DEV)
+
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: $(DEV)
 	set -e; for file in $$(ls benchmarks/*.py | grep -v timing); do $(BIN)/python $$file; done
 
 clean:
 	rm -rf $(VENV)
 
-# The stamp is written last, so an interrupted installation is simply done again.
-$(STAMP): pyproject.toml constraints.txt
+$(RUN): EXTRA :=
+$(DEV): EXTRA := [dev]
+
+# uv where there is one; pip otherwise, which would take longer to compile bytecode than to install. The stamp is written
+# last, so an interrupted installation is simply done again.
+$(RUN) $(DEV): pyproject.toml constraints.txt
 	@set -e; python=; \
 	for candidate in python3.13 python3.12 python3; do \
 	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then \
@@ -40,5 +53,9 @@ $(STAMP): pyproject.toml constraints.txt
 	  exit 1; \
 	fi; \
 	[ -x $(BIN)/python ] && $(BIN)/python -c '' 2>/dev/null || $$python -m venv --clear $(VENV); \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
-	touch $(STAMP)
+	if command -v uv >/dev/null 2>&1; then \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.$(EXTRA)'; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRA)'; \
+	fi; \
+	touch $@
