@@ -109,7 +109,7 @@ def test_tables_have_the_masses_of_the_sets_and_their_derivative(k, size):
     members = np.split(evidence.members, evidence.offsets[1:-1])
     words = np.zeros((len(members), -(-k // (6 * BITS))), dtype=np.int64)
     for v, categories in enumerate(members):
-        for i in categories:
+        for i in categories.tolist():
             words[v, i // (6 * BITS)] |= 1 << (i % (6 * BITS))
     if codes.shape[1]:
         np.testing.assert_array_equal(codes, words)

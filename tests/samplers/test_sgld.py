@@ -232,7 +232,7 @@ def other_models():
         yield pytest.param(model, id=name)
 
 
-@pytest.mark.parametrize("model", other_models())
+@pytest.mark.parametrize("model", list(other_models()))
 def test_any_other_model_is_moved_by_the_gradient_of_its_graph(model):
     with model:
         step = ad.ReflectedSGLD(model["phi"], batch_size=None)
