@@ -59,7 +59,7 @@ def test_it_is_a_distribution_of_pymc(responses):
         pointwise = model.compile_logp(vars=[model["y"]], sum=False)(model.initial_point())[0]
         predicted = pm.draw(model["y"], draws=20, random_seed=1)
     rows = MECHANISM.transition_matrix()[responses.answers]
-    np.testing.assert_allclose(pointwise, np.log(rows @ np.full(3, 1 / 3)), rtol=1e-9)
+    np.testing.assert_allclose(pointwise, np.log(rows @ (PRIOR / PRIOR.sum())), rtol=1e-9)
     assert predicted.shape == (20, 400)
     assert set(np.unique(predicted)) == {0, 1, 2}
 
