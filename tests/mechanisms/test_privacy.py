@@ -106,6 +106,8 @@ def test_a_matrix_needs_a_promise():
 
 def test_an_output_that_never_occurs_loses_nothing():
     assert privacy_loss([[0.5, 0.5], [0.5, 0.5], [0.0, 0.0]]) == 0
+    result = audit([[0.0, 0.0], [0.5, 0.5], [0.5, 0.5]], epsilon=1.0)
+    assert (result.loss, result.slack, result.worst.y) == (0, 1, 1)
 
 
 # ---------------------------------------------------------------- slips in the paper and in its program
