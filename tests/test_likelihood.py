@@ -127,6 +127,7 @@ def test_an_impossible_answer_has_log_likelihood_minus_infinity():
         n_categories=2,
     )
     assert log_likelihood([0.0, 1.0], evidence) == -np.inf
+    assert log_likelihood([0.25, 0.75], evidence) == pytest.approx(np.log(0.25))
 
 
 @pytest.mark.parametrize("mechanism", [SRR(4, 2.0), RRRR(4, 2.0), SubsetSelection(4, 2.0)])
