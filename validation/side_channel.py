@@ -1,9 +1,9 @@
-"""Does the time that `privatize` takes tell more than the answer does?
+"""The time that `privatize` takes tells nothing about x that a simple classifier can find.
 
 ε covers the answer alone. A program beside the device, or a server that sees when an answer was asked for and when it
-came, may also know how long one call took. Two groups of people are told apart by that time alone: the classifier learns
-from one half of the calls which times, in twentieths, are more frequent in which group, and is tried on the other half.
-50 % is guessing. The entropy drawn is counted too: it must be the same whatever is held.
+came, may also know how long one call took. Here that time alone is used to tell two groups of people apart. The
+classifier learns from one half of the calls which times, in twentieths, are more frequent in which group, and is tried
+on the other half. 50 % is guessing. The entropy drawn is counted too: it must be the same whatever is held.
 Exits with 1 if a finding stated below is not reproduced.
 """
 
