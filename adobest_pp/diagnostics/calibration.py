@@ -11,6 +11,7 @@ from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.diagnostics._draws import Draws, read, thinned
 from adobest_pp.mechanisms import RRRR, Mechanism
 from adobest_pp.responses import Responses
@@ -24,6 +25,9 @@ RANDOM_SUBSETS = 4
 # The probability that the ECDF of a right sampler leaves its envelope, in any category at all.
 ENVELOPE = 0.05
 ENVELOPE_SIMULATIONS = 4000
+
+# Shares below this are equal for ranks: the smallest normal double is 2·10⁻³⁰⁸, and samplers stop near it.
+SMALLEST = 1e-300
 
 Collect = Callable[[NDArray[np.int64], np.random.Generator], Responses]
 
@@ -180,15 +184,12 @@ def _replicate(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Simulate one data set, fit it, and tell where the truth lies among the draws."""
-    truth = rng.dirichlet(prior)
+    truth = draw_dirichlet(rng, prior)
     responses = collect(rng.choice(prior.size, size=n_people, p=truth), rng)
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
     if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
         raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")
-    sample = _exactly(draws, n_ranked)
-    below = (sample < truth).sum(axis=0)
-    # Draws that equal the truth (both 0, under a sparse prior) are neither below nor above.
-    rank = below + rng.integers(0, (sample == truth).sum(axis=0) + 1)
+    rank = _ranks(_exactly(draws, n_ranked), truth, rng)
     tails = np.stack([(1 - levels) / 2, (1 + levels) / 2])
     low, high = np.quantile(draws.flat, tails, axis=0)
     return {
@@ -197,9 +198,20 @@ def _replicate(
         "mean": draws.flat.mean(axis=0),
         "rank": rank,
         "pit": (rank + rng.random(prior.size)) / (n_ranked + 1),
-        "covered": (low <= truth) & (truth <= high),
+        "covered": (_floored(low) <= _floored(truth)) & (_floored(truth) <= _floored(high)),
         "ess": draws.effective,
     }
+
+
+def _ranks(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Count the draws below the truth; those that equal it, as far as doubles can tell, are below or above at random."""
+    draws, bar = _floored(sample), _floored(truth)
+    return np.asarray((draws < bar).sum(axis=0) + rng.integers(0, (draws == bar).sum(axis=0) + 1))
+
+
+def _floored(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Make all shares equal that are about to underflow: samplers differ in what they make of them."""
+    return np.maximum(shares, SMALLEST)
 
 
 def _fitted(tree: Any, responses: Responses) -> Draws:

@@ -196,6 +196,12 @@ class RRRR(Mechanism):
         -------
         int or array of int
             Answers, of the shape of `x`.
+
+        Notes
+        -----
+        ε covers the answer, not the time it takes. On the production path the randomness drawn and the operations on it
+        are the same for every x, inside S or not; the last rare redraws depend on the entropy alone.
+        ``python -m validation.side_channel`` measures what is left.
         """
         mask = check_subset(subset, self.n_categories)
         truth = check_private(x, self.n_categories)
@@ -207,8 +213,12 @@ class RRRR(Mechanism):
         inside = mask[flat]
         position = np.where(inside, rank[flat], k)
 
+        # On a device both draws are made for everybody: how long one takes would tell who is inside.
+        drawn = np.flatnonzero(~inside | (rng is None))
         extra = source.below(c, flat.size)
-        extra[~inside] = randomized_response(source, rank[flat[~inside]], c, self._keep2[k])
+        randomized = extra.copy()
+        randomized[drawn] = randomized_response(source, rank[flat[drawn]], c, self._keep2[k])
+        extra = np.where(inside, extra, randomized)
         chosen = randomized_response(source, position, k + 1, self._keep1)
         answer = np.where(chosen == k, others[extra], np.append(members, -1)[chosen])
         return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)

@@ -75,6 +75,11 @@ class SRR(Mechanism):
         -------
         int or array of int
             Answers, of the shape of `x`.
+
+        Notes
+        -----
+        ε covers the answer, not the time it takes. The randomness drawn and the operations on it are the same for every
+        x. ``python -m validation.side_channel`` measures what is left.
         """
         truth = check_private(x, self.n_categories)
         answer = randomized_response(source_of(rng), truth.ravel(), self.n_categories, self._keep)

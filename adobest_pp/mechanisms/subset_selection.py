@@ -104,6 +104,12 @@ class SubsetSelection(Mechanism):
         array of int
             Answers, of the shape of `x` with one more axis of length d. Categories are in increasing order, so
             that the order tells nothing.
+
+        Notes
+        -----
+        ε covers the answer, not the time it takes. On the production path the randomness drawn and the operations on it
+        are the same whether the truth is in the answer or not; the last rare redraws depend on the entropy alone.
+        ``python -m validation.side_channel`` measures what is left.
         """
         truth = check_private(x, self.n_categories)
         flat = truth.ravel()
@@ -136,16 +142,18 @@ class SubsetSelection(Mechanism):
 
     def _privatize(self, x: NDArray[np.int64], rng: np.random.Generator | None) -> NDArray[np.int64]:
         source = source_of(rng)
-        d, others = self.size, np.arange(self.n_categories - 1)
-        contains = source.bernoulli(d * self._keep, d * self._keep + (self.n_categories - d) * UNIT, x.size)
-        mask = np.zeros((x.size, self.n_categories), dtype=bool)
+        k, d, rows = self.n_categories, self.size, np.arange(x.size)
+        contains = source.bernoulli(d * self._keep, d * self._keep + (k - d) * UNIT, x.size)
+        rest = np.zeros((x.size, k - 1), dtype=bool)
         for is_in in (True, False):
-            rows = np.flatnonzero(contains == is_in)
-            truth = x[rows, None]
-            mask[rows[:, None], others + (others >= truth)] = uniform_subsets(
-                source, self.n_categories - 1, d - is_in, rows.size
-            )
-            mask[rows, x[rows]] = is_in
+            # On a device both sizes are drawn for everybody: how long one takes would tell whether the truth is in.
+            drawn = np.flatnonzero((contains == is_in) | (rng is None))
+            subsets = uniform_subsets(source, k - 1, d - is_in, drawn.size)
+            rest[drawn] = np.where((contains == is_in)[drawn, None], subsets, rest[drawn])
+        others = np.arange(k - 1)
+        mask = np.empty((x.size, k), dtype=bool)
+        mask[rows[:, None], others + (others >= x[:, None])] = rest
+        mask[rows, x] = contains
         return np.nonzero(mask)[1].reshape(x.size, d)
 
     def _contains(self) -> NDArray[np.bool_]:
