@@ -186,9 +186,7 @@ def _replicate(
     if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
         raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")
     sample = _exactly(draws, n_ranked)
-    below = (sample < truth).sum(axis=0)
-    # Draws that equal the truth (both 0, under a sparse prior) are neither below nor above.
-    rank = below + rng.integers(0, (sample == truth).sum(axis=0) + 1)
+    rank = _rank(sample, truth, rng)
     tails = np.stack([(1 - levels) / 2, (1 + levels) / 2])
     low, high = np.quantile(draws.flat, tails, axis=0)
     return {
@@ -200,6 +198,16 @@ def _replicate(
         "covered": (low <= truth) & (truth <= high),
         "ess": draws.effective,
     }
+
+
+def _rank(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many of the draws (n, K) are below the truth (K,).
+
+    Those that equal it (both 0, under a sparse prior) are neither below nor above: each number of them is as likely,
+    so that ranks of equally distributed values are uniform with ties as without.
+    """
+    below, equal = (sample < truth).sum(axis=0), (sample == truth).sum(axis=0)
+    return np.asarray(below + rng.integers(0, equal + 1))
 
 
 def _fitted(tree: Any, responses: Responses) -> Draws:
