@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
 from adobest_pp.diagnostics import calibration
-from adobest_pp.diagnostics.calibration import _rank
+from adobest_pp.diagnostics._draws import read
+from adobest_pp.diagnostics.calibration import _exactly, _rank
 
 
 def gibbs(responses, seed):
@@ -86,6 +87,15 @@ def test_ranks_are_uniform_with_ties_as_without():
     counts = np.array([np.bincount(column, minlength=5) for column in ranks.T])
     assert chisquare(counts.sum(axis=0)).pvalue > 1e-4
     np.testing.assert_array_equal(_rank(np.array([[1.0], [2.0], [4.0]]), np.array([3.0]), rng), [2])
+
+
+@pytest.mark.parametrize("count", [7, 50, 120])
+def test_the_truth_is_ranked_among_as_many_different_draws_as_stated(count):
+    theta = np.arange(240.0).reshape(3, 40, 2)
+    posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, {"category": ["a", "b"]})
+    sample = _exactly(read({"it": xr.DataTree.from_dict({"posterior": posterior})})["it"], count)
+    assert sample.shape == (count, 2)
+    assert len(np.unique(sample[:, 0])) == count
 
 
 def test_all_categories_together_have_the_level_that_is_stated():

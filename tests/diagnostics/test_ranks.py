@@ -63,6 +63,18 @@ def test_errors_are_those_of_the_textbook_for_independent_draws():
     assert found.ess == pytest.approx(2000, rel=0.15)
 
 
+def test_the_error_of_the_scale_rests_on_how_squares_mix():
+    rng = np.random.default_rng(6)
+    fresh = rng.normal(size=(4, 1000, 1))
+    assert rank_tests(fresh, fresh[::-1]).ess > 2500
+    # Signs are independent, sizes are not; and one long visit to the tail, which ranks hardly see.
+    slow = np.abs(autoregressive(rng, 0.95, fresh.shape)) * rng.choice([-1.0, 1.0], size=fresh.shape)
+    assert rank_tests(slow, fresh).ess < 600
+    visit = fresh.copy()
+    visit[0, 300:330] = 6.0
+    assert rank_tests(visit, fresh).ess < 600
+
+
 def test_a_moved_mean_is_no_other_scale_and_a_rare_value_not_yet_seen_is_no_fault():
     rng = np.random.default_rng(4)
     few, many = rng.normal(1.0, size=(4, 100, 1)), rng.normal(size=(4, 2000, 1))
