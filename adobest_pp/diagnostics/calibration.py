@@ -189,7 +189,7 @@ def _replicate(
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
     if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
         raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")
-    rank = _ranks(_exactly(draws, n_ranked), truth, rng)
+    rank = _rank(_exactly(draws, n_ranked), truth, rng)
     tails = np.stack([(1 - levels) / 2, (1 + levels) / 2])
     low, high = np.quantile(draws.flat, tails, axis=0)
     return {
@@ -203,8 +203,12 @@ def _replicate(
     }
 
 
-def _ranks(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Count the draws below the truth; those that equal it, as far as doubles can tell, are below or above at random."""
+def _rank(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many of the draws (n, K) are below the truth (K,).
+
+    Those that equal it, as far as doubles can tell, are below or above at random, so that ranks of equally distributed
+    values are uniform with ties as without.
+    """
     draws, bar = _floored(sample), _floored(truth)
     return np.asarray((draws < bar).sum(axis=0) + rng.integers(0, (draws == bar).sum(axis=0) + 1))
 

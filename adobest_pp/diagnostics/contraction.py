@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp.diagnostics._draws import theta_of
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import kernel_arguments, row_probabilities
 from adobest_pp.responses import Responses
@@ -186,24 +187,13 @@ def _as_runs(item: Any) -> Sequence["xr.DataTree"]:
 
 def _statistics(tree: "xr.DataTree", theta: NDArray[np.float64], probability: float) -> tuple[float, float, float]:
     """Return E‖θ−θ*‖², the radius and the trace of the inverse information, where the tree has the responses."""
-    draws = theta_draws(tree, theta.size).reshape(-1, theta.size)
+    draws = theta_of(tree, "posteriors", theta.size).values.reshape(-1, theta.size)
     squares = ((draws - theta) ** 2).sum(axis=1)
     trace = float("nan")
     if "observed_data" in tree.children and "mechanism_settings" in tree["observed_data"].attrs:
         evidence = Responses.from_xarray(tree["observed_data"].to_dataset()).evidence()
         trace = inverse_information_trace(evidence, theta) if evidence.n_responses else float("inf")
     return float(squares.mean()), float(np.sqrt(np.quantile(squares, probability))), trace
-
-
-def theta_draws(tree: Any, n_categories: int, name: str = "posteriors") -> NDArray[np.float64]:
-    """Return the draws of θ of a tree, of shape (chain, draw, K), or refuse."""
-    try:
-        draws = tree["posterior"]["theta"].transpose("chain", "draw", "category").values
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ValueError(f"{name} must hold posterior/theta by chain, draw and category, got {tree!r}") from None
-    if draws.shape[-1] != n_categories:
-        raise ValueError(f"{name} must have {n_categories} categories, got {draws.shape[-1]}")
-    return np.asarray(draws, dtype=np.float64)
 
 
 def fit_slope(ns: NDArray[np.int64], error: NDArray[np.float64]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_prior
-from adobest_pp.diagnostics.contraction import theta_draws
+from adobest_pp.diagnostics._draws import mixing, theta_of
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.kernels import DIFFUSIONS
 from adobest_pp.samplers.progress import SlowProgress
@@ -78,7 +78,8 @@ def step_size_study(
         By diffusion, batch_size and step_size: ``mean_error``, the root mean square over categories of the error of
         the posterior mean in reference standard deviations, and ``mean_error_mcse``, what of it Monte Carlo error
         explains; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
-        reference mean|; ``r_hat`` (the greatest); ``ess`` (the smallest bulk one); ``seconds``; and ``gradients``,
+        reference mean|; ``r_hat`` (the greatest) and ``ess`` (the smallest bulk one), which are missing where draws
+        of a category do not move; ``seconds``; and ``gradients``,
         what was spent.
 
     Notes
@@ -167,8 +168,8 @@ class _Reference(NamedTuple):
 
     @classmethod
     def of(cls, tree: "xr.DataTree", responses: Responses) -> "_Reference":
-        draws = theta_draws(tree, responses.n_categories, "reference")
-        labels = tree["posterior"].to_dataset()["category"].values.tolist()
+        theta = theta_of(tree, "reference", responses.n_categories)
+        draws, labels = theta.values, theta["category"].values.tolist()
         if labels != list(responses.categories):
             raise ValueError(f"reference must have the categories {list(responses.categories)}, got {labels}")
         sd = draws.std(axis=(0, 1))
@@ -216,21 +217,20 @@ def _run(
 
 
 def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[str, float]:
-    theta = theta_draws(tree, reference.mean.size)
+    theta = theta_of(tree, "sample", reference.mean.size).values
     chains, draws, _ = theta.shape
     error = theta.mean(axis=(0, 1)) - reference.mean
     with np.errstate(invalid="ignore", divide="ignore"):
         mcse = array_stats.mcse(theta, chain_axis=0, draw_axis=1)
-        r_hat = array_stats.rhat(theta, chain_axis=0, draw_axis=1)
-        ess = array_stats.ess(theta, chain_axis=0, draw_axis=1)
+    mixed = mixing(theta)
     updates = 2 * draws * int(json.loads(tree.attrs["sampler_settings"])["updates_per_draw"])
     return {
         "mean_error": float(np.sqrt(np.mean((error / reference.sd) ** 2))),
         "mean_error_mcse": float(np.sqrt(np.mean((mcse / reference.sd) ** 2))),
         "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (reference.sd**2).sum())),
         "tv": float(0.5 * np.abs(error).sum()),
-        "r_hat": float(np.max(r_hat)),
-        "ess": float(np.min(ess)),
+        "r_hat": float(np.max(mixed["r_hat"])),
+        "ess": float(np.min(mixed["ess_bulk"])),
         "seconds": float(tree.attrs["sampling_time"]),
         "gradients": float(chains * updates * batch_size),
     }

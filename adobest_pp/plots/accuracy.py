@@ -44,8 +44,8 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
         x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
         look = {"color": f"C{number}", "label": plain(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))}
         limit = float(one.error_limit)
-        _points(panels[0], x, one.mean_shift.values, np.abs(one.mean_error.values) > limit, look)
-        _points(panels[1], x, one.sd_ratio.values, np.abs(one.sd_error.values) > limit, look)
+        _points(panels[0], x, one.mean_shift.values, np.abs(one.location_error.values) > limit, look)
+        _points(panels[1], x, one.sd_ratio.values, np.abs(one.scale_error.values) > limit, look)
         panels[2].plot(x, one.tail_error.values, marker="o", linestyle="none", **look)
     reference = dataset.attrs["reference"]
     panels[0].axhline(0, color="black", linewidth=0.8)

@@ -5,10 +5,13 @@ import time
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import chisquare
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.diagnostics import calibration
+from adobest_pp.diagnostics._draws import read
+from adobest_pp.diagnostics.calibration import _exactly, _rank
 from adobest_pp.samplers.chains import gibbs_chain
 
 
@@ -78,6 +81,35 @@ def test_ranks_and_their_shares_agree():
     assert result["rank"].max() <= 49
     np.testing.assert_array_equal(np.floor(result.pit * 50), result["rank"])
     np.testing.assert_allclose(result.truth.sum("category"), 1)
+
+
+def test_ranks_are_uniform_with_ties_as_without():
+    rng = np.random.default_rng(2)
+    ranks = np.array([_rank(values[1:], values[0], rng) for values in rng.integers(0, 2, size=(8000, 5, 3)) * 1.0])
+    counts = np.array([np.bincount(column, minlength=5) for column in ranks.T])
+    assert chisquare(counts.sum(axis=0)).pvalue > 1e-4
+    np.testing.assert_array_equal(_rank(np.array([[1.0], [2.0], [4.0]]), np.array([3.0]), rng), [2])
+
+
+@pytest.mark.parametrize("count", [7, 50, 120])
+def test_the_truth_is_ranked_among_as_many_different_draws_as_stated(count):
+    theta = np.arange(240.0).reshape(3, 40, 2)
+    posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, {"category": ["a", "b"]})
+    sample = _exactly(read({"it": xr.DataTree.from_dict({"posterior": posterior})})["it"], count)
+    assert sample.shape == (count, 2)
+    assert len(np.unique(sample[:, 0])) == count
+
+
+def test_all_categories_together_have_the_level_that_is_stated():
+    result = calibrated(conjugate(shift=0.2), replications=40)
+    assert result.p_value.min() < 1 / 3
+    assert result.p_value_overall.item() == pytest.approx(3 * result.p_value.min().item())
+    # Right ranks, simulated: those of all three categories stay within the envelope with 95 %, not with 95 %³.
+    pit = np.sort(np.random.default_rng(1).random((2000, 3, 1, 40)))
+    ecdf = np.concatenate([np.mean(part <= result.point.values[:, None], axis=-1) for part in np.split(pit, 20)])
+    off = ecdf - result.point.values
+    left = ((off < result.lower.values) | (off > result.upper.values)).any(axis=(1, 2))
+    assert 0.02 < left.mean() < 0.08
 
 
 def test_a_budget_ends_it_cleanly():

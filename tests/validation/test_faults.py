@@ -1,10 +1,13 @@
 """Every program fails where the thing that it checks is broken."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from adobest_pp import RRRR, likelihood, sample, simulate, tensors
+from adobest_pp.diagnostics import accuracy
 from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.samplers.gradients import EvidenceGradient
 from tests import oracles
@@ -12,6 +15,7 @@ from validation import (
     best_subset,
     calibration,
     contraction,
+    error_rates,
     gradients,
     honest_optimum,
     privacy,
@@ -144,6 +148,35 @@ def test_findings_about_the_sizes_of_the_paper_depend_on_the_comparison():
     statements = failing(sampler_accuracy.size_verdicts(wrong))
     assert len(statements) == 8
     assert "SGLD with the paper's steps is nowhere indistinguishable from NUTS" in statements
+
+
+@pytest.mark.parametrize("factor", [10.0, 0.01])
+def test_a_comparison_with_wrong_standard_errors_is_found(monkeypatch, factor):
+    right = accuracy.rank_tests
+
+    def wrong(*arguments):
+        found = right(*arguments)
+        errors = {name: factor * getattr(found, name) for name in ("location_error", "scale_error")}
+        return dataclasses.replace(found, **errors)
+
+    monkeypatch.setattr(accuracy, "rank_tests", wrong)
+    monkeypatch.setattr(error_rates, "PRIORS", (1.0,) * 4)
+    monkeypatch.setattr(error_rates, "SIZES", (3, 3))
+    alarms, power = failing(error_rates.false_alarms(True, 1)), failing(error_rates.power(True, 1))
+    assert any("all of the grid" in statement for statement in alarms) == (factor > 1)
+    assert (len(power) == 2) == (factor < 1)
+
+
+def test_rates_are_held_to_what_chance_allows():
+    def rows(alarms, of=300):
+        values = [0.0024] * alarms + [0.5] * (of - alarms)
+        return [dict.fromkeys(error_rates.TESTS, value) | {"verdict": "biased"} for value in values]
+
+    assert error_rates.alarms(rows(7)) == 7
+    assert error_rates.as_claimed(rows(8))
+    assert not error_rates.as_claimed(rows(12))
+    assert not error_rates.as_claimed([{"verdict": "not mixed: R-hat 1.2"}])
+    assert error_rates.interval(3, 300) == "1.0 [0.2, 2.9]"
 
 
 def test_a_posterior_that_does_not_contract_is_found(monkeypatch, capsys):
