@@ -63,9 +63,7 @@ def median_interval(values: ArrayLike, level: float = LEVEL) -> Interval:
     n = ranked.size
     if n == 0:
         return Interval(np.nan, -np.inf, np.inf, 0)
-    rank = int(stats.binom.ppf((1 - level) / 2, n, 0.5))
-    while rank > 0 and stats.binom.cdf(rank - 1, n, 0.5) > (1 - level) / 2:
-        rank -= 1
+    rank = _sign_test_rank(n, level)
     lower, upper = (ranked[rank - 1], ranked[n - rank]) if rank > 0 else (-np.inf, np.inf)
     return Interval(float(np.median(ranked)), float(lower), float(upper), n)
 
@@ -130,6 +128,15 @@ def _known(values: ArrayLike) -> NDArray[np.float64]:
 def _percentiles(middle: float, draws: NDArray[np.floating[Any]], level: float, n: int) -> Interval:
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Interval(middle, float(lower), float(upper), n)
+
+
+@lru_cache(maxsize=256)
+def _sign_test_rank(n: int, level: float) -> int:
+    """Return the greatest j for which P(Binomial(n, ½) < j) ≤ (1 − level)/2; 0 where none is."""
+    rank = int(stats.binom.ppf((1 - level) / 2, n, 0.5))
+    while rank > 0 and stats.binom.cdf(rank - 1, n, 0.5) > (1 - level) / 2:
+        rank -= 1
+    return rank
 
 
 @lru_cache(maxsize=64)

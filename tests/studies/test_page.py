@@ -36,7 +36,7 @@ def test_everything_is_on_the_page_of_the_whole_study(tmp_path):
     text, names = page_of(main, tmp_path / "page", program, equal, REFERENCE)
     assert names >= {"tv_boxes_K10.png", "subset_sizes_K10.svg", "honest_response.png", "medians.csv", "settings.json"}
     assert names >= {"medians_as_published.csv", "medians_equal_privacy_exact_tv.md"}
-    for part in ("| seed | 5 |", "| runs of each cell | 8 |", "What is left of the advantage", "Figure 2"):
+    for part in ("| seed | 5 |", "| runs of each cell | 8 |", "The advantage as published", "Figure 2"):
         assert part in text
     assert len(re.findall(r"^### \d+\. .*: ", text, re.MULTILINE)) == 16
     assert "of the 30 rows of the authors' table" in text
