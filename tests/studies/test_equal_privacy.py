@@ -131,6 +131,17 @@ def test_true_losses_are_told():
     assert section(three()[0], None, None) == ""
 
 
+def test_true_losses_are_told_from_the_least_to_the_greatest_with_the_share_above_the_label():
+    main, program, _ = three()
+    place = np.flatnonzero(program.epsilon.values == 1.0)[0]
+    program["true_epsilon"].values[place, :3] = [1.0, 1.2, 1.9]
+    above = 1 - 1 / (np.count_nonzero(program.epsilon.values == 1.0) * program.sizes["run"])
+    assert f"| 1 | 1 | 1.9 | {100 * above:.0f} % |" in section(main, program, None)
+    half = program.copy(deep=True)
+    half["true_epsilon"].values[:, ::2] = half.epsilon.values[:, None]
+    assert "| 1 | 1 | 1.6 | 50 % |" in section(main, half, None)
+
+
 def test_the_shipped_reference_is_read():
     rows = read_reference(REFERENCE)
     assert len(rows) == 30
