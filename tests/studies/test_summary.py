@@ -150,7 +150,7 @@ def test_streams_are_independent_and_each_is_repeated():
 
 
 def test_the_interval_of_the_table_is_the_middle_95_percent_of_the_resampled_medians():
-    dataset = study(runs=11)
+    dataset = study(runs=40, methods=("nonadaptive", "tv2"))
     cell = cell_of(summary.medians(dataset), epsilon=1.0, kappa=0.9, rho=0.1, method="tv2")
     draws = comparisons.bootstrap_medians(cell_of(dataset, epsilon=1.0, kappa=0.9, rho=0.1, method="tv2").tv.values)
     assert [cell.lower.item(), cell.upper.item()] == np.quantile(draws, [0.025, 0.975]).tolist()

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adobest_pp.studies.advantages import (
+from tests.studies.synthetic import UTILITIES, as_srr, study
+from validation.paper.advantages import (
     AT_TRUE,
     EXACT,
     PROVED,
@@ -16,10 +17,9 @@ from adobest_pp.studies.advantages import (
     pooled,
     sources,
 )
-from adobest_pp.studies.equal_privacy import equal_privacy_section, short_answer
-from adobest_pp.studies.grids import Setting
-from adobest_pp.studies.reference import ReferenceRow, match, match_text, read_reference
-from tests.studies.synthetic import UTILITIES, as_srr, study
+from validation.paper.equal_privacy import equal_privacy_section, short_answer
+from validation.paper.grids import Setting
+from validation.paper.reference import ReferenceRow, match, match_text, read_reference
 
 REFERENCE = Path(__file__).parents[2] / "validation" / "paper" / "reference_tv.csv"
 

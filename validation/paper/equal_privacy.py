@@ -5,7 +5,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.advantages import (
+from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
+from adobest_pp.studies.methods import UTILITIES, method_label
+from adobest_pp.studies.summary import markdown_table, number, percent
+from validation.paper.advantages import (
     AT_TRUE,
     EXACT,
     PROVED,
@@ -19,11 +22,8 @@ from adobest_pp.studies.advantages import (
     sources,
     trimmed,
 )
-from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
-from adobest_pp.studies.grids import Grid, has_own_srr, paired, paper_part, published_part
-from adobest_pp.studies.methods import UTILITIES, method_label
-from adobest_pp.studies.reference import match, match_text, read_reference
-from adobest_pp.studies.summary import markdown_table, number, percent
+from validation.paper.grids import Grid, has_own_srr, paired, paper_part, published_part
+from validation.paper.reference import match, match_text, read_reference
 
 __all__ = ["advantage_text", "equal_privacy_section", "short_answer"]
 
