@@ -248,7 +248,7 @@ def change(path, edit):
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda ds: ds.assign_attrs(schema_version=99), "schema version must be at most 1, got 99"),
+        (lambda ds: ds.assign_attrs(schema_version=99), "schema version must be 2, got 99: upgrade"),
         (lambda ds: ds.assign_attrs(schema="somebody.else"), "'schema' must be"),
         (lambda ds: ds.drop_attrs(), "'schema' must be"),
         (lambda ds: ds.assign_attrs(mechanism_settings="{not json"), "path must name a response file"),
@@ -262,7 +262,7 @@ def change(path, edit):
         (lambda ds: ds.drop_vars("answer"), "answer"),
         (lambda ds: ds.drop_vars("subset_mask"), "subset_mask"),
         (lambda ds: ds.assign(answer=ds["answer"] + 5), "answers must be"),
-        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "subset_index must be"),
+        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "every subset that its answers were given under"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused(stored, edit, reason):
