@@ -43,7 +43,10 @@ def check_integer(value: Any, name: str, low: int, high: int | None = None) -> i
 
 def check_count(value: Any, name: str, low: int = 1) -> int:
     """Return how many of something there are to be, or refuse what no machine could make."""
-    return check_integer(value, name, low, MAX_COUNT)
+    count = check_integer(value, name, low)
+    if count > MAX_COUNT:
+        raise ValueError(f"{name} must be an integer of at least {low} and at most {MAX_COUNT}, got {brief(value)}")
+    return count
 
 
 def check_total(sizes: dict[str, int]) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_subset
+from adobest_pp._checks import check_count, check_integer, check_subset, check_total
 from adobest_pp._files import replacing
+from adobest_pp._text import brief
 from adobest_pp.adaptation import Utility, choose_size, select_subset
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.journal import Journal, read_events
@@ -94,6 +95,9 @@ class AdaptiveCollector:
         random_seed: int | None = None,
     ) -> None:
         self._custom = utility if isinstance(utility, Utility) else None
+        if not isinstance(mechanism, RRRR):
+            raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {brief(mechanism)}")
+        self._responses = Responses(mechanism, categories)
         self._settings = LoopSettings.of(
             mechanism,
             "honest" if isinstance(utility, Utility) else utility,
@@ -105,8 +109,9 @@ class AdaptiveCollector:
             schedule=schedule,
             adapt_every=adapt_every,
             sampler=sampler,
+            categories=self._responses.categories,
+            name="utility",
         )
-        self._responses = Responses(mechanism, categories)
         seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
         self._chain = new_chain(self._settings.prior, self._settings.plan.batch_size, seed)
         self._records = new_records(mechanism.coefficients, 16, counted=self._settings.plan.exact)
@@ -162,7 +167,8 @@ class AdaptiveCollector:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
         if len(self._responses) != self._records.used[RESPONSES]:
             raise ValueError("responses must be added to by record() only, got some that were added otherwise")
-        mask = check_subset(self._published if subset is None else subset, self.mechanism.n_categories)
+        given = self._published if subset is None else subset
+        mask = check_subset(given, self.mechanism.n_categories, self._responses.categories)
         answers = self._responses.check_answers(y)
         self._write({"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()})
         self._responses.append(answers, mask)
@@ -188,9 +194,10 @@ class AdaptiveCollector:
         """
         import xarray as xr
 
-        n_draws = check_integer(draws, "draws", 1)
+        n_draws = check_count(draws, "draws")
+        check_total({"draws": n_draws, "K": self.mechanism.n_categories})
         if not isinstance(probability, float) or not 0 < probability < 1:
-            raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
+            raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
         chain = _copy(self._chain)
         n = max(len(self._responses), 1)
         each = 10 if self._settings.plan.exact else 1
