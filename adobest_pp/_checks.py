@@ -125,7 +125,7 @@ def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | Non
 
     A mask with labels is brought to the order of the categories.
     """
-    if getattr(subset, "dtype", None) == bool:
+    if getattr(getattr(subset, "dtype", None), "kind", "") == "b":
         subset = by_label(subset, categories, "subset")
     allowed = f"distinct category indices from 0 to {n_categories - 1}, or a boolean mask of length {n_categories}"
     refusal = ValueError(f"subset must be {allowed}, got {brief(subset)}")

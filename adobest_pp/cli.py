@@ -40,22 +40,32 @@ def audit(
     epsilon: Annotated[float, typer.Option(help="The promised privacy budget.")],
     mechanism: Annotated[MechanismName | None, typer.Option(help="The mechanism to audit.")] = None,
     categories: Annotated[int | None, typer.Option(help="Number of categories.")] = None,
-    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset (rrrr).")] = 0.9,
+    kappa: Annotated[
+        float | None, typer.Option(help="Share of the budget inside the subset (rrrr; default: 0.9).")
+    ] = None,
     size: Annotated[int | None, typer.Option(help="Categories in an answer (subset).")] = None,
     matrix: Annotated[
         Path | None,
         typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
     ] = None,
+    rounding: Annotated[
+        float | None,
+        typer.Option(help="By how much an entry of --matrix may be off: 1e-6 for six digits. Holds if all such do."),
+    ] = None,
 ) -> None:
-    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold."""
+    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold, or is not shown to."""
     from adobest_pp.mechanisms import audit as run_audit
     from adobest_pp.tables import print_audit
 
-    if matrix is not None and (mechanism is not None or categories is not None or size is not None):
-        raise ValueError("--matrix must be given alone: it takes the place of --mechanism, --categories and --size")
+    if matrix is not None and any(option is not None for option in (mechanism, categories, size, kappa)):
+        raise ValueError(
+            "--matrix must be given alone: it takes the place of --mechanism, --categories, --size and --kappa"
+        )
     if matrix is not None:
-        result = run_audit(_read_matrix(matrix), epsilon)
+        result = run_audit(_read_matrix(matrix), epsilon, rounding)
     else:
+        if rounding is not None:
+            raise ValueError("--rounding must come with --matrix: a mechanism is audited by its exact weights")
         result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa, size))
     print_audit(result)
     raise typer.Exit(0 if result.holds else 1)
@@ -156,17 +166,21 @@ def main() -> None:
 
 
 def _build_mechanism(
-    name: MechanismName | None, categories: int | None, epsilon: float, kappa: float, size: int | None
+    name: MechanismName | None, categories: int | None, epsilon: float, kappa: float | None, size: int | None
 ) -> Any:
     from adobest_pp import mechanisms
 
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
+    if kappa is not None and name is not MechanismName.rrrr:
+        raise ValueError(f"--kappa must be left out for {name}: it is of rrrr alone")
+    if size is not None and name is not MechanismName.subset:
+        raise ValueError(f"--size must be left out for {name}: it is of subset alone")
     match name:
         case MechanismName.srr:
             return mechanisms.SRR(categories, epsilon)
         case MechanismName.rrrr:
-            return mechanisms.RRRR(categories, epsilon, kappa)
+            return mechanisms.RRRR(categories, epsilon, 0.9 if kappa is None else kappa)
         case MechanismName.subset:
             return mechanisms.SubsetSelection(categories, epsilon, size)
 

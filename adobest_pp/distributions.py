@@ -214,8 +214,8 @@ def _in_response_order(theta: Any, responses: Responses, model: Model) -> Any:
         found = _labels_in(model, dim)
         if found is not None and found != categories and same_labels(found, categories):
             raise ValueError(
-                f"theta must be in the order {brief(categories)} of the responses, got an expression of variables whose "
-                f"dimension {dim!r} has the order {brief(found)}"
+                f"theta must be in the order {brief(categories)} of the responses, got an expression of variables "
+                f"whose dimension {dim!r} has the order {brief(found)}"
             )
     return theta
 

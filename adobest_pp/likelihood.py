@@ -49,7 +49,7 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
 
 
 def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
-    """Return the derivative of the log-likelihood by θ, of shape (K,): Σ count · g_i / h; `theta` as of `log_likelihood`.
+    """Return the derivative of the log-likelihood by θ, of shape (K,): Σ count · g_i / h.
 
     h is written with Σθ, so that the derivative is that of a function of K free numbers, taken on the simplex.
     """

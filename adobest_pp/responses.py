@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._coded import inverse, subset_positions, variable
 from adobest_pp._checks import as_numbers, check_answers, check_subset
+from adobest_pp._coded import inverse, subset_positions, variable
 from adobest_pp._files import replacing
 from adobest_pp._labels import by_label, check_labels
 from adobest_pp._text import brief

@@ -4,16 +4,13 @@ The private values are read, randomized with the exact sampler and forgotten: th
 not even in an error.
 """
 
-import csv
 import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.collector import AdaptiveCollector
+from adobest_pp.online.csv_column import read_column
 from adobest_pp.samplers.progress import SlowProgress
 
 __all__ = ["collect_csv"]
@@ -33,7 +30,7 @@ def collect_csv(
     Parameters
     ----------
     path : path
-        A CSV file with a header.
+        A CSV file with a header; `adobest_pp.online.csv_column` has the rules.
     column : str
         The column with the private values.
     epsilon, kappa : float
@@ -51,7 +48,7 @@ def collect_csv(
     AdaptiveCollector
         With the responses, and ready to go on.
     """
-    x, labels = _read_column(path, column, categories)
+    x, labels = read_column(path, column, categories)
     mechanism = RRRR(len(labels), epsilon, kappa)
     collector = AdaptiveCollector(mechanism, categories=labels, **options)
     with SlowProgress(x.size, "collecting", progressbar) as progress:
@@ -60,32 +57,3 @@ def collect_csv(
             collector.record(mechanism.privatize(value, subset), subset)
             progress.advance(1)
     return collector
-
-
-def _read_column(
-    path: str | os.PathLike[str], column: str, categories: Sequence[str] | None
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the column as category indices, and the labels."""
-    name = os.fspath(path)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"path must name a CSV file, got {name!r}, which does not exist")
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as handle:
-            reader = csv.DictReader(handle)
-            # The first row is not shown: without a header it would be that of a person.
-            if column not in (reader.fieldnames or []):
-                raise ValueError(f"column must be named in the first row of {name!r}, got {column!r}")
-            values = [row[column] for row in reader]
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"path must name a CSV file in UTF-8, got {name!r}, which is not one") from None
-    empty = next((i for i, value in enumerate(values) if value is None or value == ""), None)
-    if empty is not None:
-        raise ValueError(f"column must have a value in every row, got none for person {empty + 1} in {name!r}")
-    labels = sorted(set(values)) if categories is None else [str(label) for label in categories]
-    if len(labels) < 2:
-        raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
-    places = {label: i for i, label in enumerate(labels)}
-    unknown = next((i for i, value in enumerate(values) if value not in places), None)
-    if unknown is not None:
-        raise ValueError(f"categories must include every value, but not that of person {unknown + 1} (it is not shown)")
-    return np.array([places[value] for value in values], dtype=np.int64), labels

@@ -173,7 +173,9 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, RecursionError):
         options = None
     if not isinstance(options, dict) or not set(RECORDED_OPTIONS) <= options.keys():
-        raise ValueError("attributes must have the settings of 'sgld' as JSON in 'sampler_settings', got none or others")
+        raise ValueError(
+            "attributes must have the settings of 'sgld' as JSON in 'sampler_settings', got none or others"
+        )
     return found | LangevinSettings.options({name: options[name] for name in RECORDED_OPTIONS})
 
 

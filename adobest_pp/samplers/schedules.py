@@ -113,7 +113,9 @@ def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayL
     try:
         returned = schedule(update, n_responses)
     except Exception as problem:
-        raise ValueError(f"schedule must be {allowed}, got {brief(schedule)}, which raised {brief(problem)}") from problem
+        raise ValueError(
+            f"schedule must be {allowed}, got {brief(schedule)}, which raised {brief(problem)}"
+        ) from problem
     try:
         steps = np.broadcast_to(as_numbers(returned, "fiu").astype(np.float64), shape)
     except (TypeError, ValueError):

@@ -56,7 +56,9 @@ class LangevinSettings:
         if step_size is not None and schedule is not None:
             raise ValueError(f"step_size must be left out where a schedule is given, got {brief(step_size)}")
         if schedule is not None and not callable(schedule):
-            raise ValueError(f"schedule must be a function of the update and the number of responses, got {brief(schedule)}")
+            raise ValueError(
+                f"schedule must be a function of the update and the number of responses, got {brief(schedule)}"
+            )
         if not isinstance(diffusion, str) or diffusion not in DIFFUSIONS:
             raise ValueError(f"diffusion must be one of {', '.join(map(repr, DIFFUSIONS))}, got {brief(diffusion)}")
         default: Schedule = PaperSteps() if step_size is None else ConstantSteps(step_size)

@@ -78,7 +78,9 @@ def test_any_settings_give_numbers_that_fit_together(drawn):
 def test_two_categories_one_person(method, sampler):
     alpha = 0.9 if method == "semi_adaptive" else None
     for x in (0, 1):
-        check_consistent(simulate(None, ad.RRRR(2, 1.0), method, people=[x], alpha=alpha, sampler=sampler, random_seed=x), 1)
+        check_consistent(
+            simulate(None, ad.RRRR(2, 1.0), method, people=[x], alpha=alpha, sampler=sampler, random_seed=x), 1
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -96,7 +98,9 @@ def test_everyone_is_of_one_category(method, sampler):
 def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
     """A trajectory may take more gradients than there are: the one that is begun counts."""
     for seed in range(20):
-        run = simulate(None, ad.RRRR(3, 1.0), people=[0, 1], sampler="exact", final_updates=final_updates, random_seed=seed)
+        run = simulate(
+            None, ad.RRRR(3, 1.0), people=[0, 1], sampler="exact", final_updates=final_updates, random_seed=seed
+        )
         check_consistent(run, 2)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from adobest_pp import Responses
 from adobest_pp.online import collect_csv
+from adobest_pp.online.csv_column import read_column
 
 SECRETS = ["quetzal", "axolotl", "okapi"]
 
@@ -65,7 +66,7 @@ def test_nothing_but_answers_is_written(people, tmp_path):
         (["--column", "vot"], "column must be named in the first row"),
         (["--column", "vote", "--categories", "quetzal,okapi"], "categories must include every value"),
         (["--column", "vote", "--kappa", "2"], "kappa must be"),
-        (["--column", "vote", "--utility", "best"], "method must be one of"),
+        (["--column", "vote", "--utility", "best"], "utility must be one of"),
     ],
 )
 def test_errors_are_one_sentence_and_show_no_value(people, tmp_path, arguments, reason):
@@ -91,7 +92,6 @@ def test_a_file_that_is_no_csv_shows_none_of_its_content(tmp_path):
 
 def test_an_empty_value_and_a_missing_file_are_refused(tmp_path):
     path = tmp_path / "people.csv"
-    path.write_text("vote\nquetzal\n\n")
     path.write_text("id,vote\n1,quetzal\n2,\n")
     with pytest.raises(ValueError, match="got none for person 2"):
         collect_csv(path, "vote", 1.0)
@@ -100,3 +100,62 @@ def test_an_empty_value_and_a_missing_file_are_refused(tmp_path):
     path.write_text("vote\nquetzal\n")
     with pytest.raises(ValueError, match="categories must be at least two"):
         collect_csv(path, "vote", 1.0)
+
+
+# ---------------------------------------------------------------- the rules of the column
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("vote\nquetzal\n\nokapi\n", "got a blank line for person 2"),
+        ("vote\nquetzal\nokapi\n\n", "got a blank line for person 3"),
+        ("id,vote\n1,quetzal\n\n2,okapi\n", "got a blank line for person 2"),
+        ("vote\nquetzal\n  \nokapi\n", "got none for person 2"),
+        ("vote,vote\nquetzal,okapi\n", "named once in the first row of .* got 'vote' 2 times"),
+        ("vote, vote\nquetzal,okapi\n", "named once in the first row"),
+        ("id,vote\n1,quetzal\n2,okapi,3\n", r"as many cells in every row as in the first \(2\), got 3 for person 2"),
+        ("id,vote\n1,quetzal\n2\n", "got 1 for person 2"),
+        ('id,vote\n1,"quetzal\n2,okapi\n', "a CSV file in UTF-8"),
+        ("vote\nokapi\nquet\0zal\n", "without control characters, got another for person 2"),
+        ('vote\nokapi\n"quet\nzal"\n', "without control characters, got another for person 2"),
+        ("vote\nokapi\n\u200b\n", "got another for person 2"),
+        ("vote\nquetzal\nque\u200btzal\nokapi\n", "person 2 that only looks like that of someone before"),
+        ("vote\nred quetzal\nred\u00a0quetzal\n", "person 2 that only looks like"),
+        ("", "column must be named"),
+    ],
+)
+def test_a_file_that_breaks_the_rules_is_refused_by_the_number_of_the_person(tmp_path, content, reason):
+    path = tmp_path / "people.csv"
+    path.write_text(content, encoding="utf-8", newline="")
+    with pytest.raises(ValueError, match=reason) as caught:
+        collect_csv(path, "vote", 1.0)
+    message = str(caught.value).replace(str(path), "")
+    assert not any(part in message for part in ("quet", "zal", "okapi"))
+    assert message.isprintable()
+
+
+def test_white_space_at_the_ends_and_the_composition_of_characters_do_not_count(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("id, vote \n1, caf\u00e9\n2,cafe\u0301 \n3,tea\n", encoding="utf-8")
+    x, labels = read_column(path, "vote", None)
+    assert labels == ["caf\u00e9", "tea"]
+    assert x.tolist() == [0, 0, 1]
+    assert read_column(path, "vote", ["tea", "cafe\u0301"])[0].tolist() == [1, 1, 0]
+    with pytest.raises(ValueError, match="not that of person 3"):
+        read_column(path, "vote", ["Tea", "caf\u00e9"])
+
+
+@pytest.mark.parametrize(
+    "categories", ["quetzal,okapi,axolotl,", ",quetzal,okapi,axolotl", "quetzal,,okapi,axolotl", ""]
+)
+def test_an_empty_category_is_refused(people, tmp_path, categories):
+    done = adobest(
+        "collect", people, "--column", "vote", "--epsilon", 1, "--out", tmp_path / "r.nc", "--categories", categories
+    )
+    assert done.returncode == 2
+    assert "--categories must be labels separated by single commas, got an empty one" in done.stderr
+
+
+@pytest.mark.parametrize("categories", [["quetzal", "okapi", "axolotl", "okapi "], ["a", "a"], "ab", 3, []])
+def test_categories_that_cannot_be_told_apart_are_refused(people, categories):
+    with pytest.raises(ValueError, match="categories must be"):
+        collect_csv(people, "vote", 1.0, categories=categories)
