@@ -3,12 +3,14 @@
 import io
 import sys
 import warnings
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from adobest_pp._text import visible
 from adobest_pp.studies.commands import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -153,15 +155,15 @@ def collect(
         print_collection(collector, out, listed=labels is not None)
 
 
-def main() -> None:
-    """Run the command line; bad input ends with one sentence and exit code 2."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, that of the process by default; bad input ends with one sentence and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets the rest
     try:
-        app()
+        app(None if arguments is None else list(arguments))
     except (ValueError, OSError) as problem:
-        typer.echo(f"adobest: {problem}", err=True)
+        typer.echo(f"adobest: {visible(problem)}", err=True)
         sys.exit(2)
 
 

@@ -350,7 +350,7 @@ def _by_column(subsets: Any, categories: Sequence[str]) -> Any:
         return subsets
     if columns is None and "category" in getattr(subsets, "dims", ()):
         subsets = subsets.transpose(..., "category")
-        columns = subsets.coords["category"] if "category" in subsets.coords else None
+        columns = subsets.coords.get("category")
     if columns is None:
         return subsets
     import pandas as pd

@@ -67,7 +67,7 @@ def compare(
     reference : str, default "nuts"
         The name of those to hold the others to.
     truth : array of shape (K,), optional
-        The true frequencies, in the order of the categories of the first draws.
+        The true frequencies, by label (of xarray or pandas) or in the order of the categories of the first draws.
     max_points : int, default 500
         The most draws of each sampler that the tests of the joint distribution use, at the cost of their square.
     resamples : int, default 1999
@@ -118,7 +118,7 @@ def compare(
     seed = check_integer(random_seed, "random_seed", 0)
     base = samplers[reference]
     _check_one_posterior(samplers, base)
-    theta_star = None if truth is None else check_probabilities(truth, len(base.categories))
+    theta_star = None if truth is None else check_probabilities(truth, len(base.categories), "truth", base.categories)
 
     rows = []
     for one, rng in zip(samplers.values(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):

@@ -206,7 +206,7 @@ def _fitted(tree: Any, responses: Responses) -> Draws:
     if not isinstance(tree, xr.DataTree):
         raise ValueError(f"fit must return a DataTree, got {type(tree).__name__}")
     draws = read({"fit": tree})["fit"]
-    if draws.categories != responses.categories:
+    if draws.categories != responses.categories:  # the truth is in this order
         raise ValueError(f"fit must return draws of the categories {responses.categories}, got {draws.categories}")
     return draws
 

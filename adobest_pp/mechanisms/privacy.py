@@ -227,8 +227,8 @@ def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fra
         if not floor <= 1 <= ceiling:
             total = float(matrix[:, x].sum())
             raise ValueError(
-                f"matrix must be G[y, x] with columns that sum to one within the rounding {rounding:g} of their entries,"
-                f" got a sum of {total!r} in column {x}"
+                f"matrix must be G[y, x] with columns that sum to one within the rounding {rounding:g} of their "
+                f"entries, got a sum of {total!r} in column {x}"
             )
         for below, above in zip(low, high, strict=True):
             least, greatest = below[x], above[x]

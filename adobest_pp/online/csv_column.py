@@ -45,8 +45,8 @@ def read_column(
             raise ValueError(f"column must have a value in every row, got none for person {person} in {name!r}")
         if flaw_of(value) is not None:
             raise ValueError(
-                f"column must have values that can be seen, without control characters, got another for person {person} "
-                "(it is not shown)"
+                f"column must have values that can be seen, without control characters, got another for person "
+                f"{person} (it is not shown)"
             )
     labels = _found(values) if categories is None else _listed(categories)
     if len(labels) < 2:
@@ -101,8 +101,8 @@ def _found(values: list[str]) -> list[str]:
     for person, value in enumerate(values, start=1):
         if looks.setdefault(appearance(value), value) != value:
             raise ValueError(
-                f"column must have values that can be told apart, got one for person {person} that only looks like that "
-                "of someone before (neither is shown)"
+                f"column must have values that can be told apart, got one for person {person} that only looks like "
+                "that of someone before (neither is shown)"
             )
     return sorted(set(values))
 

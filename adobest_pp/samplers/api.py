@@ -61,7 +61,8 @@ def sample(
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
         small.
     prior : float or array of shape (K,) or "learned", default 1.0
-        Concentration ρ of the Dirichlet prior; K of them with labels are brought to the order of the categories. With ``"learned"``, for ``"nuts"`` alone, it is one number a for all
+        Concentration ρ of the Dirichlet prior; K of them with labels are brought to the order of the categories. With
+        ``"learned"``, for ``"nuts"`` alone, it is one number a for all
         categories that the answers tell, with ln a ~ N(−1, 1): where most categories may be empty.
     draws, tune, chains : int
         Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
