@@ -50,7 +50,7 @@ class LoopSettings:
         """Check every setting, or refuse."""
         if not isinstance(mechanism, RRRR):
             raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {mechanism!r}")
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
         if (alpha is not None) != (method == "semi_adaptive"):
             raise ValueError(f"alpha must be given for 'semi_adaptive' and for it alone, got {alpha!r} with {method!r}")

@@ -157,7 +157,16 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     True
     """
     names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
-    options = json.loads(attributes.get("sampler_settings", "{}"))
+    missing = [name for name in names if not isinstance(attributes, Mapping) or name not in attributes]
+    if missing:
+        raise ValueError(f"attributes must be those of what `sample` returned, but {', '.join(missing)} are not there")
+    try:
+        options = json.loads(attributes.get("sampler_settings", "{}"))
+        is_mapping = isinstance(options, dict) and (not options or "schedule" in options)
+    except (TypeError, ValueError, RecursionError):
+        is_mapping = False
+    if not is_mapping:
+        raise ValueError(f"sampler_settings must be as `sample` wrote it, got {attributes['sampler_settings']!r}")
     return {name: attributes[name] for name in names} | (LangevinSettings.options(options) if options else {})
 
 

@@ -132,8 +132,12 @@ def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
     kinds: dict[str, Callable[..., Schedule]] = {
         kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps)
     }
-    values = dict(settings)
-    return kinds[values.pop("schedule")](**values)
+    allowed = f"{', '.join(kinds)}, with its own numbers"
+    try:
+        values = dict(settings)
+        return kinds[values.pop("schedule")](**values)
+    except (KeyError, TypeError, ValueError):  # no mapping, no such schedule, other arguments, or what is no number
+        raise ValueError(f"schedule must be one of {allowed}, to be rebuilt, got {settings!r}") from None
 
 
 def _check_positive(value: float, name: str) -> None:
