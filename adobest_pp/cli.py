@@ -1,9 +1,11 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
 import io
+import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,29 +132,45 @@ def collect(
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Ask everyone in a file adaptively and privately, and write their randomized answers."""
+    """Ask everyone in a file adaptively and privately, and write their randomized answers.
+
+    Every answer is kept in --out as it comes. Stopped or killed at any moment, the same command goes on from there:
+    whoever has answered is not asked again.
+    """
     from adobest_pp._text import listed
     from adobest_pp.online import collect_csv
     from adobest_pp.tables import print_collection
 
     labels = listed(categories)
-    if not out.parent.is_dir() or out.is_dir() or (out.exists() and out.samefile(people)):
-        raise ValueError(f"--out must name a file of its own in a folder that exists, got {str(out)!r}")
-    collector = collect_csv(
-        people,
-        column,
-        epsilon,
-        kappa,
-        labels,
-        progressbar=not quiet,
-        utility=utility,
-        alpha=alpha,
-        adapt_every=adapt_every,
-        random_seed=seed,
-    )
-    collector.responses.to_netcdf(out)
+    with _telling_how_to_go_on(out):
+        collector = collect_csv(
+            people,
+            column,
+            epsilon,
+            kappa,
+            labels,
+            progressbar=not quiet,
+            out=out,
+            utility=utility,
+            alpha=alpha,
+            adapt_every=adapt_every,
+            random_seed=seed,
+        )
     if not quiet:
         print_collection(collector, out, listed=labels is not None)
+
+
+@contextmanager
+def _telling_how_to_go_on(out: Path) -> Iterator[None]:
+    """End in order on Ctrl-C and on SIGTERM, with what was asked so far on disk, and say how to go on."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"adobest: stopped; the same command goes on with {str(out)!r}", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_answers, check_subset
 from adobest_pp._coded import inverse, subset_positions, variable
-from adobest_pp._files import replacing
+from adobest_pp._files import check_target, netcdf_bytes, write_whole
 from adobest_pp._labels import by_label, check_labels
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, ResponseTable, collapse, unique_rows
@@ -246,6 +245,14 @@ class Responses:
         A dataset without some of the categories, or without a subset that answers were given under, is refused: what is
         left would mean something else.
         """
+        from adobest_pp._stored import check_whole
+
+        _check_schema(dataset)
+        check_whole(dataset)
+        return cls._from_dataset(dataset)
+
+    @classmethod
+    def _from_dataset(cls, dataset: "xr.Dataset") -> "Responses":
         mechanism = _check_schema(dataset)
         category = inverse(dataset, "category", mechanism.n_categories)
         labels = dataset["category"].values[category].tolist()
@@ -258,15 +265,28 @@ class Responses:
             tables = {"subsets": masks[:, category], "subset_index": subset_positions(dataset, index)}
         return cls.from_arrays(mechanism, answers, categories=labels, **tables)
 
-    def to_netcdf(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file that xarray opens; a file already there is replaced only once all is written."""
-        with replacing(path) as temporary:
-            self.to_xarray().to_netcdf(temporary, engine="h5netcdf")
+    def to_netcdf(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write a netCDF file that xarray opens, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            A new file.
+        overwrite : bool, default False
+            Replace a file that is there; never one that an `AdaptiveCollector` has open.
+        """
+        check_target(path, overwrite=overwrite)
+        write_whole(path, netcdf_bytes(self.to_xarray()), overwrite=overwrite)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
-        """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else."""
-        return read_responses(path)[0]
+        """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else.
+
+        Of a collection (`AdaptiveCollector.save`, ``adobest collect``) it reads all answers, also while they come in.
+        """
+        from adobest_pp._stored import read_stored
+
+        return read_stored(path).responses
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""
@@ -278,6 +298,16 @@ class Responses:
                 self._sets.write(new, distinct[i : i + 1])
                 self._set_places[keys[i]] = new
         return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
+
+    def _extend(self, events: list[dict[str, Any]]) -> None:
+        """Append the answers in the journal of a collection."""
+        if events and not isinstance(self.mechanism, RRRR):
+            raise ValueError(f"a journal must be of RRRR, got {type(self.mechanism).__name__}")
+        parts = [self.check_answers(event["answers"]) for event in events]
+        masks = [check_subset(event.get("subset"), self.n_categories) for event in events]
+        counts = np.array([len(part) for part in parts], dtype=np.int64)
+        if counts.any():
+            self._store(np.concatenate(parts), np.repeat(self._intern(np.array(masks)[counts > 0]), counts[counts > 0]))
 
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
         if not isinstance(self.mechanism, SubsetSelection):
@@ -293,27 +323,6 @@ class Responses:
         return ResponseTable(
             self._answers.first(n_answers), self._set_index.first(n_indices), self._sets.first(len(self._set_places))
         )
-
-
-def read_responses(path: str | os.PathLike[str]) -> tuple[Responses, dict[str, Any]]:
-    """Return the responses of a file, and all of its attributes."""
-    import xarray as xr
-
-    name = os.fspath(path)
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            dataset = opened.load()
-    except Exception:
-        raise ValueError(
-            f"path must name a response file written by Responses.to_netcdf, got {name!r}, "
-            "which is damaged or not a netCDF file"
-        ) from None
-    try:
-        return Responses.from_xarray(dataset), dict(dataset.attrs)
-    except (KeyError, TypeError, ValueError, RecursionError) as reason:
-        raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
 
 
 class _Column:

@@ -2,29 +2,39 @@
 
 import json
 import os
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_count, check_integer, check_subset, check_total
-from adobest_pp._files import replacing
+from adobest_pp._files import check_target, netcdf_bytes
+from adobest_pp._journal import Journal
+from adobest_pp._stored import COLLECTION, read_stored
 from adobest_pp._text import brief
 from adobest_pp.adaptation import Utility, choose_size, select_subset
 from adobest_pp.mechanisms import RRRR
-from adobest_pp.online.journal import Journal, read_events
 from adobest_pp.online.loop import Chain, draw_chain, new_chain, sample_round
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.online.settings import LoopSettings
-from adobest_pp.responses import Responses, read_responses
+from adobest_pp.online.state import rebuild, restore_chain, store_chain
+from adobest_pp.responses import Responses
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["AdaptiveCollector"]
+
+NOTE = (
+    "Answers since the last save follow the netCDF part of this file; adobest_pp.Responses.from_netcdf reads them all"
+)
+
+# A journal of more bytes than this, and than the netCDF part, is folded into that part: it does not grow forever.
+LONG_JOURNAL = 4_000_000
 
 
 class AdaptiveCollector:
@@ -119,6 +129,7 @@ class AdaptiveCollector:
         self._rounds = 0
         self._waiting = 0
         self._journal: Journal | None = None
+        self._people: dict[str, Any] | None = None
 
     @property
     def mechanism(self) -> RRRR:
@@ -141,6 +152,7 @@ class AdaptiveCollector:
         is chosen; until then it is the same again.
         """
         if self._published is None or self._waiting >= self._settings.plan.round_size:
+            self._fold_journal()
             before = self._state()
             if self._waiting:
                 self._sample()
@@ -163,6 +175,10 @@ class AdaptiveCollector:
             The subset that was published to these people; the last published one by default. Answers may come late
             and in any order.
         """
+        self._record(y, subset)
+
+    def _record(self, y: ArrayLike, subset: ArrayLike | None, person: int | None = None) -> None:
+        """Record answers; `person` is the row of the file of people that this is the answer of, in order."""
         if subset is None and self._published is None:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
         if len(self._responses) != self._records.used[RESPONSES]:
@@ -170,10 +186,14 @@ class AdaptiveCollector:
         given = self._published if subset is None else subset
         mask = check_subset(given, self.mechanism.n_categories, self._responses.categories)
         answers = self._responses.check_answers(y)
-        self._write({"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()})
+        if not answers.size:
+            return
+        event = {"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()}
+        self._write(event if person is None else event | {"person": person})
         self._responses.append(answers, mask)
-        self._add_records(answers, mask)
+        self._add_records(answers, mask, self._responses.find_subset(mask))
         self._waiting += len(answers)
+        self._people = None if person is None or self._people is None else self._people | {"asked": person + 1}
 
     def estimate(self, draws: int = 1000, probability: float = 0.95) -> "xr.Dataset":
         """Return mean and interval of θ from the chain as it is now; the chain itself does not move on.
@@ -213,32 +233,38 @@ class AdaptiveCollector:
             attrs={"probability": probability, "draws": n_draws, "n_responses": len(self._responses)},
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the collection to a file, and keep it up to date from now on.
 
-        The file is a response file (`Responses.from_netcdf` and xarray read it, as it was saved last). From this call
-        on, and after `load`, every answer is in a journal beside it before `record` returns, so that a crash loses
-        none. Saving again starts a new journal. One collector at a time may be on a file.
+        From this call on, and after `load`, every answer is in the file before `record` returns, so that a crash loses
+        none. The one file is all there is: copy it and you have a copy of the collection. `Responses.from_netcdf` reads
+        all its answers, also while they come in; xarray opens it as it was saved last. One collector at a time may be
+        on a file. Saving again on the same file makes it smaller; saving on another leaves the first as it is, and goes
+        on in the new one.
+
+        Parameters
+        ----------
+        path : path
+            A new file, or the collection's own.
+        overwrite : bool, default False
+            Replace another file that is there, with all that is in it; never one that another collector has open.
         """
         if self._custom:
             raise ValueError(f"utility must be one of the built-in ones to be saved, got {self._custom.name!r}")
         schedule_from_settings(schedule_settings(self._settings.schedule))
-        snapshot = uuid.uuid4().hex[:12]
-        dataset = self._responses.to_xarray().assign_attrs(
-            collector_settings=json.dumps(self._settings.describe()),
-            collector_state=json.dumps(self._state()),
-            collector_snapshot=snapshot,
-        )
-        journal = Journal(path, snapshot)
-        try:
-            with replacing(path) as temporary:
-                dataset.to_netcdf(temporary, engine="h5netcdf")
-        except BaseException:
-            journal.remove()
-            raise
-        if self._journal is not None:
-            self._journal.remove()
-        self._journal = journal
+        before = self._journal
+        check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
+        attributes = {
+            COLLECTION: NOTE,
+            "collector_settings": json.dumps(self._settings.describe()),
+            "collector_state": json.dumps(self._state()),
+            **({} if self._people is None else {"collector_people": json.dumps(self._people)}),
+        }
+        netcdf = netcdf_bytes(self._responses.to_xarray().assign_attrs(attributes))
+        self._journal = Journal.create(path, netcdf, overwrite=overwrite, own=before)
+        if before is not None:
+            self._journal.holds = before.holds
+            before.close()
 
     def close(self) -> None:
         """Let go of the file that the collection is kept in; another collector may then load it."""
@@ -249,30 +275,22 @@ class AdaptiveCollector:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AdaptiveCollector":
         """Go on with a saved collection as if it had never stopped."""
-        responses, attributes = read_responses(path)
-        if "collector_snapshot" not in attributes:
-            raise ValueError(f"path must name a file of AdaptiveCollector.save, got {os.fspath(path)!r}")
-        settings = json.loads(attributes["collector_settings"])
-        names = ("prior", "updates", "batch_size", "adapt_every", "sampler", "alpha")
-        collector = cls(
-            responses.mechanism,  # type: ignore[arg-type]
-            settings["method"],
-            schedule=schedule_from_settings(settings["schedule"]),
-            categories=responses.categories,
-            **{name: settings[name] for name in names if name in settings},
-        )
-        answers, index, subsets = responses.answers, responses.subset_index, responses.subsets
-        # A run of answers under one subset at a time, in the order they came.
-        starts = np.flatnonzero(np.diff(index, prepend=-1))
-        for start, part in zip(starts, np.split(answers, starts[1:]), strict=False):
-            collector.record(part, subsets[index[start]])
-        collector._restore(json.loads(attributes["collector_state"]))
-        journal = Journal(path, attributes["collector_snapshot"])
-        for event in read_events(path, attributes["collector_snapshot"]):
-            if "adapted" in event:
-                collector._restore(event["adapted"])
-            else:
-                collector.record(event["answers"], np.array(event["subset"], dtype=np.int64))
+        name = os.fspath(path)
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"path must name a collection, got {name!r}, which does not exist")
+        journal = Journal.claim(path)
+        try:
+            stored = read_stored(path)
+            if COLLECTION not in stored.attributes or stored.tail is None:
+                raise ValueError(f"path must name a file of AdaptiveCollector.save, got {name!r}")
+            try:
+                collector = rebuild(cls, stored)
+            except (ValueError, TypeError, OverflowError) as reason:
+                raise ValueError(f"path must name an undamaged collection, got {name!r}: {reason}") from None
+            journal.resume(stored.tail)
+        except BaseException:
+            journal.close()
+            raise
         collector._journal = journal
         return collector
 
@@ -290,35 +308,51 @@ class AdaptiveCollector:
         size = choose_size(plan.code, plan.alpha, chain.phi, self.mechanism.coefficients, chain.order, 0)
         return np.sort(chain.order[:size])
 
-    def _add_records(self, answers: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
+    def _add_records(self, answers: NDArray[np.int64], mask: NDArray[np.bool_], place: int) -> None:
         """Bring the sampler's records up to the responses; kinds and subsets have the same order in both."""
         coefficients, size = self.mechanism.coefficients, int(mask.sum())
         self._records = reserve(self._records, coefficients, len(answers), 1)
-        kind = FIRST_SET + self._responses.find_subset(mask)
+        kind = FIRST_SET + place
         if kind == self._records.used[KINDS]:
             self._records.masks[kind] = mask
             add_set(self._records, size, coefficients)
         record_many(self._records, answers, kind, size)
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "generator": [int(word) for word in self._chain.state],
-            "phi": self._chain.phi.tolist(),
-            "order": self._chain.order.tolist(),
-            "center": self._chain.hamiltonian.center.tolist(),
-            "published": None if self._published is None else self._published.tolist(),
-            "rounds": self._rounds,
-            "waiting": self._waiting,
-        }
+        published = None if self._published is None else self._published.tolist()
+        return store_chain(self._chain) | {"published": published, "rounds": self._rounds, "waiting": self._waiting}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._chain.state[:] = np.array(state["generator"], dtype=np.uint64)
-        self._chain.phi[:] = state["phi"]
-        self._chain.order[:] = state["order"]
-        self._chain.hamiltonian.center[:] = state["center"]
+        restore_chain(self._chain, state)
         published = state["published"]
         self._published = None if published is None else np.array(published, dtype=np.int64)
         self._rounds, self._waiting = state["rounds"], state["waiting"]
+
+    def _fold_journal(self) -> None:
+        """Save again once the journal is long; where that fails, the journal goes on."""
+        journal = self._journal
+        if journal is None or journal.size <= max(LONG_JOURNAL, journal.netcdf_size):
+            return
+        if journal.is_at(journal.path):
+            with suppress(OSError):
+                self.save(journal.path)
+
+    @contextmanager
+    def _unhurried(self) -> Iterator[Callable[[], None]]:
+        """Keep answers that nobody has seen in memory, until the function that is yielded is called, or the end."""
+
+        def write() -> None:
+            if self._journal is not None:
+                self._journal.flush()
+
+        if self._journal is not None:
+            self._journal.holds = True
+        try:
+            yield write
+        finally:
+            write()
+            if self._journal is not None:
+                self._journal.holds = False
 
     def _write(self, event: dict[str, Any]) -> None:
         if self._journal is not None:

@@ -2,11 +2,25 @@
 
 The private values are read, randomized with the exact sampler and forgotten: they are never written, logged or shown,
 not even in an error.
+
+With a file to keep the answers in, a collection can be stopped at any moment and gone on with. A person's answer
+counts, and the budget is spent, once it is in that file. An answer that was drawn and is not in it yet is in the memory
+of this process alone: if the process ends there, nobody has seen that answer, and the one that is drawn for this person
+later is the only one. So answers may wait for each other for a moment, rather than for the disk one by one.
+
+The file must not tell anything about the values but the answers. It holds what the collection was asked from: the name
+of the column, the number of rows, and when the file of people was last changed. It holds no checksum of that file, and
+not its size: of a few categories, either would tell how many people are in each.
 """
 
 import os
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.collector import AdaptiveCollector
@@ -14,6 +28,9 @@ from adobest_pp.online.csv_column import read_column
 from adobest_pp.samplers.progress import SlowProgress
 
 __all__ = ["collect_csv"]
+
+# Seconds that answers wait at most before they are written.
+PATIENCE = 0.2
 
 
 def collect_csv(
@@ -23,6 +40,7 @@ def collect_csv(
     kappa: float = 0.9,
     categories: Sequence[str] | None = None,
     progressbar: bool = True,
+    out: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> AdaptiveCollector:
     """Collect one column of a CSV file adaptively, each value by its own exact randomized answer.
@@ -40,6 +58,9 @@ def collect_csv(
         tells that someone in the file has each of them: give it wherever that is sensitive.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
+    out : path, optional
+        A new file to keep the collection in as it goes on. If it is the file of the same collection, stopped at any
+        moment, that is gone on with: whoever has answered is not asked again.
     **options
         Further arguments of `AdaptiveCollector`.
 
@@ -48,12 +69,62 @@ def collect_csv(
     AdaptiveCollector
         With the responses, and ready to go on.
     """
+    source = {"column": column, "modified": os.stat(path).st_mtime_ns} if os.path.isfile(path) else {}
     x, labels = read_column(path, column, categories)
-    mechanism = RRRR(len(labels), epsilon, kappa)
-    collector = AdaptiveCollector(mechanism, categories=labels, **options)
-    with SlowProgress(x.size, "collecting", progressbar) as progress:
-        for value in x:
+    collector = AdaptiveCollector(RRRR(len(labels), epsilon, kappa), categories=labels, **options)
+    if out is None:
+        _ask(collector, x, progressbar)
+        return collector
+    if os.path.realpath(out) == os.path.realpath(path):
+        raise ValueError(f"out must not be the file of the people, got {os.fspath(out)!r}")
+    kept = _kept(collector, source | {"rows": x.size}, out)
+    try:
+        _ask(kept, x, progressbar)
+        with suppress(OSError):  # all answers are in the file; this only makes it smaller
+            kept.save(out)
+    except BaseException:
+        kept.close()
+        raise
+    return kept
+
+
+def _kept(collector: AdaptiveCollector, source: dict[str, Any], out: str | os.PathLike[str]) -> AdaptiveCollector:
+    """Return the collection in a file, new or to go on with, or refuse."""
+    name = os.fspath(out)
+    if not os.path.exists(out):
+        collector._people = source | {"asked": 0}
+        collector.save(out)
+        return collector
+    if not os.path.isfile(out):
+        raise ValueError(f"out must name a new file, or one to go on with, got {name!r}, which is neither")
+    try:
+        saved = AdaptiveCollector.load(out)
+    except ValueError as reason:
+        raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
+    asked = {key: (saved._people or {}).get(key) for key in source}
+    differs = [key for key in source if asked[key] != source[key]] if saved._people else ["the people"]
+    was, now = (one._settings.describe() for one in (saved, collector))
+    differs += [key for key in now if now[key] != was.get(key)]
+    differs += ["categories"] if saved.responses.categories != collector.responses.categories else []
+    if differs:
+        saved.close()
+        named = ", ".join("people (the file was changed)" if key == "modified" else key for key in differs)
+        raise FileExistsError(
+            f"out must name a new file, or one of the same people and settings to go on with, got {name!r}, which "
+            f"differs in {named}"
+        )
+    return saved
+
+
+def _ask(collector: AdaptiveCollector, x: NDArray[np.int64], progressbar: bool) -> None:
+    """Ask everyone who has not answered yet, in the order of the file."""
+    first = collector._people["asked"] if collector._people else 0
+    with SlowProgress(x.size - first, "collecting", progressbar) as progress, collector._unhurried() as write:
+        written = time.monotonic()
+        for person in range(first, x.size):
             subset = collector.next_subset()
-            collector.record(mechanism.privatize(value, subset), subset)
+            collector._record(collector.mechanism.privatize(x[person], subset), subset, person)
             progress.advance(1)
-    return collector
+            if time.monotonic() - written > PATIENCE:
+                write()
+                written = time.monotonic()

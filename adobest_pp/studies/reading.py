@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from adobest_pp._files import replacing
+from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp.studies.layout import read_attributes
 from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
@@ -94,7 +94,7 @@ def study_status(path: str | os.PathLike[str]) -> StudyStatus:
     return StudyStatus(settings["name"], status.size, done, failed, tuple(errors.most_common()), running, rate, left)
 
 
-def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a store to one file.
 
     Parameters
@@ -104,17 +104,20 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> N
     out : path
         Where to write: ``.nc`` is the dataset of `open_study` in netCDF, ``.csv`` a table with one row for each run
         that is done or failed, and the settings of its cell in every row.
+    overwrite : bool, default False
+        Replace a file that is there.
     """
     target = Path(out)
     if target.suffix not in (".nc", ".csv") or not target.parent.is_dir():
         raise ValueError(f"out must name a .nc or .csv file in a folder that exists, got {str(target)!r}")
+    check_target(target, overwrite=overwrite, name="out")
     dataset = open_study(path)
-    with replacing(target) as temporary:
-        if target.suffix == ".nc":
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-            return
-        table = dataset.to_dataframe().reset_index()
-        names = ["cell", "run", *CELL, *dataset.data_vars]
+    if target.suffix == ".nc":
+        write_whole(target, netcdf_bytes(dataset), overwrite=overwrite, name="out")
+        return
+    table = dataset.to_dataframe().reset_index()
+    names = ["cell", "run", *CELL, *dataset.data_vars]
+    with replacing(target, overwrite=overwrite, name="out") as temporary:
         table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=names)
 
 
