@@ -5,8 +5,10 @@ A private category ``x`` is the exception: its errors never show the value.
 
 import math
 import operator
+import os
 from collections.abc import Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,6 +96,21 @@ def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False
     if not (0 < number <= MAX_EPSILON or (allow_zero and number == 0)):
         raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return number
+
+
+def check_path(path: Any, name: str = "path") -> Path:
+    """Return a path that an operating system can have, whatever is there, or refuse."""
+    allowed = f"{name} must be a path"
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{allowed}, got {brief(path)}")
+    try:
+        parts = [os.fsencode(part) for part in Path(text).parts]
+    except UnicodeEncodeError:
+        raise ValueError(f"{allowed}, got one with half of a character") from None
+    if "\0" in text or max(map(len, parts), default=0) > 255:
+        raise ValueError(f"{allowed}, got {brief(text)}, which no file can have")
+    return Path(text)
 
 
 def check_kappa(value: Any) -> float:

@@ -1,9 +1,9 @@
 """Response files as they are read: a file of answers, or the file of a collection with its journal."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from adobest_pp._checks import check_path
 from adobest_pp._journal import Tail, read_tail
 from adobest_pp.responses import Responses
 
@@ -28,8 +28,9 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
     """Read a response file, with the answers that came after it was saved, or refuse."""
     import xarray as xr
 
+    path = check_path(path)
     name = os.fspath(path)
-    if not Path(path).is_file():
+    if not path.is_file():
         raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
     with open(path, "rb") as handle:  # one file throughout, even if another takes its place meanwhile
         tail = read_tail(handle, name)

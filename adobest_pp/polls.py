@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_integer
+from adobest_pp._checks import check_count
+from adobest_pp._text import brief
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.responses import Responses
 
@@ -65,9 +66,12 @@ def simulated_poll(
     >>> len(simulated_poll(n_people=1000).responses)
     1000
     """
+    from adobest_pp.adaptation import METHODS
     from adobest_pp.online import simulate
 
-    people = check_integer(n_people, "n_people", 1)
+    people = check_count(n_people, "n_people")
+    if not isinstance(utility, str) or utility not in METHODS:
+        raise ValueError(f"utility must be one of {', '.join(map(repr, METHODS))}, got {brief(utility)}")
     run = simulate(
         np.array(SHARES),
         RRRR(len(PARTIES), epsilon, kappa),

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_prior
 from adobest_pp._simplex import simplex
+from adobest_pp._text import brief
 from adobest_pp.distributions import PrivateResponse
 from adobest_pp.responses import Responses
 
@@ -43,6 +44,8 @@ def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: boo
     """
     if not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    if not isinstance(surrogate, bool):
+        raise ValueError(f"surrogate must be True or False, got {brief(surrogate)}")
     concentration = check_prior(prior, responses.n_categories, responses.categories)
     with pm.Model(coords={"category": responses.categories}) as model:
         if surrogate:

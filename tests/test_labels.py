@@ -1,5 +1,6 @@
 """Labels stay with their values, whatever order things come in; and labels that look alike are refused."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +8,11 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+import adobest_pp as ad
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection, plots
 from adobest_pp._checks import check_prior, check_probabilities
 from adobest_pp._labels import appearance
+from adobest_pp.diagnostics import compare, contraction, regret, step_size_study
 from tests.strategies import data_sets, simulated
 
 NAMES = ("red", "green", "blue")
@@ -148,3 +151,91 @@ def test_what_is_accepted_looks_different_and_comes_back(first, second):
     assert responses.categories == (first, second)
     assert appearance(first) != appearance(second)
     assert Responses.from_xarray(responses.to_xarray()).categories == (first, second)
+
+
+# ---------------------------------------------------------------- diagnostics and figures
+@pytest.fixture(scope="module")
+def fitted():
+    """Uneven answers under names that are not in the order of the alphabet, and draws of their posterior."""
+    mechanism = SRR(3, 3.0)
+    x = np.repeat([0, 1, 2], [400, 150, 50])
+    responses = Responses.from_arrays(mechanism, mechanism.privatize(x, rng=np.random.default_rng(1)), categories=NAMES)
+    return responses, ad.sample(responses, "gibbs", draws=200, tune=50, random_seed=1, progressbar=False)
+
+
+TRUTH = [400 / 600, 150 / 600, 50 / 600]
+
+
+def shuffled_truth():
+    return labelled(TRUTH, (2, 0, 1))
+
+
+def in_order_of_the_alphabet(tree):
+    return xr.DataTree.from_dict(
+        {name: node.to_dataset().sortby("category") if "category" in node.coords else node.to_dataset()
+         for name, node in tree.children.items()}
+    ).assign_attrs(tree.attrs)  # fmt: skip
+
+
+def test_contraction_reads_truth_and_draws_by_label(fitted):
+    _, tree = fitted
+    expected = contraction({"gibbs": {600: tree}}, TRUTH)
+    for truth in (TRUTH, *shuffled_truth()):
+        for trees in ({600: tree}, {600: [tree]}):
+            xr.testing.assert_equal(contraction({"gibbs": trees}, truth), expected)
+    other = in_order_of_the_alphabet(tree)
+    assert other["posterior"]["category"].values.tolist() == sorted(NAMES)
+    for truth in shuffled_truth():
+        xr.testing.assert_allclose(contraction({"gibbs": {600: other}}, truth), expected)
+    # One label after the other: the second tree is read in the order of the first.
+    both = contraction({"a": {600: tree}, "b": {600: other}}, TRUTH)
+    np.testing.assert_allclose(both.error.sel(label="a"), both.error.sel(label="b"))
+    np.testing.assert_allclose(both.bvm.sel(label="a"), both.bvm.sel(label="b"))
+
+
+def test_compare_reads_truth_and_draws_by_label(fitted):
+    _, tree = fitted
+    expected = compare({"a": tree, "b": tree}, "a", TRUTH, resamples=9)
+    for truth in shuffled_truth():
+        again = compare({"a": tree, "b": in_order_of_the_alphabet(tree)}, "a", truth, resamples=9)
+        for name in ("tv_truth", "coverage", "mean"):
+            np.testing.assert_allclose(again[name], expected[name])
+    with pytest.raises(ValueError, match="truth must have the labels"):
+        compare({"a": tree}, "a", pd.Series(TRUTH, index=["x", "y", "z"]))
+
+
+def test_a_study_of_steps_reads_its_reference_by_label(fitted):
+    responses, tree = fitted
+    options = {"step_sizes": [0.001], "batch_sizes": [50], "diffusions": ["reflected"], "budget": 20_000}
+    found = [
+        step_size_study(responses, reference, **options, draws=20, chains=2, random_seed=1, progressbar=False)
+        for reference in (tree, in_order_of_the_alphabet(tree))
+    ]
+    np.testing.assert_allclose(found[0].mean_error, found[1].mean_error)
+
+
+def test_estimates_are_drawn_by_label_and_unknown_ones_refused(fitted):
+    _, tree = fitted
+    for truth in (TRUTH, *shuffled_truth()):
+        axes = plots.estimates({"a": tree, "b": in_order_of_the_alphabet(tree)}, truth)
+        assert [text.get_text() for text in axes.get_yticklabels()] == list(NAMES)
+        np.testing.assert_allclose([bar.get_width() for bar in axes.patches], TRUTH)
+        (first, _, _), (second, _, _) = (container.lines for container in axes.containers[1:])
+        np.testing.assert_allclose(first.get_xdata(), second.get_xdata())
+        plt.close(axes.figure)
+    for draw in (plots.estimates, plots.traces, plots.ranks):
+        with pytest.raises(ValueError, match="categories must be among .* got 'violet'"):
+            draw({"a": tree}, categories=["red", "violet"])
+
+
+def test_runs_with_another_order_of_categories_are_refused_by_regret():
+    runs = [
+        ad.simulate(TRUTH, RRRR(3, 1.0), n_people=20, final_updates=2, categories=names, random_seed=1)
+        for names in (NAMES, tuple(sorted(NAMES)))
+    ]
+    expected = regret({"a": runs[0]}, TRUTH)
+    for truth in shuffled_truth():
+        xr.testing.assert_equal(regret({"a": runs[0]}, truth), expected)
+    for together in ({"a": runs}, {"a": runs[0], "b": runs[1]}):
+        with pytest.raises(ValueError, match="runs must all have the same categories"):
+            regret(together, TRUTH)

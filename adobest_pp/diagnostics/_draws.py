@@ -9,6 +9,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
+from adobest_pp._text import brief
 from adobest_pp._checks import is_learned
 from adobest_pp.responses import Responses
 
@@ -51,7 +52,7 @@ class Draws:
 def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
     """Read trees of draws, with the categories of all in the order of the first, or refuse."""
     if not isinstance(draws, Mapping) or not draws:
-        raise ValueError(f"draws must be a mapping of names to DataTrees, got {draws!r}")
+        raise ValueError(f"draws must be a mapping of names to DataTrees, got {brief(draws)}")
     categories = None
     trees = {}
     for name, tree in draws.items():

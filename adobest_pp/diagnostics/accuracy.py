@@ -8,6 +8,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
+from adobest_pp._text import brief
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp.diagnostics import _verdicts as verdicts
 from adobest_pp.diagnostics._distances import energy_test, wasserstein
@@ -17,6 +18,7 @@ from adobest_pp.diagnostics._stein import log_ratios, scale_of, scores, stein_ke
 __all__ = ["compare"]
 
 INTERVAL = 0.95
+MOST_RESAMPLES = 1_000_000
 
 # Dimensions and units of the results: (long name, units).
 MEANINGS = {
@@ -111,10 +113,10 @@ def compare(
     ['reference', 'indistinguishable from the reference']
     """
     samplers = read(draws)
-    if reference not in samplers:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {reference!r}")
+    if not isinstance(reference, str) or reference not in samplers:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
     most = check_integer(max_points, "max_points", verdicts.FEWEST_POINTS)
-    repeats = check_integer(resamples, "resamples", 1)
+    repeats = check_integer(resamples, "resamples", 1, MOST_RESAMPLES)
     seed = check_integer(random_seed, "random_seed", 0)
     base = samplers[reference]
     _check_one_posterior(samplers, base)

@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._text import brief
+
 UNIT = 1 << 64
 _CONTEXT = Context(prec=60)
 
@@ -108,7 +110,7 @@ def source_of(rng: np.random.Generator | None) -> Source:
     if isinstance(rng, np.random.Generator):
         return Simulation(rng)
     raise ValueError(
-        f"rng must be None (exact, from the operating system) or a numpy.random.Generator (simulation), got {rng!r}"
+        f"rng must be None (exact, from the operating system) or a numpy.random.Generator (simulation), got {brief(rng)}"
     )
 
 

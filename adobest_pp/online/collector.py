@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_count, check_integer, check_subset, check_total
+from adobest_pp._checks import check_count, check_integer, check_path, check_subset, check_total
 from adobest_pp._files import check_target, netcdf_bytes
 from adobest_pp._journal import Journal
 from adobest_pp._stored import COLLECTION, read_stored
@@ -275,7 +275,7 @@ class AdaptiveCollector:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AdaptiveCollector":
         """Go on with a saved collection as if it had never stopped."""
-        name = os.fspath(path)
+        name = os.fspath(check_path(path))
         if not Path(path).is_file():
             raise FileNotFoundError(f"path must name a collection, got {name!r}, which does not exist")
         journal = Journal.claim(path)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_path
 from adobest_pp._labels import appearance, check_labels, flaw_of
 from adobest_pp._text import brief
 
@@ -34,9 +35,7 @@ def read_column(
     categories : sequence of str or None
         The possible values; with None, the distinct values in the file, sorted.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"path must name a CSV file, got {brief(path)}")
-    name = os.fspath(path)
+    name = os.fspath(check_path(path))
     if not os.path.isfile(path):
         raise FileNotFoundError(f"path must name a CSV file, got {name!r}, which does not exist")
     values = _values(path, column)

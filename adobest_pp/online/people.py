@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_path
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.collector import AdaptiveCollector
 from adobest_pp.online.csv_column import read_column
@@ -69,6 +70,7 @@ def collect_csv(
     AdaptiveCollector
         With the responses, and ready to go on.
     """
+    check_path(path)
     source = {"column": column, "modified": os.stat(path).st_mtime_ns} if os.path.isfile(path) else {}
     x, labels = read_column(path, column, categories)
     collector = AdaptiveCollector(RRRR(len(labels), epsilon, kappa), categories=labels, **options)

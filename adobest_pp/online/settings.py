@@ -61,12 +61,12 @@ class LoopSettings:
             raise ValueError(f"alpha must be given for 'semi_adaptive' and for it alone, got {given}")
         if not isinstance(sampler, str) or sampler not in SAMPLERS:
             raise ValueError(f"sampler must be 'sgld' or 'exact', got {brief(sampler)}")
-        langevin = LangevinSettings.of(check_integer(batch_size, "batch_size", 1), step_size, schedule)
+        langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
         plan = Plan(
             METHODS[method],
             0.0 if alpha is None else check_alpha(alpha),
             check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
-            check_integer(batch_size, "batch_size", 1),
+            check_count(batch_size, "batch_size"),
             check_count(adapt_every, "adapt_every"),
             sampler == "exact",
         )

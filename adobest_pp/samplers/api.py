@@ -186,9 +186,9 @@ def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.f
         return check_prior(prior, responses.n_categories, responses.categories)
     allowed = f"a positive number, or {responses.n_categories} of them"
     if sampler != "nuts":
-        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {prior!r}")
+        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {brief(prior)}")
     if not is_learned(prior):
-        raise ValueError(f"prior must be {allowed}, or 'learned', got {prior!r}")
+        raise ValueError(f"prior must be {allowed}, or 'learned', got {brief(prior)}")
     return prior
 
 

@@ -46,7 +46,7 @@ class ConstantSteps:
     step_size: float
 
     def __post_init__(self) -> None:
-        _check_positive(self.step_size, "step_size")
+        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -61,9 +61,10 @@ class DecayingSteps:
     power: float = 0.55
 
     def __post_init__(self) -> None:
-        _check_positive(self.scale, "scale")
+        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
         if not _is_number(self.power) or not 0 <= self.power <= 1:
             raise ValueError(f"power must be a number from 0 to 1, got {brief(self.power)}")
+        object.__setattr__(self, "power", float(self.power))
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -83,7 +84,7 @@ class PaperSteps:
     scale: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_positive(self.scale, "scale")
+        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -141,7 +142,7 @@ def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
     }
     allowed = f"schedule must be one of {', '.join(kinds)} to be rebuilt"
     if not isinstance(settings, dict) or not isinstance(settings.get("schedule"), str):
-        raise ValueError(f"{allowed}, got {settings if isinstance(settings, str) else brief(settings)}")
+        raise ValueError(f"{allowed}, got {brief(settings).strip(chr(39))}")
     values = dict(settings)
     name = values.pop("schedule")
     if name not in kinds:
@@ -152,9 +153,11 @@ def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
         raise ValueError(f"{allowed}, got {name} with {brief(values)}") from None
 
 
-def _check_positive(value: Any, name: str) -> None:
-    if not _is_number(value) or not 0 < value < math.inf:
+def _check_positive(value: Any, name: str) -> float:
+    """Return a plain number, which files can hold, or refuse."""
+    if not _is_number(value) or not 0 < float(value) < math.inf:
         raise ValueError(f"{name} must be a positive number, got {brief(value)}")
+    return float(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -14,6 +14,7 @@ import zarr
 from numpy.typing import NDArray
 
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
+from adobest_pp._checks import check_path
 from adobest_pp.studies.layout import read_attributes
 from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
@@ -66,7 +67,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     """
     import xarray as xr
 
-    read_attributes(Path(path))
+    read_attributes(check_path(path))
     with xr.open_zarr(path, chunks=None) as opened:
         dataset: xr.Dataset = opened.load()
     for name, variable in dataset.variables.items():
@@ -81,7 +82,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
 
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
     """Return how far a study is, from its store alone, also while it is run by another process."""
-    source = Path(path)
+    source = check_path(path)
     settings = json.loads(read_attributes(source)["study"])
     group = zarr.open_group(source, mode="r")
     arrays: dict[str, Any] = {name: group[name] for name in ("status", "error", "finished_at")}

@@ -106,7 +106,7 @@ def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
 
 def test_a_batch_that_is_larger_than_any_memory():
     x = np.zeros(20, dtype=int)
-    whole, some = (simulate(None, ad.RRRR(3, 1.0), people=x, batch_size=m, random_seed=1) for m in (10**15, 20))
+    whole, some = (simulate(None, ad.RRRR(3, 1.0), people=x, batch_size=m, random_seed=1) for m in (2**31 - 1, 20))
     np.testing.assert_array_equal(whole.estimate, some.estimate)
 
 
