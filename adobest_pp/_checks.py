@@ -26,6 +26,8 @@ MAX_CATEGORIES = 1_000_000
 # one result may hold, 32 GiB of them: more is a slip, which would end in the machine's memory.
 MAX_COUNT = 2**31 - 1
 MAX_NUMBERS = 2**32
+# Of a Dirichlet prior: sums and products of such numbers are still numbers.
+MAX_CONCENTRATION = 1e100
 SUM_TOLERANCE = 1e-6
 
 
@@ -238,7 +240,7 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
         numbers = as_numbers(values, "fiu").astype(np.float64)
     except TypeError:
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}") from None
-    if numbers.shape not in ((), (n_categories,)) or not (np.isfinite(numbers).all() and (numbers > 0).all()):
+    if numbers.shape not in ((), (n_categories,)) or not ((numbers > 0) & (numbers <= MAX_CONCENTRATION)).all():
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
     return np.full(n_categories, numbers)
 

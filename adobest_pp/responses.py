@@ -362,10 +362,11 @@ def _by_column(subsets: Any, categories: Sequence[str]) -> Any:
         columns = subsets.coords.get("category")
     if columns is None:
         return subsets
-    import pandas as pd
+    import xarray as xr
 
-    order = by_label(pd.Series(range(subsets.shape[1]), index=[str(c) for c in columns.values]), categories, "subsets")
-    return subsets.values[:, order]
+    labels = [str(label) for label in columns.values]
+    places = xr.DataArray(range(len(labels)), coords={"category": labels}, dims="category")
+    return subsets.values[:, by_label(places, categories, "subsets")]
 
 
 def _check_subset_table(

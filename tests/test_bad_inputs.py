@@ -1,7 +1,7 @@
 """Bad arguments and bad command lines have two outcomes: a right result, or one sentence.
 
-The tables are those of ``python -m validation.faults``, which goes through all of them; here hypothesis draws from them,
-and makes values of its own.
+The tables are those of ``python -m validation.faults``, which goes through all of them; here hypothesis draws from
+them, and makes values of its own.
 """
 
 import inspect
@@ -60,7 +60,7 @@ def test_any_value_is_refused_or_means_the_plain_one(pair, value):
 
 
 def test_every_public_function_is_tried():
-    """What is left out: graphs of PyTensor, step methods and models of PyMC, and studies, which have tests of their own."""
+    """Left out are graphs of PyTensor, step methods and distributions of PyMC, which have tests of their own."""
     tried = {entry.name.split(",")[0] for entry in ENTRIES}
     left_out = {"Audit", "DataAugmentationGibbs", "Evidence", "OnlineRun", "PrivateResponse", "ReflectedSGLD"}
     named = {name for name in ad._HOMES if name not in left_out}

@@ -224,7 +224,7 @@ def test_estimates_are_drawn_by_label_and_unknown_ones_refused(fitted):
         np.testing.assert_allclose(first.get_xdata(), second.get_xdata())
         plt.close(axes.figure)
     for draw in (plots.estimates, plots.traces, plots.ranks):
-        with pytest.raises(ValueError, match="categories must be among .* got 'violet'"):
+        with pytest.raises(ValueError, match=r"categories must be among .* got 'violet'"):
             draw({"a": tree}, categories=["red", "violet"])
 
 

@@ -1,7 +1,7 @@
 """Command lines with bad options and files of people with bad rows, and what may come of them.
 
-A command ends with exit code 0 or 1 and its result, or with exit code 2 and one sentence on standard error; never with a
-traceback, and never with a private value in anything that it prints.
+A command ends with exit code 0 or 1 and its result, or with exit code 2 and one sentence on standard error; never
+with a traceback, and never with a private value in anything that it prints.
 """
 
 import io
@@ -37,7 +37,7 @@ WORDS = (
     "1_0",
     "²",
 )
-WORDS += ("1,5", "1 ", "½", "True", "None", "[1]", "\t", "a,b", "--", "x" * 3000, "e", "1e", "٣", "2", "3", "0.5", "1")
+WORDS += ("1,5", "1 ", "½", "True", "None", "[1]", "\t", "a,b", "--", "x" * 3000, "e", "1e", "2", "3", "0.5", "1")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _folder() -> Iterator[Path]:
 
 # ---------------------------------------------------------------- options
 def _number(word: str, legal: Callable[[float], bool]) -> int:
-    """Return the exit code that an option for a number must lead to: 2 unless Python reads a legal one from the word."""
+    """Return the exit code that an option for a number must have: 2 unless Python reads a legal one from the word."""
     try:
         return 0 if legal(float(word)) else 2
     except (ValueError, OverflowError):
@@ -179,9 +179,11 @@ def people_files() -> list[Command]:
         "", "\n", "vote", "vote\n", "id\n1\n", "id;vote\n1;a\n", f"vote\n{row}\n\nb\n", f"vote\n{row}\nb\n\n",
         f"\nvote\n{row}\nb\n", f"id,vote\n1,{row}\n2\n", f"id,vote\n1,{row}\n2,b,c\n", f"vote,vote\n{row},b\n",
         f"vote, vote\n{row},b\n", f'id,vote\n1,"{row}\n2,b\n', f"vote\n{row}\0\nb\n", f'vote\n"{row}\nc"\nb\n',
-        f"vote\n{row}\x1b[31m\nb\n", f"vote\n{row}\n \nb\n", f"vote\n{row}\n\u200b\nb\n", f"vote\n{row}\n{row}\u200b\nb\n",
+        f"vote\n{row}\x1b[31m\nb\n", f"vote\n{row}\n \nb\n", f"vote\n{row}\n\u200b\nb\n",
+        f"vote\n{row}\n{row}\u200b\nb\n",
         f"vote\n{row} a\n{row}\u00a0a\n", f"vote\n{row}\n{row}\n", f"VOTE\n{row}\nb\n", f"{row}\nb\n",
-        f"vote\n{row}\n" + "b" * 200_000 + "\n", f"id,vote\n1,{row}\n2,\n", f'vote\n{row}\n""\n', f"vote\t\n{row}\n\t\nb\n",
+        f"vote\n{row}\n" + "b" * 200_000 + "\n", f"id,vote\n1,{row}\n2,\n", f'vote\n{row}\n""\n',
+        f"vote\t\n{row}\n\t\nb\n",
         f"\ufeff\ufeffvote\n{row}\nb\n",
     ]  # fmt: skip
     base = ("collect", "people.csv", "--column", "vote", "--epsilon", "1", "--out", "out.nc")

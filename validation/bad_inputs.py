@@ -78,7 +78,7 @@ def choice(*names: str) -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """The same, or None."""
+    """Take None as well."""
     return lambda value: None if value is None else kind(value)
 
 
@@ -164,7 +164,7 @@ def prior(k: int, labels: Sequence[str] | None = None) -> Kind:
 
     def plain(value: Any) -> Any:
         array = _numbers(value, "fiu", labels)
-        if array.shape not in ((), (k,)) or not (np.isfinite(array).all() and (array > 0).all()):
+        if array.shape not in ((), (k,)) or any(not 0 < number <= 1e100 for number in array.ravel().tolist()):
             raise Illegal
         return array.astype(float).tolist()
 

@@ -67,7 +67,7 @@ def bad_input_tallies(quick: bool, seed: int) -> list[Tally]:
         ]
 
 
-class quiet(warnings.catch_warnings):  # noqa: N801
+class quiet(warnings.catch_warnings):
     """Without the warnings of chains of four draws and of figures that nobody looks at."""
 
     def __enter__(self) -> Any:

@@ -273,9 +273,8 @@ def _values(value: Any) -> list[float]:
 
 def indices_or_numbers(value: Any) -> list[float]:
     """Return a vector of numbers of any sign."""
-    if hasattr(value, "values") or isinstance(value, np.ma.MaskedArray | str | bytes | dict | set | frozenset):
-        if isinstance(value, np.ma.MaskedArray) or not hasattr(value, "ndim"):
-            raise Illegal
+    if isinstance(value, np.ma.MaskedArray | str | bytes | dict | set | frozenset):
+        raise Illegal
     try:
         array = np.asarray(value)
     except (ValueError, OverflowError):
@@ -544,7 +543,6 @@ def _diagnostics() -> list[Entry]:
                 "random_seed": 1,
             },
             {
-                "fit": never,
                 "mechanism": of_type(Mechanism),
                 "prior": prior(3, ("0", "1", "2")),
                 "n_people": integer(0, 10_000),
@@ -578,10 +576,13 @@ def _between(value: Any) -> float:
 
 
 def _sizes(value: Any) -> list[int]:
-    listed = _people(value) if not hasattr(value, "values") else []
-    if any(n < 1 for n in listed):
+    """Any numbers of responses from 1 to 7, however they are listed."""
+    if isinstance(value, set | frozenset):
+        value = list(value)
+    array = indices(8, ndim=1)(value.values if hasattr(value, "index") and hasattr(value, "values") else value)
+    if array.ndim != 1 or (array < 1).any():
         raise Illegal
-    return listed
+    return list(array.tolist())
 
 
 def _plots() -> list[Entry]:

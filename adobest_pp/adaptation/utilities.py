@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._text import brief
 from adobest_pp._checks import as_numbers, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.adaptation import kernels
 from adobest_pp.adaptation.choice import sort_descending
 from adobest_pp.mechanisms import RRRR, Coefficients

@@ -9,8 +9,8 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
-from adobest_pp._text import brief
 from adobest_pp._checks import is_learned
+from adobest_pp._text import brief
 from adobest_pp.responses import Responses
 
 FEWEST_DRAWS = 4

@@ -8,8 +8,8 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._text import brief
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.diagnostics import _verdicts as verdicts
 from adobest_pp.diagnostics._distances import energy_test, wasserstein
 from adobest_pp.diagnostics._draws import TAILS, Draws, independent, read

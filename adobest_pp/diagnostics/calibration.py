@@ -10,8 +10,8 @@ from arviz_stats.base import array_stats
 from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._text import brief
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
+from adobest_pp._text import brief
 from adobest_pp.diagnostics._draws import Draws, read, thinned
 from adobest_pp.mechanisms import RRRR, Mechanism
 from adobest_pp.responses import Responses

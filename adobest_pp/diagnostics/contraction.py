@@ -49,6 +49,8 @@ def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]
     """
     if not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    if isinstance(ns, str | Mapping) or not isinstance(ns, Iterable) or getattr(ns, "ndim", 1) == 0:
+        raise ValueError(f"ns must be a list of numbers of responses, got {brief(ns)}")
     sizes = sorted({check_integer(n, "ns", 1, len(responses)) for n in ns})
     answers = responses.answers
     tables: dict[str, Any] = {}

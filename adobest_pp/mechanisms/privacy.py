@@ -239,7 +239,7 @@ def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fra
 
 def _check_rounding(rounding: Any) -> float:
     allowed = "rounding must be a number above 0 and at most 0.1"
-    if isinstance(rounding, bool) or not isinstance(rounding, Real) or not 0 < rounding <= 0.1:
+    if isinstance(rounding, bool) or not isinstance(rounding, Real) or not 0 < float(rounding) <= 0.1:
         raise ValueError(f"{allowed}, got {brief(rounding)}")
     return float(rounding)
 

@@ -3,7 +3,7 @@
 import logging
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def installed() -> list[tuple[str, str]]:
     return sorted(fonts.items())
 
 
-@lru_cache(maxsize=None)
+@cache
 def glyphs(path: str) -> frozenset[int]:
     """Return the code points that a font file has; none if it cannot be read."""
     try:
@@ -91,8 +91,8 @@ def _warn(missing: tuple[int, ...]) -> None:
     codes = ", ".join(f"U+{code:04X}" for code in missing[:10])
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     logger.warning(
-        "No installed font has %s%s: figures show code points in their place. Install a font that has them, such as Noto "
-        "Sans CJK.",
+        "No installed font has %s%s: figures show code points in their place. Install a font that has them, such as "
+        "Noto Sans CJK.",
         codes,
         more,
     )

@@ -54,9 +54,9 @@ def honest_response(
        Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
     """
     k = check_n_categories(n_categories)
-    for name, values in (("sizes", sizes), ("epsilons", epsilons)):
-        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | range) or not len(values):
-            raise ValueError(f"{name} must be a sequence of at least one number, got {brief(values)}")
+    for name, given in (("sizes", sizes), ("epsilons", epsilons)):
+        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or not len(given):
+            raise ValueError(f"{name} must be a sequence of at least one number, got {brief(given)}")
     drawn = [check_integer(size, "sizes", 0, k - 1) for size in sizes]
     steps = _check_ratios(ratios)
     mechanisms = [RRRR(k, epsilon, kappa) for epsilon in epsilons]

@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +64,8 @@ class Request:
             return simulated_poll(**options | ({} if self.people is None else {"n_people": self.people}))
         assert self.column is not None
         # To ask people again would cost them as much privacy again.
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
+        with _made(kept.parent):
+            return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
 
 
 def run(request: Request, out: Path, prior: float, draws: int, seed: int | None, *, quiet: bool, as_json: bool) -> None:
@@ -96,6 +98,20 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
     elif not quiet:
         cautions = [] if request.data is None else [poll.protection]
         print_verdicts(findings.comparison, conclusions(findings) + cautions, written)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and leave none behind if nothing comes of what is to be in it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # of one with answers in it
+            for path in missing:
+                path.rmdir()
+        raise
 
 
 def _check_writable(folder: Path) -> None:

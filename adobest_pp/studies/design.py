@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from adobest_pp._checks import (

@@ -13,8 +13,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp._checks import check_path
+from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp.studies.layout import read_attributes
 from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
