@@ -79,6 +79,7 @@ class _At(NamedTuple):
     lines: int
     check: str
     held: list[dict[str, Any]]
+    last: dict[str, Any] | None = None
 
 
 class Journal:
@@ -162,6 +163,11 @@ class Journal:
         else:
             self._append([event])
 
+    def has(self, event: dict[str, Any]) -> bool:
+        """Tell whether this very event was the last that `write` took in, whatever became of the call."""
+        held = self._at.held
+        return (held[-1] if held else self._at.last) is event
+
     def flush(self) -> None:
         """Append all events that are held. Of several states of the sampler, the last is enough."""
         held = self._at.held
@@ -183,7 +189,7 @@ class Journal:
             os.lseek(self._file, self._at.end, os.SEEK_SET)
             write_all(self._file, content)
             os.fsync(self._file)
-            self._at = _At(self._at.end + len(content), count, check, [])
+            self._at = _At(self._at.end + len(content), count, check, [], events[-1])
         except BaseException as problem:
             self._torn = True
             self._cut()

@@ -19,11 +19,13 @@ import numpy as np
 
 from validation import bad_commands, bad_inputs
 from validation.common import conclude, each, parse, table
+from validation.kills import Kills, kill_while_collecting
 from validation.public_functions import entries
 
 QUICK_SHARE = 40  # of so many bad inputs one is tried
 FEWEST_INPUTS, FEWEST_KILLS = 2_000, 200
-KILLS = {True: 4, False: 210}
+# Processes forked from this one, and real commands, which take seconds to start.
+KILLS = {True: (6, 0), False: (200, 10)}
 SHOWN = 20
 
 
@@ -100,11 +102,27 @@ def input_verdicts(tallies: Sequence[Tally], quick: bool) -> dict[str, bool]:
     return statements
 
 
+def kill_verdicts(found: Kills, quick: bool) -> dict[str, bool]:
+    """Print what was lost and wrong after kills, and return the statements about it."""
+    print("\nProcesses killed while they record answers, save, or ask the people of a file\n")
+    table(["tried", "answers kept", "lost", "wrong"], [[found.tried, found.answers, found.lost, len(found.wrong)]])
+    for line in found.wrong[:SHOWN]:
+        print(f"   wrong: {ascii(line)[:200]}")
+    statements = {
+        "no answer that was acknowledged is lost": found.lost == 0,
+        "every file is read, and has the answers that it should": not found.wrong and found.answers > 0,
+    }
+    if not quick:
+        statements[f"at least {FEWEST_KILLS} processes were killed"] = found.tried >= FEWEST_KILLS
+    return statements
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Count bad inputs and kills."""
     options = parse(__doc__, argv)
     verdicts = input_verdicts(bad_input_tallies(options.quick, options.seed), options.quick)
-    return conclude(verdicts)
+    killed = kill_while_collecting(*KILLS[options.quick], seed=options.seed)
+    return conclude(verdicts | kill_verdicts(killed, options.quick))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,17 @@ NOTE = (
 
 # A journal of more bytes than this, and than the netCDF part, is folded into that part: it does not grow forever.
 LONG_JOURNAL = 4_000_000
+
+
+class _Unsettled(NamedTuple):
+    """Answers that `record` is about to write and then to take in: `n` came before them."""
+
+    event: dict[str, Any]
+    answers: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+    n: int
+    waiting: int
+    people: dict[str, Any] | None
 
 
 class AdaptiveCollector:
@@ -130,6 +141,7 @@ class AdaptiveCollector:
         self._waiting = 0
         self._journal: Journal | None = None
         self._people: dict[str, Any] | None = None
+        self._unsettled: _Unsettled | None = None
 
     @property
     def mechanism(self) -> RRRR:
@@ -139,6 +151,7 @@ class AdaptiveCollector:
     @property
     def responses(self) -> Responses:
         """Everything recorded so far; add to it with `record` only."""
+        self._settle()
         return self._responses
 
     def __repr__(self) -> str:
@@ -151,21 +164,26 @@ class AdaptiveCollector:
         Once `adapt_every` answers have come in since the last choice, the sampler runs on all of them and a new subset
         is chosen; until then it is the same again.
         """
+        self._settle()
         if self._published is None or self._waiting >= self._settings.plan.round_size:
             self._fold_journal()
-            before = self._state()
-            if self._waiting:
-                self._sample()
-            self._published = self._choose()
+            before, event = self._state(), {}
             try:
-                self._write({"adapted": self._state()})
+                if self._waiting:
+                    self._sample()
+                self._published = self._choose()
+                event = {"adapted": self._state()}
+                self._write(event)
             except BaseException:
-                self._restore(before)
+                if self._journal is None or not self._journal.has(event):
+                    self._restore(before)
                 raise
         return self._published.copy()
 
     def record(self, y: ArrayLike, subset: ArrayLike | None = None) -> None:
         """Record one answer, or several that were given under one subset. On bad input nothing changes.
+
+        Interrupted by Ctrl-C within the call, the answer is recorded or not, as ``len(collector.responses)`` tells.
 
         Parameters
         ----------
@@ -179,6 +197,7 @@ class AdaptiveCollector:
 
     def _record(self, y: ArrayLike, subset: ArrayLike | None, person: int | None = None) -> None:
         """Record answers; `person` is the row of the file of people that this is the answer of, in order."""
+        self._settle()
         if subset is None and self._published is None:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
         if len(self._responses) != self._records.used[RESPONSES]:
@@ -188,12 +207,26 @@ class AdaptiveCollector:
         answers = self._responses.check_answers(y)
         if not answers.size:
             return
-        event = {"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()}
-        self._write(event if person is None else event | {"person": person})
-        self._responses.append(answers, mask)
-        self._add_records(answers, mask, self._responses.find_subset(mask))
-        self._waiting += len(answers)
-        self._people = None if person is None or self._people is None else self._people | {"asked": person + 1}
+        event: dict[str, Any] = {"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()}
+        people = None
+        if person is not None and self._people is not None:
+            event["person"], people = person, self._people | {"asked": person + 1}
+        self._unsettled = _Unsettled(event, answers, mask, len(self._responses), self._waiting + len(answers), people)
+        self._write(event)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take in the answers of a `record` that were written, also where it was interrupted after that."""
+        todo = self._unsettled
+        if todo is None:
+            return
+        if self._journal is None or self._journal.has(todo.event):
+            if len(self._responses) == todo.n:
+                self._responses.append(todo.answers, todo.mask)
+            if self._records.used[RESPONSES] == todo.n:
+                self._add_records(todo.answers, todo.mask, self._responses.find_subset(todo.mask))
+            self._waiting, self._people = todo.waiting, todo.people
+        self._unsettled = None
 
     def estimate(self, draws: int = 1000, probability: float = 0.95) -> "xr.Dataset":
         """Return mean and interval of θ from the chain as it is now; the chain itself does not move on.
@@ -252,6 +285,7 @@ class AdaptiveCollector:
         if self._custom:
             raise ValueError(f"utility must be one of the built-in ones to be saved, got {self._custom.name!r}")
         schedule_from_settings(schedule_settings(self._settings.schedule))
+        self._settle()
         before = self._journal
         check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
         attributes = {
@@ -268,6 +302,7 @@ class AdaptiveCollector:
 
     def close(self) -> None:
         """Let go of the file that the collection is kept in; another collector may then load it."""
+        self._settle()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
