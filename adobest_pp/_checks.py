@@ -78,9 +78,9 @@ def _check_real(value: Any, name: str, allowed: str) -> float:
 def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
     """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError; empty ones are of any kind.
 
-    NumPy would also take strings, booleans and complex numbers for numbers, and forget the mask of a masked array.
+    NumPy would also take strings, bytes, booleans and complex numbers for numbers, and forget the mask of a masked array.
     """
-    if isinstance(values, np.ma.MaskedArray):
+    if isinstance(values, np.ma.MaskedArray | bytes | bytearray | memoryview):
         raise TypeError
     try:
         array = np.asarray(values)
@@ -120,6 +120,14 @@ def check_kappa(value: Any) -> float:
     number = _check_real(value, "kappa", "a number above 0 and at most 1")
     if not 0 < number <= 1:
         raise ValueError(f"kappa must be a number above 0 and at most 1, got {brief(value)}")
+    return number
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a positive number, or refuse; infinity is one."""
+    number = _check_real(value, name, "a positive number")
+    if not number > 0:
+        raise ValueError(f"{name} must be a positive number, got {brief(value)}")
     return number
 
 

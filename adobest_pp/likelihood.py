@@ -5,14 +5,12 @@ also off the simplex, and the gradient is the plain derivative of the value. The
 """
 
 import warnings
-from numbers import Real
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_probabilities, check_theta
-from adobest_pp._text import brief
+from adobest_pp._checks import check_count, check_positive, check_probabilities, check_theta
 from adobest_pp.evidence import Evidence
 
 __all__ = ["gradient", "log_likelihood", "maximum_likelihood", "phi_gradient"]
@@ -83,10 +81,9 @@ def maximum_likelihood(
     _check_evidence(evidence)
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
-    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not tolerance > 0:
-        raise ValueError(f"tolerance must be a positive number, got {brief(tolerance)}")
-    theta, gap = climb(evidence, float(tolerance), check_integer(max_iterations, "max_iterations", 1))
-    if gap > tolerance:
+    largest_gap = check_positive(tolerance, "tolerance")
+    theta, gap = climb(evidence, largest_gap, check_count(max_iterations, "max_iterations"))
+    if gap > largest_gap:
         warnings.warn(
             f"the log-likelihood may still be {gap:.2g} below its maximum after {max_iterations} iterations",
             stacklevel=2,

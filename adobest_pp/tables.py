@@ -73,7 +73,8 @@ def _audit_verdict(result: Audit) -> str:
             return f"Holds for all {which}: losses are at most {worst.loss:.12g}, within ε = {result.epsilon:g}."
         return (
             f"Not shown: {which}, some have a loss up to {worst.loss:.12g}, more than the promised "
-            f"{result.epsilon:g}, and none has less than {result.least:.12g}. Give more digits, or promise a little more than {worst.loss:.6g}."
+            f"{result.epsilon:g}, and none has less than {result.least:.12g}. Give more digits, or promise a little "
+            f"more than {worst.loss:.6g}."
         )
     if result.holds:
         how = "up to the rounding of the matrix (2^-40)" if result.rounded else "in exact arithmetic"

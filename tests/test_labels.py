@@ -171,10 +171,11 @@ def shuffled_truth():
 
 
 def in_order_of_the_alphabet(tree):
-    return xr.DataTree.from_dict(
-        {name: node.to_dataset().sortby("category") if "category" in node.coords else node.to_dataset()
-         for name, node in tree.children.items()}
-    ).assign_attrs(tree.attrs)  # fmt: skip
+    groups = {name: node.to_dataset() for name, node in tree.children.items()}
+    sorted_groups = {name: g.sortby("category") if "category" in g.coords else g for name, g in groups.items()}
+    other = xr.DataTree.from_dict(sorted_groups)
+    other.attrs = dict(tree.attrs)
+    return other
 
 
 def test_contraction_reads_truth_and_draws_by_label(fitted):

@@ -121,7 +121,7 @@ def function(value: Any) -> Any:
 
 def _numbers(value: Any, kinds: str, labels: Sequence[str] | None) -> np.ndarray:
     """Return the numbers of a list, array or labelled vector, in the order of the labels."""
-    if isinstance(value, np.ma.MaskedArray | str | bytes | Mapping | set | frozenset | Decimal):
+    if isinstance(value, np.ma.MaskedArray | str | bytes | bytearray | Mapping | set | frozenset | Decimal):
         raise Illegal
     given = None
     if isinstance(value, xr.DataArray) and value.ndim == 1 and value.dims[0] in value.coords:

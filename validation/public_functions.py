@@ -273,11 +273,11 @@ def _values(value: Any) -> list[float]:
 
 def indices_or_numbers(value: Any) -> list[float]:
     """Return a vector of numbers of any sign."""
-    if isinstance(value, np.ma.MaskedArray | str | bytes | dict | set | frozenset):
+    if isinstance(value, np.ma.MaskedArray | str | bytes | bytearray | dict | set | frozenset):
         raise Illegal
     try:
         array = np.asarray(value)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         raise Illegal from None
     if array.ndim != 1 or array.dtype.kind not in "fiu":
         raise Illegal
@@ -585,6 +585,26 @@ def _sizes(value: Any) -> list[int]:
     return list(array.tolist())
 
 
+def _listed(kind: Kind) -> Kind:
+    """Sequences of at least one value of a kind."""
+
+    def plain(value: Any) -> list[Any]:
+        if isinstance(value, str | bytes | bytearray) or not isinstance(value, list | tuple | range | np.ndarray):
+            raise Illegal
+        if np.ndim(np.asarray(value, dtype=object)) != 1 or not len(value):
+            raise Illegal
+        return [kind(each) for each in value]
+
+    return plain
+
+
+def _ratios(value: Any) -> list[float]:
+    array = np.asarray(indices_or_numbers(value))
+    if not array.size or not ((array >= 1) & np.isfinite(array)).all():
+        raise Illegal
+    return list(array.tolist())
+
+
 def _plots() -> list[Entry]:
     made = _results()
 
@@ -631,7 +651,14 @@ def _plots() -> list[Entry]:
             "plots.honest_response",
             closed(plots.honest_response),
             {"epsilons": [1.0], "n_categories": 3, "kappa": 0.9, "sizes": [1], "ratios": [1.0, 2.0]},
-            {"epsilons": never, "n_categories": never, "sizes": never, "ratios": never, "kappa": KAPPA},
+            {
+                "epsilons": _listed(EPSILON),
+                "n_categories": integer(2, 10**6),
+                "sizes": _listed(integer(0, 2)),
+                "ratios": optional(_ratios),
+                "kappa": KAPPA,
+            },
+            {"epsilons": "epsilon"},
         ),
         _entry("plots.tv_boxes", closed(plots.tv_boxes), {"dataset": None, "K": 3}, {"dataset": never}),
         _entry("plots.subset_sizes", closed(plots.subset_sizes), {"dataset": None, "K": 3}, {"dataset": never}),

@@ -26,7 +26,10 @@ def check_result(result: Any, name: str, maker: str, needed: Sequence[str], attr
 
 def check_axes(axes: Any, n: int, told: str) -> NDArray[np.object_]:
     """Return n matplotlib axes as an array of shape (n,), or refuse."""
-    panels = np.asarray(axes, dtype=object).ravel()
+    try:
+        panels = np.asarray(axes, dtype=object).ravel()
+    except (TypeError, ValueError):
+        raise ValueError(f"axes must be {told}, got {brief(axes)}") from None
     if panels.shape != (n,):
         raise ValueError(f"axes must be {told}, got {panels.size}")
     for panel in panels:
@@ -49,7 +52,8 @@ def check_thetas(draws: Any) -> dict[str, xr.DataArray]:
 
 def check_categories(categories: Any, known: Sequence[str]) -> list[str]:
     """Return the labels to draw, at least one of those that there are, or refuse."""
-    if isinstance(categories, str) or not isinstance(categories, Sequence | np.ndarray) or not len(categories):
+    is_list = isinstance(categories, Sequence | np.ndarray) and getattr(categories, "ndim", 1) == 1
+    if isinstance(categories, str) or not is_list or not len(categories):
         raise ValueError(f"categories must be at least one label, got {brief(categories)}")
     labels = [str(label) for label in categories]
     for label in labels:

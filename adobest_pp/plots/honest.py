@@ -55,7 +55,8 @@ def honest_response(
     """
     k = check_n_categories(n_categories)
     for name, given in (("sizes", sizes), ("epsilons", epsilons)):
-        if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or not len(given):
+        is_list = isinstance(given, Sequence | np.ndarray) and getattr(given, "ndim", 1) == 1
+        if isinstance(given, str | bytes | bytearray) or not is_list or not len(given):
             raise ValueError(f"{name} must be a sequence of at least one number, got {brief(given)}")
     drawn = [check_integer(size, "sizes", 0, k - 1) for size in sizes]
     steps = _check_ratios(ratios)

@@ -1,5 +1,7 @@
 """Every program fails where the thing that it checks is broken."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -9,15 +11,20 @@ from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.samplers.gradients import EvidenceGradient
 from tests import oracles
 from validation import (
+    bad_commands,
+    bad_inputs,
     best_subset,
     calibration,
     contraction,
+    faults,
     gradients,
     honest_optimum,
     privacy,
+    public_functions,
     sampler_accuracy,
     utilities,
 )
+from validation.kills import Kills
 
 
 def failing(verdicts):
@@ -188,7 +195,7 @@ def test_a_function_that_takes_anything_is_found(monkeypatch, capsys):
 
 def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
     def leaky(path, column, categories):
-        raise ValueError(f"column must not have this: {open(path).read()!r}")
+        raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
 
     monkeypatch.setattr("adobest_pp.online.people.read_column", leaky)
     found = faults.tally("files", bad_commands.people_files()[6:8:2], bad_commands.attempt)
