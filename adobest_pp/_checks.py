@@ -66,7 +66,8 @@ def check_n_categories(value: Any) -> int:
     return check_integer(value, "n_categories", 2, MAX_CATEGORIES)
 
 
-def _check_real(value: Any, name: str, allowed: str) -> float:
+def check_real(value: Any, name: str, allowed: str) -> float:
+    """Return a real number of whatever type as a float, or refuse."""
     try:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise TypeError
@@ -78,7 +79,7 @@ def _check_real(value: Any, name: str, allowed: str) -> float:
 def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
     """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError; empty ones are of any kind.
 
-    NumPy would also take strings, bytes, booleans and complex numbers for numbers, and forget the mask of a masked array.
+    NumPy would also take strings, bytes, booleans and complex numbers for numbers, and forget a mask.
     """
     if isinstance(values, np.ma.MaskedArray | bytes | bytearray | memoryview):
         raise TypeError
@@ -94,7 +95,7 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
     """Return a privacy budget in (0, MAX_EPSILON], or refuse."""
     allowed = f"a number {'of at least' if allow_zero else 'above'} 0 and at most {MAX_EPSILON:g}"
-    number = _check_real(value, name, allowed)
+    number = check_real(value, name, allowed)
     if not (0 < number <= MAX_EPSILON or (allow_zero and number == 0)):
         raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return number
@@ -117,7 +118,7 @@ def check_path(path: Any, name: str = "path") -> Path:
 
 def check_kappa(value: Any) -> float:
     """Return kappa in (0, 1], or refuse."""
-    number = _check_real(value, "kappa", "a number above 0 and at most 1")
+    number = check_real(value, "kappa", "a number above 0 and at most 1")
     if not 0 < number <= 1:
         raise ValueError(f"kappa must be a number above 0 and at most 1, got {brief(value)}")
     return number
@@ -125,7 +126,7 @@ def check_kappa(value: Any) -> float:
 
 def check_positive(value: Any, name: str) -> float:
     """Return a positive number, or refuse; infinity is one."""
-    number = _check_real(value, name, "a positive number")
+    number = check_real(value, name, "a positive number")
     if not number > 0:
         raise ValueError(f"{name} must be a positive number, got {brief(value)}")
     return number
@@ -133,7 +134,7 @@ def check_positive(value: Any, name: str) -> float:
 
 def check_rho(value: Any) -> float:
     """Return the concentration of a symmetric Dirichlet distribution, or refuse."""
-    number = _check_real(value, "rho", "a positive number")
+    number = check_real(value, "rho", "a positive number")
     if not 0 < number < math.inf:
         raise ValueError(f"rho must be a positive number, got {brief(value)}")
     return number
@@ -141,7 +142,7 @@ def check_rho(value: Any) -> float:
 
 def check_alpha(value: Any) -> float:
     """Return a probability mass in [0, 1], or refuse."""
-    number = _check_real(value, "alpha", "a number from 0 to 1")
+    number = check_real(value, "alpha", "a number from 0 to 1")
     if not 0 <= number <= 1:
         raise ValueError(f"alpha must be a number from 0 to 1, got {brief(value)}")
     return number

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import groupby
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_epsilon
+from adobest_pp._checks import as_numbers, check_epsilon, check_real
 from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
@@ -238,10 +237,11 @@ def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fra
 
 
 def _check_rounding(rounding: Any) -> float:
-    allowed = "rounding must be a number above 0 and at most 0.1"
-    if isinstance(rounding, bool) or not isinstance(rounding, Real) or not 0 < float(rounding) <= 0.1:
-        raise ValueError(f"{allowed}, got {brief(rounding)}")
-    return float(rounding)
+    allowed = "a number above 0 and at most 0.1"
+    number = check_real(rounding, "rounding", allowed)
+    if not 0 < number <= 0.1:
+        raise ValueError(f"rounding must be {allowed}, got {brief(rounding)}")
+    return number
 
 
 def _check_entries(matrix: ArrayLike) -> NDArray[np.float64]:
