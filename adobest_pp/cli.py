@@ -1,14 +1,18 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
 import io
+import signal
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from adobest_pp._text import visible
 from adobest_pp.studies.commands import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -40,22 +44,32 @@ def audit(
     epsilon: Annotated[float, typer.Option(help="The promised privacy budget.")],
     mechanism: Annotated[MechanismName | None, typer.Option(help="The mechanism to audit.")] = None,
     categories: Annotated[int | None, typer.Option(help="Number of categories.")] = None,
-    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset (rrrr).")] = 0.9,
+    kappa: Annotated[
+        float | None, typer.Option(help="Share of the budget inside the subset (rrrr; default: 0.9).")
+    ] = None,
     size: Annotated[int | None, typer.Option(help="Categories in an answer (subset).")] = None,
     matrix: Annotated[
         Path | None,
         typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
     ] = None,
+    rounding: Annotated[
+        float | None,
+        typer.Option(help="By how much an entry of --matrix may be off: 1e-6 for six digits. Holds if all such do."),
+    ] = None,
 ) -> None:
-    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold."""
+    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold, or is not shown to."""
     from adobest_pp.mechanisms import audit as run_audit
     from adobest_pp.tables import print_audit
 
-    if matrix is not None and (mechanism is not None or categories is not None or size is not None):
-        raise ValueError("--matrix must be given alone: it takes the place of --mechanism, --categories and --size")
+    if matrix is not None and any(option is not None for option in (mechanism, categories, size, kappa)):
+        raise ValueError(
+            "--matrix must be given alone: it takes the place of --mechanism, --categories, --size and --kappa"
+        )
     if matrix is not None:
-        result = run_audit(_read_matrix(matrix), epsilon)
+        result = run_audit(_read_matrix(matrix), epsilon, rounding)
     else:
+        if rounding is not None:
+            raise ValueError("--rounding must come with --matrix: a mechanism is audited by its exact weights")
         result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa, size))
     print_audit(result)
     raise typer.Exit(0 if result.holds else 1)
@@ -118,55 +132,75 @@ def collect(
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Ask everyone in a file adaptively and privately, and write their randomized answers."""
+    """Ask everyone in a file adaptively and privately, and write their randomized answers.
+
+    Every answer is kept in --out as it comes. Stopped or killed at any moment, the same command goes on from there:
+    whoever has answered is not asked again.
+    """
     from adobest_pp._text import listed
     from adobest_pp.online import collect_csv
     from adobest_pp.tables import print_collection
 
     labels = listed(categories)
-    if not out.parent.is_dir() or out.is_dir() or (out.exists() and out.samefile(people)):
-        raise ValueError(f"--out must name a file of its own in a folder that exists, got {str(out)!r}")
-    collector = collect_csv(
-        people,
-        column,
-        epsilon,
-        kappa,
-        labels,
-        progressbar=not quiet,
-        utility=utility,
-        alpha=alpha,
-        adapt_every=adapt_every,
-        random_seed=seed,
-    )
-    collector.responses.to_netcdf(out)
+    with _telling_how_to_go_on(out):
+        collector = collect_csv(
+            people,
+            column,
+            epsilon,
+            kappa,
+            labels,
+            progressbar=not quiet,
+            out=out,
+            utility=utility,
+            alpha=alpha,
+            adapt_every=adapt_every,
+            random_seed=seed,
+        )
     if not quiet:
         print_collection(collector, out, listed=labels is not None)
 
 
-def main() -> None:
-    """Run the command line; bad input ends with one sentence and exit code 2."""
+@contextmanager
+def _telling_how_to_go_on(out: Path) -> Iterator[None]:
+    """End in order on Ctrl-C and on SIGTERM, with what was asked so far on disk, and say how to go on."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"adobest: stopped; the same command goes on with {str(out)!r}", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, that of the process by default; bad input ends with one sentence and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets the rest
     try:
-        app()
+        app(None if arguments is None else list(arguments))
     except (ValueError, OSError) as problem:
-        typer.echo(f"adobest: {problem}", err=True)
+        typer.echo(f"adobest: {visible(problem)}", err=True)
         sys.exit(2)
 
 
 def _build_mechanism(
-    name: MechanismName | None, categories: int | None, epsilon: float, kappa: float, size: int | None
+    name: MechanismName | None, categories: int | None, epsilon: float, kappa: float | None, size: int | None
 ) -> Any:
     from adobest_pp import mechanisms
 
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
+    if kappa is not None and name is not MechanismName.rrrr:
+        raise ValueError(f"--kappa must be left out for {name}: it is of rrrr alone")
+    if size is not None and name is not MechanismName.subset:
+        raise ValueError(f"--size must be left out for {name}: it is of subset alone")
     match name:
         case MechanismName.srr:
             return mechanisms.SRR(categories, epsilon)
         case MechanismName.rrrr:
-            return mechanisms.RRRR(categories, epsilon, kappa)
+            return mechanisms.RRRR(categories, epsilon, 0.9 if kappa is None else kappa)
         case MechanismName.subset:
             return mechanisms.SubsetSelection(categories, epsilon, size)
 

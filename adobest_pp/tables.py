@@ -62,16 +62,32 @@ def print_audit(result: Audit) -> None:
         table.add_row(*map(str, values), "yes" if row.holds else "NO")
     console = Console()
     console.print(table)
+    console.print(_audit_verdict(result), highlight=False)
+
+
+def _audit_verdict(result: Audit) -> str:
     worst = result.worst
+    if result.rounding is not None and not result.broken:
+        which = f"of the channels that this matrix may stand for, each entry ± {result.rounding:g}"
+        if result.holds:
+            return f"Holds for all {which}: losses are at most {worst.loss:.12g}, within ε = {result.epsilon:g}."
+        return (
+            f"Not shown: {which}, some have a loss up to {worst.loss:.12g}, more than the promised "
+            f"{result.epsilon:g}, and none has less than {result.least:.12g}. Give more digits, or promise a little "
+            f"more than {worst.loss:.6g}."
+        )
     if result.holds:
         how = "up to the rounding of the matrix (2^-40)" if result.rounded else "in exact arithmetic"
-        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
-    else:
-        verdict = (
-            f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
-            f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+        return f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
+    if result.rounding is not None:
+        return (
+            f"Does not hold: every channel that this matrix may stand for, each entry ± {result.rounding:g}, "
+            f"has a loss of at least {result.least:.6g}, more than the promised {result.epsilon:g}."
         )
-    console.print(verdict, highlight=False)
+    return (
+        f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
+        f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+    )
 
 
 def print_collection(collector: "AdaptiveCollector", path: Path, *, listed: bool) -> None:

@@ -1,6 +1,6 @@
 """Draws of θ as the diagnostics take them: out of labelled trees, checked, and thinned to be nearly independent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
 from adobest_pp._checks import is_learned
+from adobest_pp._labels import same_labels
+from adobest_pp._text import brief
 from adobest_pp.responses import Responses
 
 FEWEST_DRAWS = 4
@@ -51,7 +53,7 @@ class Draws:
 def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
     """Read trees of draws, with the categories of all in the order of the first, or refuse."""
     if not isinstance(draws, Mapping) or not draws:
-        raise ValueError(f"draws must be a mapping of names to DataTrees, got {draws!r}")
+        raise ValueError(f"draws must be a mapping of names to DataTrees, got {brief(draws)}")
     categories = None
     trees = {}
     for name, tree in draws.items():
@@ -68,8 +70,8 @@ def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
     return {str(name): _draws(str(name), tree, theta) for name, (tree, theta) in trees.items()}
 
 
-def theta_of(tree: Any, name: str, n_categories: int | None = None) -> xr.DataArray:
-    """Return θ of a tree of draws by chain, draw and category, with its labels, or refuse.
+def theta_of(tree: Any, name: str, categories: Sequence[str] | None = None) -> xr.DataArray:
+    """Return θ of a tree of draws by chain, draw and category, or raise ValueError.
 
     Parameters
     ----------
@@ -77,8 +79,8 @@ def theta_of(tree: Any, name: str, n_categories: int | None = None) -> xr.DataAr
         As `sample` returns it.
     name : str
         What the caller calls it, for errors.
-    n_categories : int, optional
-        How many categories it must have.
+    categories : sequence of str, optional
+        The labels that it must have, and the order to bring them to.
     """
     allowed = f"{name} must hold posterior/theta by chain, draw and category"
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree or "theta" not in tree["posterior"]:
@@ -86,11 +88,15 @@ def theta_of(tree: Any, name: str, n_categories: int | None = None) -> xr.DataAr
     theta = tree["posterior"].to_dataset()["theta"]
     if set(theta.dims) != {"chain", "draw", "category"} or "category" not in theta.coords:
         raise ValueError(f"{allowed}, got theta by {', '.join(map(str, theta.dims))}")
-    if n_categories is not None and theta.sizes["category"] != n_categories:
-        raise ValueError(f"{name} must have {n_categories} categories, got {theta.sizes['category']}")
-    if not np.isfinite(theta.values).all():
-        raise ValueError(f"{name} must have finite draws, got {int((~np.isfinite(theta.values)).sum())} others")
-    return theta.transpose("chain", "draw", "category").astype(np.float64)
+    values = theta.transpose("chain", "draw", "category").values
+    if values.size == 0 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        raise ValueError(f"{name} must have finite draws, got none or others")
+    labels = [str(label) for label in theta["category"].values.tolist()]
+    if categories is not None and not same_labels(labels, categories):
+        raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")
+    dims = ("chain", "draw", "category")
+    labelled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=dims)
+    return labelled if categories is None else labelled.sel(category=list(categories))
 
 
 def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:

@@ -9,6 +9,7 @@ from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.diagnostics import _verdicts as verdicts
 from adobest_pp.diagnostics._distances import energy_test, wasserstein
 from adobest_pp.diagnostics._draws import TAILS, Draws, independent, read
@@ -18,6 +19,7 @@ from adobest_pp.diagnostics._stein import holds_for, log_ratios, scale_of, score
 __all__ = ["compare"]
 
 INTERVAL = 0.95
+MOST_RESAMPLES = 1_000_000
 
 # Dimensions and units of the results: (long name, units).
 MEANINGS = {
@@ -76,7 +78,7 @@ def compare(
     reference : str, default "nuts"
         The name of those to hold the others to.
     truth : array of shape (K,), optional
-        The true frequencies, in the order of the categories of the first draws.
+        The true frequencies, by label (of xarray or pandas) or in the order of the categories of the first draws.
     max_points : int, default 500
         The most draws of each sampler that the tests of the joint distribution use, at the cost of their square.
     resamples : int, default 1999
@@ -126,14 +128,14 @@ def compare(
     ['reference', 'indistinguishable from the reference']
     """
     samplers = read(draws)
-    if reference not in samplers:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {reference!r}")
+    if not isinstance(reference, str) or reference not in samplers:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
     most = check_integer(max_points, "max_points", verdicts.FEWEST_POINTS)
-    repeats = check_integer(resamples, "resamples", 1)
+    repeats = check_integer(resamples, "resamples", 1, MOST_RESAMPLES)
     seed = check_integer(random_seed, "random_seed", 0)
     base = samplers[reference]
     _check_one_posterior(samplers, base)
-    theta_star = None if truth is None else check_probabilities(truth, len(base.categories))
+    theta_star = None if truth is None else check_probabilities(truth, len(base.categories), "truth", base.categories)
 
     rows = []
     for one, rng in zip(samplers.values(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):

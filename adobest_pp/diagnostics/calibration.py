@@ -10,8 +10,9 @@ from arviz_stats.base import array_stats
 from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
 from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp._text import brief
 from adobest_pp.diagnostics._draws import Draws, read, thinned
 from adobest_pp.mechanisms import RRRR, Mechanism
 from adobest_pp.responses import Responses
@@ -109,13 +110,13 @@ def calibration(
     True
     """
     if not callable(fit):
-        raise ValueError(f"fit must be a function of responses and a seed, got {fit!r}")
+        raise ValueError(f"fit must be a function of responses and a seed, got {brief(fit)}")
     if not isinstance(mechanism, Mechanism):
-        raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {mechanism!r}")
+        raise ValueError(f"mechanism must be SRR, RRRR or SubsetSelection, got {brief(mechanism)}")
     concentration = check_prior(prior, mechanism.n_categories)
-    people = check_integer(n_people, "n_people", 0)
-    wanted = check_integer(replications, "replications", 2)
-    ranked = check_integer(n_ranked, "n_ranked", 1)
+    people = check_count(n_people, "n_people", 0)
+    wanted = check_count(replications, "replications", 2)
+    ranked = check_count(n_ranked, "n_ranked")
     probabilities = _check_levels(levels)
     seconds = _check_budget(budget)
     fresh = int(np.random.SeedSequence().generate_state(1)[0])
@@ -145,9 +146,12 @@ def calibration(
 
 
 def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
-    values = np.asarray(levels, dtype=np.float64)
+    try:
+        values = as_numbers(levels, "fiu").astype(np.float64)
+    except TypeError:
+        values = np.empty(0)
     if values.ndim != 1 or values.size == 0 or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"levels must be probabilities between 0 and 1, got {levels!r}")
+        raise ValueError(f"levels must be probabilities between 0 and 1, got {brief(levels)}")
     return values
 
 
@@ -155,7 +159,7 @@ def _check_budget(budget: float | None) -> float:
     if budget is None:
         return float("inf")
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
-        raise ValueError(f"budget must be a positive number of seconds, got {budget!r}")
+        raise ValueError(f"budget must be a positive number of seconds, got {brief(budget)}")
     return float(budget)
 
 
@@ -222,7 +226,7 @@ def _fitted(tree: Any, responses: Responses) -> Draws:
     if not isinstance(tree, xr.DataTree):
         raise ValueError(f"fit must return a DataTree, got {type(tree).__name__}")
     draws = read({"fit": tree})["fit"]
-    if draws.categories != responses.categories:
+    if draws.categories != responses.categories:  # the truth is in this order
         raise ValueError(f"fit must return draws of the categories {responses.categories}, got {draws.categories}")
     return draws
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.privacy import Audit, AuditRow, audit, privacy_loss
 from adobest_pp.mechanisms.rrrr import RRRR, Coefficients
@@ -26,7 +27,7 @@ __all__ = [
 def mechanism_from_settings(settings: Mapping[str, Any]) -> SRR | RRRR | SubsetSelection:
     """Build the mechanism whose `settings` these are (more keys than needed do no harm)."""
     if not isinstance(settings, Mapping):
-        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {settings!r}")
+        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {brief(settings)}")
     name = settings.get("mechanism")
     try:
         match name:
@@ -39,5 +40,5 @@ def mechanism_from_settings(settings: Mapping[str, Any]) -> SRR | RRRR | SubsetS
             case "SubsetSelection":
                 return SubsetSelection(settings["n_categories"], settings["epsilon"], settings["size"])
     except KeyError as missing:
-        raise ValueError(f"settings of {name} must include {missing}, got {sorted(settings)}") from None
-    raise ValueError(f"mechanism must be 'SRR', 'RRRR' or 'SubsetSelection', got {name!r}")
+        raise ValueError(f"settings of {name} must include {missing}, got {brief(list(settings))}") from None
+    raise ValueError(f"mechanism must be 'SRR', 'RRRR' or 'SubsetSelection', got {brief(name)}")

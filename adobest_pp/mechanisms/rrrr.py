@@ -20,6 +20,8 @@ from adobest_pp._checks import (
     check_private,
     check_subset,
 )
+from adobest_pp._labels import by_label
+from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
 
@@ -127,11 +129,13 @@ class RRRR(Mechanism):
         k = check_n_categories(n_categories)
         first = check_epsilon(epsilon1, "epsilon1", allow_zero=True)
         try:
-            array = as_numbers(epsilon2, "fiu")
+            numbers = float(epsilon2) if isinstance(epsilon2, Fraction) else by_label(epsilon2, None, "epsilon2")
+            array = as_numbers(numbers, "fiu")
         except TypeError:
             array = np.empty((0, 0))
         if array.shape not in ((), (k,)):
-            raise ValueError(f"epsilon2 must be one number, or one for each of the {k} subset sizes, got {epsilon2!r}")
+            allowed = f"one number, or one for each of the {k} subset sizes"
+            raise ValueError(f"epsilon2 must be {allowed}, got {brief(epsilon2)}")
         second = tuple(
             check_epsilon(value, "epsilon2", allow_zero=True) for value in np.broadcast_to(array, k).tolist()
         )

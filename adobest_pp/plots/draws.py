@@ -9,6 +9,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_probabilities
+from adobest_pp.plots._fonts import legible
+from adobest_pp.plots._inputs import check_categories, check_thetas
 from adobest_pp.plots._labels import plain, shorten
 
 __all__ = ["estimates", "ranks", "traces"]
@@ -30,7 +32,8 @@ def estimates(
     draws : mapping of str to DataTree
         Of `sample`: trees with ``posterior/theta`` by chain, draw and category.
     truth : array of shape (K,), optional
-        The true frequencies of all categories, drawn as bars.
+        The true frequencies of all categories, by label (of xarray or pandas) or in the order of the first tree's,
+        drawn as bars.
     categories : sequence of labels, optional
         Which to draw; all by default.
     ax : matplotlib axes, optional
@@ -40,14 +43,14 @@ def estimates(
     -------
     matplotlib axes
     """
-    thetas = {name: _theta(tree) for name, tree in draws.items()}
-    known = _categories(thetas)
-    labels = known if categories is None else list(categories)
+    thetas = check_thetas(draws)
+    known = next(iter(thetas.values()))["category"].values.tolist()
+    labels = known if categories is None else check_categories(categories, known)
+    shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 1.2 + 0.42 * len(labels)), layout="constrained")
     places = np.arange(len(labels))
-    if truth is not None:
-        shares = check_probabilities(truth, len(known))
+    if shares is not None:
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.9", label="true share")
     for number, (name, theta) in enumerate(thetas.items()):
         flat = theta.sel(category=labels).values.reshape(-1, len(labels))
@@ -60,6 +63,7 @@ def estimates(
     ax.set(xlabel="share of people, with central 95 % intervals", xlim=(0, None))
     ax.grid(axis="x", alpha=0.3)
     ax.legend(frameon=False)
+    legible(ax)
     return ax
 
 
@@ -79,10 +83,10 @@ def traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArr
     -------
     array of matplotlib axes, of shape (samplers, categories)
     """
-    thetas = {name: _theta(tree).sel(category=list(categories)) for name, tree in draws.items()}
-    panels = _grid(thetas, categories, sharey="col")
+    thetas, labels = _chosen(draws, categories)
+    panels = _grid(thetas, labels, sharey="col")
     for row, theta in zip(panels, thetas.values(), strict=True):
-        for panel, label in zip(row, categories, strict=True):
+        for panel, label in zip(row, labels, strict=True):
             # Thousands of points are one picture inside a vector file.
             panel.plot(theta.sel(category=label).values.T, linewidth=0.5, alpha=0.8, rasterized=True)
     for panel in panels[-1]:
@@ -113,11 +117,11 @@ def ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArra
     """
     from scipy.stats import rankdata
 
-    thetas = {name: _theta(tree).sel(category=list(categories)) for name, tree in draws.items()}
-    panels = _grid(thetas, categories, sharey=True)
+    thetas, labels = _chosen(draws, categories)
+    panels = _grid(thetas, labels, sharey=True)
     edges = np.linspace(0, 1, RANK_BINS + 1)
     for row, theta in zip(panels, thetas.values(), strict=True):
-        for panel, label in zip(row, categories, strict=True):
+        for panel, label in zip(row, labels, strict=True):
             values = theta.sel(category=label).values
             shares = (rankdata(values).reshape(values.shape) - 0.5) / values.size
             for chain in shares:
@@ -128,19 +132,14 @@ def ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArra
     return panels
 
 
-def _theta(tree: xr.DataTree) -> xr.DataArray:
-    return tree["posterior"]["theta"].transpose("chain", "draw", "category")
+def _chosen(draws: Any, categories: Any) -> tuple[dict[str, xr.DataArray], list[str]]:
+    """Return θ of each tree for the categories to draw, and these."""
+    thetas = check_thetas(draws)
+    labels = check_categories(categories, next(iter(thetas.values()))["category"].values.tolist())
+    return {name: theta.sel(category=labels) for name, theta in thetas.items()}, labels
 
 
-def _categories(thetas: Mapping[str, xr.DataArray]) -> list[Any]:
-    if not thetas:
-        raise ValueError("draws must hold at least one sampler, got none")
-    return list(next(iter(thetas.values()))["category"].values.tolist())
-
-
-def _grid(thetas: Mapping[str, Any], categories: Sequence[Any], sharey: Any) -> NDArray[np.object_]:
-    if not thetas or not len(categories):
-        raise ValueError(f"draws and categories must not be empty, got {len(thetas)} and {len(categories)}")
+def _grid(thetas: Mapping[str, Any], categories: Sequence[str], sharey: Any) -> NDArray[np.object_]:
     size = (0.8 + 3.1 * len(categories), 0.6 + 1.7 * len(thetas))
     _, panels = plt.subplots(
         len(thetas), len(categories), figsize=size, sharey=sharey, squeeze=False, layout="constrained"
@@ -149,4 +148,5 @@ def _grid(thetas: Mapping[str, Any], categories: Sequence[Any], sharey: Any) -> 
         panel.set_title(shorten(label), fontsize="medium")
     for panel, name in zip(panels[:, 0], thetas, strict=True):
         panel.set_ylabel(plain(name))
+    legible(panels)
     return np.asarray(panels, dtype=object)

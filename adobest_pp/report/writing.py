@@ -9,7 +9,7 @@ from typing import Any
 import xarray as xr
 
 from adobest_pp import __version__
-from adobest_pp._files import replacing
+from adobest_pp._files import netcdf_bytes, replacing, write_whole
 from adobest_pp.report.figures import save_figures
 from adobest_pp.report.job import REFERENCE, Findings
 from adobest_pp.report.page import page
@@ -41,8 +41,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     settings = settings_of(findings)
     figures = save_figures(findings, place / "figures")
     report, posterior, table = (place / name for name in ("report.html", "posterior.nc", "comparison.csv"))
-    with replacing(posterior) as path:
-        _as_tree(findings, settings).to_netcdf(path, engine="h5netcdf")
+    write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
     with replacing(table) as path:
         findings.comparison.to_dataframe().to_csv(path, encoding="utf-8")
     with replacing(report) as path:

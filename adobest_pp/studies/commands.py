@@ -94,11 +94,12 @@ def plot(
 def export(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the results to one file, with their settings: netCDF as in the store, CSV as a long table."""
     from adobest_pp.studies.reading import export_study
 
-    export_study(store, out)
+    export_study(store, out, overwrite)
 
 
 def _print_status(status: "StudyStatus") -> None:

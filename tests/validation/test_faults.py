@@ -1,6 +1,7 @@
 """Every program fails where the thing that it checks is broken."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +13,21 @@ from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.samplers.gradients import EvidenceGradient
 from tests import oracles
 from validation import (
+    bad_commands,
+    bad_inputs,
     best_subset,
     calibration,
     contraction,
     error_rates,
+    faults,
     gradients,
     honest_optimum,
     privacy,
+    public_functions,
     sampler_accuracy,
     utilities,
 )
+from validation.kills import Kills
 
 
 def failing(verdicts):
@@ -208,3 +214,35 @@ def test_miscalibrated_samplers_are_found_and_calibrated_ones_are_not_called_ove
     assert len(statements) == 2
     assert any("K = 4, Gibbs: calibrated" in statement for statement in statements)
     assert any("hold the truth in less than" in statement for statement in statements)
+
+
+# ---------------------------------------------------------------- faults
+def test_a_function_that_takes_anything_is_found(monkeypatch, capsys):
+    monkeypatch.setattr("adobest_pp.likelihood.check_probabilities", lambda theta, k: np.ones(k) / k)
+    some = [entry for entry in public_functions.entries() if entry.name == "likelihood.log_likelihood"]
+    found = faults.tally("functions", bad_inputs.cases(some), bad_inputs.attempt)
+    assert "no bad input has another outcome" in failing(faults.input_verdicts([found], quick=True))
+    assert "   wrong: " in capsys.readouterr().out
+
+
+def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
+    def leaky(path, column, categories):
+        raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
+
+    monkeypatch.setattr("adobest_pp.online.people.read_column", leaky)
+    found = faults.tally("files", bad_commands.people_files()[6:8:2], bad_commands.attempt)
+    assert found.outcomes["wrong"] == 1
+
+
+@pytest.mark.parametrize(
+    ("killed", "statement"),
+    [
+        (Kills(3, 50, 1, ()), "no answer that was acknowledged is lost"),
+        (Kills(3, 50, 0, ("recording: unreadable",)), "every file is read, and has the answers that it should"),
+        (Kills(3, 0, 0, ()), "every file is read, and has the answers that it should"),
+    ],
+)
+def test_an_answer_that_is_lost_is_found(killed, statement):
+    assert failing(faults.kill_verdicts(killed, quick=True)) == {statement}
+    assert not failing(faults.kill_verdicts(Kills(3, 50, 0, ()), quick=True))
+    assert failing(faults.kill_verdicts(Kills(3, 50, 0, ()), quick=False)) == {"at least 200 processes were killed"}
