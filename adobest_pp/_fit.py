@@ -16,7 +16,7 @@ from scipy.special import chdtrc
 from adobest_pp.mechanisms import RRRR, SRR, Mechanism, SubsetSelection
 from adobest_pp.responses import Responses
 
-__all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit"]
+__all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
 
 # Whatever the model, a posterior predictive p-value of at most α comes by chance with probability 2α at most (Meng
 # 1994, Annals of Statistics 22): answers are said not to fit from this p-value on, which is a false alarm in at most
@@ -75,6 +75,17 @@ def check_fit(theta: NDArray[np.float64], responses: Responses) -> Fit:
     taken = np.linalg.matrix_rank(whiten @ (slope - slope.mean(axis=1, keepdims=True)), tol=1e-6)
     p_value = float(chdtrc(len(whiten), distances).mean())
     return Fit(float(distances.mean()), p_value, len(whiten), len(whiten) - int(taken))
+
+
+def misfit_in_words(p_value: float) -> str:
+    """Return a sentence where the answers do not fit, and nothing where they do or where nothing could be checked."""
+    if not p_value <= LEVEL:
+        return ""
+    return (
+        f"The answers do not fit the mechanism that they are read under (p = {p_value:.2g}, a false alarm in at most "
+        f"{FALSE_ALARM:.0%} of collections): check that ε, the mechanism and the published subsets are those that the "
+        "devices used, for the estimate is wrong otherwise."
+    )
 
 
 def _whiten(covariance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -136,7 +136,7 @@ def measure(names: list[str], runs: int, seed: int, parallel: bool) -> dict[str,
 def main(argv: list[str] | None = None) -> int:
     """Print every figure and the verdicts; return the exit code."""
     options = parse(__doc__, argv)
-    runs = {"right": 4 if options.quick else 200, "wrong": 3 if options.quick else 40}
+    runs = {"right": 2 if options.quick else 200, "wrong": 1 if options.quick else 40}
     found = measure(list(RIGHT), runs["right"], options.seed, not options.quick)
     found |= measure(
         list(FAULTS | SILENT if options.quick else FAULTS | MILD | SILENT),

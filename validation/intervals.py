@@ -22,6 +22,7 @@ RHOS = (0.01, 0.1, 1.0)
 PRIORS: dict[str, float | str] = {"learned": "learned", "flat": 1.0}
 MECHANISMS = {"SRR": SRR, "subset selection": SubsetSelection}
 KINDS = ("as shown", "shortest", "equal tails")
+COLUMNS = (*KINDS, "leader", "width", "diverged")
 PROBABILITY = intervals.PROBABILITY
 
 
@@ -59,7 +60,7 @@ def without_edges(draws: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def poll(job: Job) -> NDArray[np.float64]:
-    """Return the coverage of each kind of interval, that of the leader as shown, and the mean width as shown."""
+    """Return the coverage of each kind of interval, that of the leader and the mean width as shown, and divergences."""
     cell, people, seed = job
     # The same people for both priors.
     rng = np.random.default_rng(seed)
@@ -71,16 +72,16 @@ def poll(job: Job) -> NDArray[np.float64]:
     tails = np.quantile(draws, [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2], axis=0)
     shown = intervals.shortest_intervals(draws)
     holds = [(ends[0] <= truth) & (truth <= ends[1]) for ends in (shown, without_edges(draws), tails)]
-    return np.array([*(one.mean() for one in holds), holds[0][truth.argmax()], (shown[1] - shown[0]).mean()])
+    diverged = float(tree["sample_stats"]["diverging"].mean())
+    return np.array([*(one.mean() for one in holds), holds[0][truth.argmax()], (shown[1] - shown[0]).mean(), diverged])
 
 
 def measure(cells: list[Cell], runs: int, people: int, seed: int, parallel: bool) -> xr.Dataset:
     """Return means over independent polls, by cell."""
     seeds = np.random.SeedSequence(seed).generate_state(runs).tolist()
     jobs = [Job(cell, people * cell.n_categories, one) for cell in cells for one in seeds]
-    found = np.array(each(poll, jobs, "polls", parallel)).reshape(len(cells), runs, 5)
-    names = [*KINDS, "leader", "width"]
-    return xr.Dataset({name: (("cell", "run"), found[..., i]) for i, name in enumerate(names)})
+    found = np.array(each(poll, jobs, "polls", parallel)).reshape(len(cells), runs, len(COLUMNS))
+    return xr.Dataset({name: (("cell", "run"), found[..., i]) for i, name in enumerate(COLUMNS)})
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -88,20 +89,23 @@ def main(argv: list[str] | None = None) -> int:
     options = parse(__doc__, argv)
     ks = (6,) if options.quick else (10, 20)
     mechanisms = list(MECHANISMS)[: 1 if options.quick else None]
-    runs, people = (6, 300) if options.quick else (24, 500)
+    runs, people = (4, 300) if options.quick else (12, 500)
     cells = [Cell(m, k, rho, prior) for prior in PRIORS for m in mechanisms for k in ks for rho in RHOS]
     result = measure(cells, runs, people, options.seed, not options.quick)
     print(
         f"ε = {EPSILON:g}, {people}·K people, {runs} polls of each setting: share of {PROBABILITY:.0%} intervals that"
     )
-    print("hold the truth, by kind; as shown, those of the category that most people hold, and the mean width\n")
+    print(
+        "hold the truth, by kind; as shown, those of the category that most people hold, and the mean width; draws that"
+    )
+    print("diverged\n")
     means = result.mean("run")
-    columns = [means[name].values for name in (*KINDS, "leader", "width")]
+    columns = [means[name].values for name in COLUMNS]
     rows = [
         [cell.prior, cell.mechanism, cell.n_categories, cell.rho, *map(float, values)]
         for cell, *values in zip(cells, *columns, strict=True)
     ]
-    table(["prior", "mechanism", "K", "ρ", *KINDS, "leader", "width"], rows, digits=2)
+    table(["prior", "mechanism", "K", "ρ", *COLUMNS], rows, digits=2)
     return conclude(verdicts(cells, result))
 
 

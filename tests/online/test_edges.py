@@ -48,10 +48,10 @@ def arguments(draw):
 
 
 def check_consistent(run, n_people, smallest_size=0):
-    k = run.estimate.size
-    assert np.isfinite(run.estimate).all()
-    assert (run.estimate >= 0).all()
-    assert run.estimate.sum() == pytest.approx(1, abs=1e-9)
+    k = run.chain_mean.size
+    assert np.isfinite(run.chain_mean).all()
+    assert (run.chain_mean >= 0).all()
+    assert run.chain_mean.sum() == pytest.approx(1, abs=1e-9)
     assert np.isfinite(run.path).all()
     np.testing.assert_allclose(run.path.sum(axis=1), 1, atol=1e-9)
     assert len(run.responses) == len(run.sizes) == n_people
@@ -88,7 +88,7 @@ def test_everyone_is_of_one_category(method, sampler):
     x = np.full(200, 3)
     run = simulate(x, ad.RRRR(5, 5.0), method, alpha=alpha, sampler=sampler, random_seed=1)
     check_consistent(run, 200)
-    assert run.estimate[3] > 0.8
+    assert run.chain_mean[3] > 0.8
 
 
 @pytest.mark.parametrize("final_updates", [2, 3, 5, 17])
@@ -102,7 +102,9 @@ def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
 def test_a_batch_that_is_larger_than_any_memory():
     x = np.zeros(20, dtype=int)
     whole = simulate(x, ad.RRRR(3, 1.0), batch_size=10**15, random_seed=1)
-    np.testing.assert_array_equal(whole.estimate, simulate(x, ad.RRRR(3, 1.0), batch_size=20, random_seed=1).estimate)
+    np.testing.assert_array_equal(
+        whole.chain_mean, simulate(x, ad.RRRR(3, 1.0), batch_size=20, random_seed=1).chain_mean
+    )
 
 
 @pytest.mark.parametrize(
