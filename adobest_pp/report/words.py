@@ -93,7 +93,7 @@ def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
     return (
         f"Posterior means, by NUTS under {prior_in_words(findings.prior)}, and the shortest intervals that hold 95 % "
-        "of the posterior. A category whose interval begins at zero may be empty: “up to” is the most that it may have."
+        "of the posterior. A category whose interval begins at zero may be empty: “up to” is its upper end."
     )
 
 

@@ -54,7 +54,7 @@ def features_of(responses, theta):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_counts_have_the_moments_of_the_definitions(mechanism):
-    theta, responses = some(mechanism, 1)
+    theta, responses = some(mechanism, 1, n=600)
     counts = count(mechanism, responses, theta, np.arange(mechanism.n_categories))
     features = features_of(responses, theta)
     mean, covariance = enumerated(responses, theta, features)
@@ -95,7 +95,7 @@ def test_a_wrong_mechanism_is_found_and_warned_of(fault, caplog):
 
 def test_right_answers_are_not_warned_of(caplog):
     tree = sample(some(RRRR(5, 2.0, 0.8), 3)[1], **FAST)
-    assert tree.attrs["fit_p_value"] == goodness_of_fit(tree)["p_value"].item()
+    assert tree.attrs["fit_p_value"] == pytest.approx(goodness_of_fit(tree)["p_value"].item(), rel=1e-9)
     assert goodness_of_fit(tree).attrs["false_alarm"] == 0.01
     assert not any("do not fit" in record.message for record in caplog.records)
 
