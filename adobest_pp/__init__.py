@@ -64,6 +64,7 @@ _MODULES = (
     "adaptation",
     "diagnostics",
     "evidence",
+    "intervals",
     "likelihood",
     "mechanisms",
     "online",

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-__all__ = ["brief", "listed", "visible"]
+__all__ = ["brief", "listed", "prior_in_words", "visible"]
 
 LONGEST = 80
 
@@ -30,3 +30,10 @@ def listed(text: str | None, option: str = "--categories") -> list[str] | None:
     if not all(labels):
         raise ValueError(f"{option} must be labels separated by single commas, got an empty one in {brief(text)}")
     return labels
+
+
+def prior_in_words(prior: float | str) -> str:
+    """Return a prior as a sentence has it: the concentration of a Dirichlet distribution, or one that is learned."""
+    if isinstance(prior, str):
+        return "a prior that learns how uneven the shares are"
+    return f"the prior Dirichlet({prior:g})"

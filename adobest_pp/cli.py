@@ -26,6 +26,9 @@ app = typer.Typer(
 app.add_typer(study_app, name="study")
 
 
+PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
+
+
 class MechanismName(StrEnum):
     """The mechanisms that can be named on the command line."""
 
@@ -88,7 +91,7 @@ def compare(
     utility: Annotated[str | None, typer.Option(help="What subsets are chosen for (default: honest).")] = None,
     alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
-    prior: Annotated[float, typer.Option(help="Concentration of the Dirichlet prior.")] = 1.0,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
     seed: Annotated[int | None, typer.Option(help="Repeats the job; never seeds answers of real people.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
@@ -99,7 +102,7 @@ def compare(
 
     collection = {"epsilon": epsilon, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection)
-    run(request, out, prior, draws, seed, quiet=quiet, as_json=json)
+    run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
 
 
 @app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")
@@ -129,6 +132,7 @@ def collect(
     categories: Annotated[
         str | None, typer.Option(help="The possible values, separated by commas; without it, those in the file.")
     ] = None,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
@@ -141,7 +145,7 @@ def collect(
     from adobest_pp.online import collect_csv
     from adobest_pp.tables import print_collection
 
-    labels = listed(categories)
+    labels, shown_under = listed(categories), _read_prior(prior)
     with _telling_how_to_go_on(out):
         collector = collect_csv(
             people,
@@ -157,7 +161,7 @@ def collect(
             random_seed=seed,
         )
     if not quiet:
-        print_collection(collector, out, listed=labels is not None)
+        print_collection(collector, out, shown_under, listed=labels is not None)
 
 
 @contextmanager
@@ -220,6 +224,19 @@ def _read_matrix(path: Path) -> Any:
         raise ValueError(
             f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
         ) from None
+
+
+def _read_prior(text: str) -> Any:
+    from adobest_pp._checks import check_prior, is_learned
+
+    if is_learned(text):
+        return text
+    try:
+        concentration = float(text)
+        check_prior(concentration, 2)
+    except ValueError:
+        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
+    return concentration
 
 
 def _read_numbers(text: str, option: str) -> list[float]:

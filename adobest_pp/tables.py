@@ -1,13 +1,14 @@
 """The tables that the command line prints."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adobest_pp._text import visible
+from adobest_pp._text import prior_in_words, visible
+from adobest_pp.intervals import in_words
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -90,20 +91,22 @@ def _audit_verdict(result: Audit) -> str:
     )
 
 
-def print_collection(collector: "AdaptiveCollector", path: Path, *, listed: bool) -> None:
+def print_collection(
+    collector: "AdaptiveCollector", path: Path, prior: float | Literal["learned"] = "learned", *, listed: bool
+) -> None:
     """Print what a collection tells, where it is, and what protects the people in it."""
-    estimate = collector.estimate()
+    estimate = collector.estimate(prior=prior)
     epsilon = collector.mechanism.epsilon
     table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
     for heading in ("category", "estimate", "95 % interval"):
         table.add_column(heading, justify="left" if heading == "category" else "right")
     columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
     for label, mean, lower, upper in zip(*columns, strict=True):
-        table.add_row(escape(visible(label)), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}")
+        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", in_words(lower, upper))
     console = Console()
     console.print(table)
     console.print(
-        f"Estimate and interval are those of the collection's own sampler. Randomized answers: {path}",
+        f"By NUTS under {prior_in_words(prior)}; “up to”: the category may be empty. Randomized answers: {path}",
         highlight=False,
         markup=False,
     )
@@ -131,10 +134,10 @@ def verdict_cells(row: "xr.Dataset") -> list[str]:
     return [str(row["sampler"].item()), str(row["verdict"].item()), *figures]
 
 
-def print_verdicts(comparison: "xr.Dataset", sentences: list[str], written: list[Any]) -> None:
+def print_verdicts(comparison: "xr.Dataset", prior: float, sentences: list[str], written: list[Any]) -> None:
     """Print the verdict on each sampler, what to conclude, and where the report is."""
     shown = [i for i, heading in enumerate(VERDICT_COLUMNS) if heading not in ("coverage", "ESS")]  # 80 characters
-    table = Table(title="Are the samplers right?")
+    table = Table(title=f"Are the samplers right? Under {prior_in_words(prior)}:")
     for i in shown:
         words = i < 2
         table.add_column(VERDICT_COLUMNS[i], justify="left" if words else "right", max_width=26 if words else 7)

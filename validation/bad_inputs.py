@@ -452,7 +452,7 @@ def same(found: Any, expected: Any) -> bool:
         case ad.Responses():
             return found.categories == expected.categories and found.evidence() == expected.evidence()
         case ad.OnlineRun():
-            return same(found.responses, expected.responses) and same(found.estimate, expected.estimate)
+            return same(found.responses, expected.responses) and same(found.chain_mean, expected.chain_mean)
         case dict():
             return bool(found.keys() == expected.keys())
         case tuple():

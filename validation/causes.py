@@ -89,7 +89,7 @@ def errors(setting: Setting) -> NDArray[np.float64]:
             path_length=1,
             random_seed=np.random.SeedSequence(entropy),
         )
-        return float(np.abs(run.estimate - theta).sum() / 2)
+        return float(np.abs(run.chain_mean - theta).sum() / 2)
 
     # SRR publishes the empty subset whatever the budgets: it differs in the step alone.
     srr = [error("nonadaptive", 1, steps, 1) for steps in (0, 1)]

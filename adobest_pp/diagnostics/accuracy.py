@@ -15,10 +15,10 @@ from adobest_pp.diagnostics._distances import energy_test, wasserstein
 from adobest_pp.diagnostics._draws import TAILS, Draws, independent, read
 from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
 from adobest_pp.diagnostics._stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
+from adobest_pp.intervals import shortest_intervals
 
 __all__ = ["compare"]
 
-INTERVAL = 0.95
 MOST_RESAMPLES = 1_000_000
 
 # Dimensions and units of the results: (long name, units).
@@ -39,7 +39,7 @@ MEANINGS = {
     "tail_error": ("largest difference of the 5 % and 95 % quantiles", "standard deviations of the reference"),
     "tv_reference": ("total variation of the posterior mean to that of the reference", "probability"),
     "tv_truth": ("total variation of the posterior mean to the truth", "probability"),
-    "coverage": ("share of true frequencies within their central 95 % intervals", "1"),
+    "coverage": ("share of true frequencies within their 95 % intervals, as they are shown", "1"),
     "energy_distance": ("energy distance to the reference, as a share of the mean distance", "1"),
     "energy_p_value": ("permutation p-value of the energy distance", "1"),
     "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
@@ -91,8 +91,8 @@ def compare(
     xarray.Dataset
         By sampler and category: ``mean``, ``sd``, ``mean_shift``, ``sd_ratio`` and its error, ``location`` and
         ``scale`` by ranks and their errors, ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``,
-        ``tv_truth``, ``coverage`` (NaN without truth), p-values of location and scale with their ``error_limit``,
-        ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value, ``ess_bulk``,
+        ``tv_truth``, ``coverage`` (of `adobest_pp.intervals`; NaN without truth), p-values of location and scale with
+        their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value, ``ess_bulk``,
         ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict`` in words. Every variable tells
         its meaning and units in its attributes; settings and limits are in those of the dataset.
 
@@ -210,7 +210,7 @@ def _mixing(one: Draws) -> dict[str, float]:
 def _against_truth(one: Draws, truth: NDArray[np.float64] | None) -> dict[str, float]:
     if truth is None:
         return {"tv_truth": np.nan, "coverage": np.nan}
-    low, high = np.quantile(one.flat, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
+    low, high = shortest_intervals(one.flat)
     return {
         "tv_truth": float(0.5 * np.abs(one.flat.mean(axis=0) - truth).sum()),
         "coverage": float(np.mean((low <= truth) & (truth <= high))),

@@ -5,19 +5,20 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_count, check_integer, check_path, check_subset, check_total
+from adobest_pp._checks import check_integer, check_path, check_subset
 from adobest_pp._files import check_target, netcdf_bytes
 from adobest_pp._journal import Journal
 from adobest_pp._stored import COLLECTION, read_stored
 from adobest_pp._text import brief
 from adobest_pp.adaptation import Utility, choose_size, select_subset
+from adobest_pp.intervals import PROBABILITY, summary
 from adobest_pp.mechanisms import RRRR
-from adobest_pp.online.loop import Chain, draw_chain, new_chain, sample_round
+from adobest_pp.online.loop import new_chain, sample_round
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.online.settings import LoopSettings
 from adobest_pp.online.state import rebuild, restore_chain, store_chain
@@ -62,7 +63,7 @@ class AdaptiveCollector:
         What the subset is chosen for: ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``, ``"mse"``, ``"honest"``, one
         of your own; or ``"semi_adaptive"`` (with `alpha`) or ``"nonadaptive"``.
     prior : float or array of shape (K,)
-        ρ of the Dirichlet prior.
+        ρ of the Dirichlet prior that subsets are chosen under (`estimate` has a prior of its own).
     updates, batch_size : int
         M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
         batch of SGLD.
@@ -228,43 +229,42 @@ class AdaptiveCollector:
             self._waiting, self._people = todo.waiting, todo.people
         self._unsettled = None
 
-    def estimate(self, draws: int = 1000, probability: float = 0.95) -> "xr.Dataset":
-        """Return mean and interval of θ from the chain as it is now; the chain itself does not move on.
+    def estimate(
+        self,
+        draws: int = 1000,
+        probability: float = PROBABILITY,
+        prior: ArrayLike | Literal["learned", "own"] = "learned",
+    ) -> "xr.Dataset":
+        """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
 
-        The interval is as good as the sampler: for the paper's SGLD compare with ``sample(collector.responses)``.
+        The draws are those of ``sample(collector.responses, "nuts", prior)``. What chose the subsets, the paper's SGLD
+        by default, plays no part: its draws spread too little or too much for an interval.
 
         Parameters
         ----------
         draws : int
-            Draws to summarize; as many again come before them, and are dropped.
+            Draws of each of four chains.
         probability : float
-            The share of the draws within the interval, with equal tails.
+            The share of the draws within the interval: the shortest that holds so many, from zero where the category
+            may be empty (see `adobest_pp.intervals.shortest_intervals`).
+        prior : float, array of shape (K,), "learned" or "own"
+            As of `sample`; ``"own"`` is the one that the subsets are chosen under. Intervals under a flat prior do not
+            hold the truth where most categories are empty, so that the default learns how uneven θ is.
 
         Returns
         -------
         xarray.Dataset
-            ``mean``, ``lower`` and ``upper`` by category.
+            ``mean``, ``lower`` and ``upper`` by category; in the attributes sampler, prior, kind of interval,
+            probability, draws, answers and seed, which is a function of the collection's own and of its answers.
         """
-        import xarray as xr
+        from adobest_pp.samplers.api import sample
 
-        n_draws = check_count(draws, "draws")
-        check_total({"draws": n_draws, "K": self.mechanism.n_categories})
-        if not isinstance(probability, float) or not 0 < probability < 1:
-            raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
-        chain = _copy(self._chain)
-        n = max(len(self._responses), 1)
-        each = 10 if self._settings.plan.exact else 1
-        steps = self._settings.steps(self._rounds * self._settings.updates, 2 * n_draws * each, n).reshape(-1, each)
-        theta = np.empty((n_draws, self.mechanism.n_categories))
-        draw_chain(self._settings.plan, chain, self._records, steps, theta)
-        tails = (1 - probability) / 2
-        lower, upper = np.quantile(theta, [tails, 1 - tails], axis=0)
-        values = {"mean": theta.mean(axis=0), "lower": lower, "upper": upper}
-        return xr.Dataset(
-            {name: ("category", value) for name, value in values.items()},
-            coords={"category": list(self._responses.categories)},
-            attrs={"probability": probability, "draws": n_draws, "n_responses": len(self._responses)},
-        )
+        chosen = self._settings.prior if isinstance(prior, str) and prior == "own" else prior
+        seed = int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])
+        tree = sample(self._responses, "nuts", chosen, draws=draws, random_seed=seed, progressbar=False)
+        names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
+        told = {name: tree.attrs[name] for name in names if name in tree.attrs}
+        return summary(tree["posterior"].to_dataset()["theta"], probability).assign_attrs(told)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the collection to a file, and keep it up to date from now on.
@@ -392,8 +392,3 @@ class AdaptiveCollector:
     def _write(self, event: dict[str, Any]) -> None:
         if self._journal is not None:
             self._journal.write(event)
-
-
-def _copy(chain: Chain) -> Chain:
-    exact = type(chain.hamiltonian)(*(array.copy() for array in chain.hamiltonian))
-    return chain._replace(state=chain.state.copy(), phi=chain.phi.copy(), order=chain.order.copy(), hamiltonian=exact)

@@ -34,8 +34,9 @@ class OnlineRun:
 
     Attributes
     ----------
-    estimate : array of shape (K,)
-        θ averaged over the last half of the final updates.
+    chain_mean : array of shape (K,)
+        θ averaged over the last half of the final updates: the estimate that the paper's studies measure. With SGLD it
+        is not the posterior mean, and nothing of the chain makes an interval: ``sample(run.responses)`` has both.
     responses : Responses
         What the collector holds in the end.
     sizes : array of int, shape (T,)
@@ -48,7 +49,7 @@ class OnlineRun:
         Every setting needed to repeat the run.
     """
 
-    estimate: NDArray[np.float64]
+    chain_mean: NDArray[np.float64]
     responses: Responses
     sizes: NDArray[np.int32]
     path_people: NDArray[np.int64]
@@ -56,11 +57,11 @@ class OnlineRun:
     settings: dict[str, Any]
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return estimate, sizes and path as a labelled dataset; the responses have a dataset of their own."""
+        """Return the chain's mean, sizes and path as a labelled dataset; the responses have a dataset of their own."""
         import xarray as xr
 
         variables = {
-            "estimate": ("category", self.estimate),
+            "chain_mean": ("category", self.chain_mean),
             "size": ("response", self.sizes),
             "theta": (("people", "category"), self.path),
         }
@@ -118,7 +119,7 @@ def simulate(
     step_size, schedule
         Step sizes of SGLD, as of `ReflectedSGLD`; the paper's 0.5/t by default.
     final_updates : int
-        Updates after the last answer; the estimate averages the last half of them.
+        Updates after the last answer; `chain_mean` averages the last half of them.
     adapt_every : int
         People asked between two choices.
     sampler : {"sgld", "exact"}
@@ -137,7 +138,7 @@ def simulate(
     Returns
     -------
     OnlineRun
-        Estimate, responses, subset sizes, path and settings.
+        Mean of the chain, responses, subset sizes, path and settings.
 
     References
     ----------
@@ -148,7 +149,7 @@ def simulate(
     --------
     >>> import adobest_pp as ad
     >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=1.0), n_people=1000, random_seed=1)
-    >>> run.estimate.shape, len(run.responses), run.sizes.max() < 3
+    >>> run.chain_mean.shape, len(run.responses), run.sizes.max() < 3
     ((3,), 1000, np.True_)
     """
     if not isinstance(mechanism, RRRR):

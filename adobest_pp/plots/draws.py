@@ -9,13 +9,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_probabilities
+from adobest_pp.intervals import shortest_intervals
 from adobest_pp.plots._fonts import legible
 from adobest_pp.plots._inputs import check_categories, check_thetas
 from adobest_pp.plots._labels import plain, shorten
 
 __all__ = ["estimates", "ranks", "traces"]
 
-INTERVAL = (0.025, 0.975)
 RANK_BINS = 20
 
 
@@ -25,7 +25,9 @@ def estimates(
     categories: Sequence[Any] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw posterior means with central 95 % intervals by category, samplers beside each other.
+    """Draw posterior means with 95 % intervals by category, samplers beside each other.
+
+    Intervals are those of `adobest_pp.intervals`: from zero where a category may be empty.
 
     Parameters
     ----------
@@ -54,13 +56,13 @@ def estimates(
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.9", label="true share")
     for number, (name, theta) in enumerate(thetas.items()):
         flat = theta.sel(category=labels).values.reshape(-1, len(labels))
-        mean, (low, high) = flat.mean(axis=0), np.quantile(flat, INTERVAL, axis=0)
+        mean, (low, high) = flat.mean(axis=0), shortest_intervals(flat)
         y = places + 0.6 * ((number + 0.5) / len(thetas) - 0.5)
         bars = np.maximum([mean - low, high - mean], 0)
         ax.errorbar(mean, y, xerr=bars, fmt="o", markersize=4, color=f"C{number}", capsize=2, label=plain(name))
     ax.set_yticks(places, [shorten(label) for label in labels])
     ax.invert_yaxis()
-    ax.set(xlabel="share of people, with central 95 % intervals", xlim=(0, None))
+    ax.set(xlabel="share of people, with 95 % intervals", xlim=(0, None))
     ax.grid(axis="x", alpha=0.3)
     ax.legend(frameon=False)
     legible(ax)

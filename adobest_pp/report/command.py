@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._checks import check_integer
 from adobest_pp._text import listed
 from adobest_pp.polls import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.job import grade_samplers, n_stages
@@ -68,7 +68,16 @@ class Request:
             return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
 
 
-def run(request: Request, out: Path, prior: float, draws: int, seed: int | None, *, quiet: bool, as_json: bool) -> None:
+def run(
+    request: Request,
+    out: Path,
+    prior: float | Literal["learned"],
+    draws: int,
+    seed: int | None,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Run the whole job, with its progress on standard error and its findings on standard output."""
     import matplotlib as mpl
 
@@ -76,14 +85,13 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
     # Before anybody is asked: who has answered should not have to again because the rest failed.
     request.check()
     check_integer(draws, "--draws", FEWEST_DRAWS)
-    check_prior(prior, 2)
     _check_writable(out)
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
     kept = out / "responses.nc"
     poll = request.poll(chosen, show, kept)
     with _stages(show) as stages:
-        task = stages.add_task("sampling", total=n_stages(poll) + 1)
+        task = stages.add_task("sampling", total=n_stages(poll, prior) + 1)
         finished = itertools.count()
 
         def begin(stage: str) -> None:
@@ -97,7 +105,7 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:
         cautions = [] if request.data is None else [poll.protection]
-        print_verdicts(findings.comparison, conclusions(findings) + cautions, written)
+        print_verdicts(findings.comparison, findings.sampler_prior, conclusions(findings) + cautions, written)
 
 
 @contextmanager

@@ -33,7 +33,8 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     Returns
     -------
     list of Path
-        What was written. ``xarray.open_datatree("posterior.nc")`` has the draws of each sampler under its name, as
+        What was written. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), the
+        draws that it is from (``posterior``, where the prior is learned) and those of each sampler under its name, as
         `sample` returned them, beside ``comparison`` and ``contraction``.
     """
     place = Path(folder)
@@ -54,7 +55,8 @@ def settings_of(findings: Findings) -> dict[str, Any]:
     first = findings.draws[REFERENCE]
     return {
         "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
-        "prior": f"Dirichlet({findings.prior:g})",
+        "prior": findings.posterior.attrs.get("learned_prior", f"Dirichlet({findings.sampler_prior:g})"),
+        "prior of the samplers": f"Dirichlet({findings.sampler_prior:g})",
         "draws": first.attrs["draws"],
         "tune": first.attrs["tune"],
         "chains": first.attrs["chains"],
@@ -75,6 +77,11 @@ def summary(findings: Findings) -> dict[str, Any]:
         "question": findings.poll.question,
         "n_responses": len(findings.poll.responses),
         "mechanism": findings.poll.responses.mechanism.settings(),
+        "prior": findings.prior,
+        "interval": estimate.attrs["interval"],
+        "probability": estimate.attrs["probability"],
+        "fit_p_value": _plain(findings.fit_p_value),
+        "sampler_prior": findings.sampler_prior,
         "estimate": [
             {"category": label, "mean": mean, "lower": lower, "upper": upper}
             for label, mean, lower, upper in zip(*columns, strict=True)
@@ -95,7 +102,10 @@ def _plain(value: float) -> float | None:
 
 
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
-    tree = xr.DataTree.from_dict({"comparison": findings.comparison, "contraction": findings.contraction})
+    tables = {"comparison": findings.comparison, "contraction": findings.contraction, "estimate": findings.estimate()}
+    tree = xr.DataTree.from_dict(tables)
+    if isinstance(findings.prior, str):
+        tree["posterior"] = findings.posterior
     for name, draws in findings.draws.items():
         tree[name] = draws
     tree.attrs = {"question": findings.poll.question, **settings}

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
 from adobest_pp._checks import check_count, check_integer, check_prior, check_total, is_learned
+from adobest_pp._fit import check_fit, misfit_in_words
 from adobest_pp._text import brief
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
@@ -79,14 +80,16 @@ def sample(
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
         learned); ``sample_stats``; the responses in ``observed_data``; and in
-        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run, which
+        the attributes the run time (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`
+        (but for ``"sgld"``), and every setting needed to repeat the run, which
         ``sample(responses, **adobest_pp.samplers.api.recorded_arguments(tree.attrs))`` does.
 
     Notes
     -----
     Chains start apart, from draws of the prior, and a warning is logged if they have not come together (split
     R-hat above 1.1). Expect it of ``"sgld"`` with the paper's steps: from there they take some hundred thousand
-    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias.
+    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias. A warning is logged
+    as well where the answers do not fit the mechanism, which is a false alarm in at most 1 %.
 
     See Also
     --------
@@ -128,6 +131,7 @@ def sample(
     elapsed = time.perf_counter() - began
     _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset())
+    details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
     return _labelled(
         tree,
         responses,
@@ -286,6 +290,17 @@ def _warn_of_divergences(stats: "xr.Dataset") -> None:
             diverging,
             stats["diverging"].size,
         )
+
+
+def _check_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:
+    """Return the p-value of the answers given exact draws, and log a warning if they do not fit."""
+    draws = theta.reshape(-1, theta.shape[-1])
+    if sampler == "sgld" or len(draws) < ENOUGH_DRAWS:
+        return {}
+    p_value = check_fit(draws, responses).p_value
+    if warning := misfit_in_words(p_value):
+        logger.warning("%s", warning)
+    return {"fit_p_value": p_value}
 
 
 def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":

@@ -103,7 +103,7 @@ def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequenc
         path_length=1,
         random_seed=seed,
     )
-    return _Outcome(run.responses, run.sizes, None if exact else run.estimate)
+    return _Outcome(run.responses, run.sizes, None if exact else run.chain_mean)
 
 
 def _ask(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequence) -> _Outcome:

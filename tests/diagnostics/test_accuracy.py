@@ -9,6 +9,7 @@ from scipy.stats import wasserstein_distance
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, diagnostics, sample
 from adobest_pp.diagnostics import _distances, _stein, _verdicts
+from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood import log_likelihood
 from tests.strategies import simulated
 
@@ -166,7 +167,7 @@ def test_figures_are_what_they_say():
     assert row.sd_ratio.values == pytest.approx(x.std(axis=0) / y.std(axis=0))
     assert row.tv_reference.item() == pytest.approx(0.5 * np.abs(x.mean(axis=0) - y.mean(axis=0)).sum())
     assert row.tv_truth.item() == pytest.approx(0.5 * np.abs(x.mean(axis=0) - truth).sum())
-    low, high = np.quantile(x, [0.025, 0.975], axis=0)
+    low, high = shortest_intervals(x)
     assert row.coverage.item() == np.mean((low < truth) & (truth < high))
     assert row.ess_per_second.item() == pytest.approx(row.ess_bulk.item() / 2.0)
     assert row.mean_shift.values == pytest.approx((x.mean(axis=0) - y.mean(axis=0)) / y.std(axis=0))

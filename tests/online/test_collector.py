@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, Utility, select_subset
+from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, Utility, sample, select_subset, simulate
+from adobest_pp.intervals import shortest_intervals
 from tests.online.saved import LABELS, MECHANISM, answer_all, assert_same, people
 
 
@@ -17,11 +18,11 @@ def test_responses_that_were_changed_otherwise_are_noticed():
 
 
 def test_the_interval_has_the_probability_that_was_asked_for():
-    # Before anyone answered, θ of two categories with a flat prior is uniform; the exact sampler's quantiles show it.
-    collector = AdaptiveCollector(RRRR(2, 1.0), sampler="exact", random_seed=1)
-    estimate = collector.estimate(4000, probability=0.8)
-    assert estimate["lower"].values == pytest.approx([0.1, 0.1], abs=0.03)
-    assert estimate["upper"].values == pytest.approx([0.9, 0.9], abs=0.03)
+    # Before anyone answered, θ of two categories with a flat prior is uniform: any interval of length 0.8 will do.
+    collector = AdaptiveCollector(RRRR(2, 1.0), random_seed=1)
+    estimate = collector.estimate(probability=0.8, prior="own")
+    assert (estimate["upper"] - estimate["lower"]).values == pytest.approx([0.8, 0.8], abs=0.03)
+    assert estimate.attrs["probability"] == 0.8
 
 
 def test_rounds_publish_one_subset_to_all():
@@ -68,26 +69,51 @@ def test_asking_twice_gives_the_same_subset():
     assert np.array_equal(collector.next_subset(), np.unique(collector.next_subset()))
 
 
-def test_estimate_is_labelled_and_leaves_the_chain_alone():
-    collector = AdaptiveCollector(RRRR(5, 5.0), categories=LABELS, random_seed=0, sampler="exact")
-    answer_all(collector, people(1500), 0)
+def test_estimate_is_that_of_the_exact_posterior_and_leaves_the_chain_alone():
+    collectors = [AdaptiveCollector(RRRR(5, 5.0), categories=LABELS, random_seed=0) for _ in range(2)]
+    for collector in collectors:
+        answer_all(collector, people(1500), 0)
+    collector = collectors[0]
     before = collector._state()
-    estimate = collector.estimate()
+    estimate = collector.estimate(500)
     assert collector._state() == before
     assert estimate["category"].values.tolist() == LABELS
-    assert estimate["mean"].sum() == pytest.approx(1)
-    assert bool((estimate["lower"] <= estimate["mean"]).all() and (estimate["mean"] <= estimate["upper"]).all())
-    # Four standard errors of a share of 0.5 among 1500 people.
-    assert estimate["mean"].values[0] == pytest.approx(0.5, abs=0.06)
-    xr.testing.assert_identical(collector.estimate(), estimate)
+    told = estimate.attrs
+    tree = sample(collector.responses, "nuts", "learned", draws=500, random_seed=told["random_seed"], progressbar=False)
+    theta = tree["posterior/theta"].values.reshape(-1, 5)
+    np.testing.assert_allclose(estimate["mean"], theta.mean(axis=0))
+    np.testing.assert_array_equal([estimate["lower"], estimate["upper"]], shortest_intervals(theta))
+    settings = {"sampler": "nuts", "prior": "learned", "interval": "hdi", "probability": 0.95, "draws": 500}
+    assert {name: told[name] for name in settings} == settings
+    assert told["n_responses"] == 1500
+    assert told["fit_p_value"] > 0.005
+    # Another collection of the same seed and answers gives the same; its own prior gives something else.
+    xr.testing.assert_identical(collectors[1].estimate(500), estimate)
+    own = collector.estimate(100, prior="own")
+    np.testing.assert_array_equal(own.attrs["prior"], np.ones(5))
+
+
+def test_intervals_hold_the_truth_where_sgld_has_not_mixed():
+    # Six polls at ε = 1. Of 30 shares, fewer than 24 are within right 95 % intervals with a probability below 0.1 %.
+    theta = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    held = 0
+    for seed in range(6):
+        run = simulate(theta, MECHANISM, n_people=1500, random_seed=seed)
+        collector = AdaptiveCollector(MECHANISM, random_seed=seed)
+        for v, subset in enumerate(run.responses.subsets):
+            collector.record(run.responses.answers[run.responses.subset_index == v], subset)
+        estimate = collector.estimate(250)
+        held += int(((estimate["lower"].values <= theta) & (theta <= estimate["upper"].values)).sum())
+    assert held >= 24
 
 
 def test_estimate_before_anyone_answered_is_the_prior():
-    for sampler in ("sgld", "exact"):
-        collector = AdaptiveCollector(MECHANISM, random_seed=0, sampler=sampler, step_size=0.05)
-        estimate = collector.estimate(4000)
-        assert estimate["mean"].values == pytest.approx(np.full(5, 0.2), abs=0.1)
-        assert (estimate["upper"] > 0.4).all()
+    estimate = AdaptiveCollector(MECHANISM, random_seed=0).estimate(prior="own")
+    assert estimate["mean"].values == pytest.approx(np.full(5, 0.2), abs=0.03)
+    # Of Beta(1, 4), the shortest interval of 95 % ends where (1 − x)⁴ is 0.05.
+    assert estimate["lower"].values.tolist() == [0] * 5
+    assert estimate["upper"].values == pytest.approx(np.full(5, 1 - 0.05**0.25), abs=0.04)
+    assert np.isnan(estimate.attrs["fit_p_value"])
 
 
 def test_a_utility_of_ones_own():

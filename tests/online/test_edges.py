@@ -49,10 +49,10 @@ def arguments(draw):
 
 
 def check_consistent(run, n_people, smallest_size=0):
-    k = run.estimate.size
-    assert np.isfinite(run.estimate).all()
-    assert (run.estimate >= 0).all()
-    assert run.estimate.sum() == pytest.approx(1, abs=1e-9)
+    k = run.chain_mean.size
+    assert np.isfinite(run.chain_mean).all()
+    assert (run.chain_mean >= 0).all()
+    assert run.chain_mean.sum() == pytest.approx(1, abs=1e-9)
     assert np.isfinite(run.path).all()
     np.testing.assert_allclose(run.path.sum(axis=1), 1, atol=1e-9)
     assert len(run.responses) == len(run.sizes) == n_people
@@ -91,7 +91,7 @@ def test_everyone_is_of_one_category(method, sampler):
     x = np.full(200, 3)
     run = simulate(None, ad.RRRR(5, 5.0), method, people=x, alpha=alpha, sampler=sampler, random_seed=1)
     check_consistent(run, 200)
-    assert run.estimate[3] > 0.8
+    assert run.chain_mean[3] > 0.8
 
 
 @pytest.mark.parametrize("final_updates", [2, 3, 5, 17])
@@ -107,7 +107,7 @@ def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
 def test_a_batch_that_is_larger_than_any_memory():
     x = np.zeros(20, dtype=int)
     whole, some = (simulate(None, ad.RRRR(3, 1.0), people=x, batch_size=m, random_seed=1) for m in (2**31 - 1, 20))
-    np.testing.assert_array_equal(whole.estimate, some.estimate)
+    np.testing.assert_array_equal(whole.chain_mean, some.chain_mean)
 
 
 def test_a_theta_of_integers_is_a_theta():
@@ -115,7 +115,7 @@ def test_a_theta_of_integers_is_a_theta():
     run = simulate([1, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1)
     assert len(run.responses) == 2000
     assert run.settings["theta"] == [1, 0, 0, 0]
-    np.testing.assert_array_equal(run.estimate, simulate([1.0, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1).estimate)
+    np.testing.assert_array_equal(run.chain_mean, simulate([1.0, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1).chain_mean)
 
 
 def test_a_labelled_theta_is_brought_to_the_order_of_the_categories():

@@ -72,7 +72,7 @@ def check_the_same(mechanism, method, n, seed, schedule=None, **changes):
     assert [frozenset(np.flatnonzero(mask).tolist()) for mask in masks] == subsets
     np.testing.assert_array_equal(run.sizes, [len(subset) for subset in subsets])
     np.testing.assert_allclose(run.path, phis / phis.sum(axis=1, keepdims=True), atol=1e-10)
-    np.testing.assert_allclose(run.estimate, estimate, atol=1e-10)
+    np.testing.assert_allclose(run.chain_mean, estimate, atol=1e-10)
     np.testing.assert_allclose(
         last_phi(x, mechanism, method, schedule, seed, options), phis[-1], rtol=1e-10, atol=1e-10
     )

@@ -47,6 +47,7 @@ def test_a_file_is_collected_and_reopened(people, tmp_path):
     assert responses.categories == tuple(sorted(SECRETS))
     assert responses.mechanism.epsilon == 1.0
     assert "okapi" in done.stdout
+    assert "By NUTS under a prior that learns how uneven the shares are" in done.stdout
     assert "--categories" in done.stdout
 
 

@@ -59,7 +59,7 @@ def test_srr_of_the_program_is_srr_with_its_constant_step():
             schedule=schedule,
             final_updates=2000,
             random_seed=runs.seed_of(1, cell, 3),
-        ).estimate
+        ).chain_mean
         for schedule in (ConstantSteps(0.5 / 200), None)
     )
     assert found["tv"] == np.abs(program - theta).sum() / 2 != np.abs(plain - theta).sum() / 2

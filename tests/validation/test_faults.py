@@ -20,8 +20,10 @@ from validation import (
     contraction,
     error_rates,
     faults,
+    goodness_of_fit,
     gradients,
     honest_optimum,
+    intervals,
     privacy,
     public_functions,
     sampler_accuracy,
@@ -246,3 +248,24 @@ def test_an_answer_that_is_lost_is_found(killed, statement):
     assert failing(faults.kill_verdicts(killed, quick=True)) == {statement}
     assert not failing(faults.kill_verdicts(Kills(3, 50, 0, ()), quick=True))
     assert failing(faults.kill_verdicts(Kills(3, 50, 0, ()), quick=False)) == {"at least 200 processes were killed"}
+
+
+# ---------------------------------------------------------------- what is shown
+def test_intervals_with_equal_tails_are_found_not_to_hold_the_truth(monkeypatch, capsys):
+    def equal_tails(draws):
+        return np.quantile(draws, [0.025, 0.975], axis=0)
+
+    monkeypatch.setattr(intervals.intervals, "shortest_intervals", equal_tails)
+    monkeypatch.setattr(intervals, "RHOS", (0.01,))
+    assert intervals.main(["--quick"]) == 1
+    assert "ρ = 0.01, learned prior: intervals as shown hold the truth in 95 % or more" in failed(capsys)
+
+
+@pytest.mark.parametrize("p_value", [0.001, 0.5])
+def test_a_check_that_does_not_look_at_the_answers_is_found(monkeypatch, capsys, p_value):
+    monkeypatch.setattr(goodness_of_fit, "check", lambda job: (p_value, 1, p_value < 0.005))
+    assert goodness_of_fit.main(["--quick"]) == 1
+    alarms = {"right answers do not fit in at most 1 % of the runs"}
+    silent = {f"leaves no trace: {name}" for name in goodness_of_fit.SILENT}
+    missed = {f"found in at least 95 %: {name}" for name in goodness_of_fit.FAULTS}
+    assert failed(capsys) == (alarms | silent if p_value < 0.005 else missed)
