@@ -92,8 +92,8 @@ def compare(
         By sampler and category: ``mean``, ``sd``, ``mean_shift``, ``sd_ratio`` and its error, ``location`` and
         ``scale`` by ranks and their errors, ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``,
         ``tv_truth``, ``coverage`` (of `adobest_pp.intervals`; NaN without truth), p-values of location and scale with
-        their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value, ``ess_bulk``,
-        ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict`` in words. Every variable tells
+        their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value,
+        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict``. Every variable tells
         its meaning and units in its attributes; settings and limits are in those of the dataset.
 
     Notes
