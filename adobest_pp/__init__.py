@@ -74,6 +74,7 @@ _MODULES = (
     "adaptation",
     "diagnostics",
     "evidence",
+    "intervals",
     "likelihood",
     "mechanisms",
     "online",

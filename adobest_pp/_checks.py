@@ -5,18 +5,29 @@ A private category ``x`` is the exception: its errors never show the value.
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._labels import by_label
+from adobest_pp._text import brief
 
 # The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits: beyond
 # this, hardly any are left (and no privacy).
 MAX_EPSILON = 30.0
 # Far more than anyone can ask for, and few enough for arrays of that length.
 MAX_CATEGORIES = 1_000_000
+# Of anything that is counted (people, draws, updates): beyond, sums of squares leave 64 bits. And the most numbers that
+# one result may hold, 32 GiB of them: more is a slip, which would end in the machine's memory.
+MAX_COUNT = 2**31 - 1
+MAX_NUMBERS = 2**32
+# Of a Dirichlet prior: sums and products of such numbers are still numbers.
+MAX_CONCENTRATION = 1e100
 SUM_TOLERANCE = 1e-6
 
 
@@ -28,10 +39,26 @@ def check_integer(value: Any, name: str, low: int, high: int | None = None) -> i
             raise TypeError
         integer = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}") from None
     if integer < low or (high is not None and integer > high):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return integer
+
+
+def check_count(value: Any, name: str, low: int = 1) -> int:
+    """Return how many of something there are to be, or refuse what no machine could make."""
+    count = check_integer(value, name, low)
+    if count > MAX_COUNT:
+        raise ValueError(f"{name} must be an integer of at least {low} and at most {MAX_COUNT}, got {brief(value)}")
+    return count
+
+
+def check_total(sizes: dict[str, int]) -> None:
+    """Refuse a result of more numbers than any machine should be asked to hold."""
+    total = math.prod(sizes.values())
+    if total > MAX_NUMBERS:
+        product = " × ".join(sizes)
+        raise ValueError(f"{product} must be at most {MAX_NUMBERS} numbers, got {total}")
 
 
 def check_n_categories(value: Any) -> int:
@@ -39,21 +66,22 @@ def check_n_categories(value: Any) -> int:
     return check_integer(value, "n_categories", 2, MAX_CATEGORIES)
 
 
-def _check_real(value: Any, name: str, allowed: str) -> float:
+def check_real(value: Any, name: str, allowed: str) -> float:
+    """Return a real number of whatever type as a float, or refuse."""
     try:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise TypeError
         return float(value)
     except (TypeError, OverflowError):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}") from None
 
 
 def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
     """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError; empty ones are of any kind.
 
-    NumPy would also take strings, booleans and complex numbers for numbers, and forget the mask of a masked array.
+    NumPy would also take strings, bytes, booleans and complex numbers for numbers, and forget a mask.
     """
-    if isinstance(values, np.ma.MaskedArray):
+    if isinstance(values, np.ma.MaskedArray | bytes | bytearray | memoryview):
         raise TypeError
     try:
         array = np.asarray(values)
@@ -67,42 +95,70 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
     """Return a privacy budget in (0, MAX_EPSILON], or refuse."""
     allowed = f"a number {'of at least' if allow_zero else 'above'} 0 and at most {MAX_EPSILON:g}"
-    number = _check_real(value, name, allowed)
+    number = check_real(value, name, allowed)
     if not (0 < number <= MAX_EPSILON or (allow_zero and number == 0)):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return number
+
+
+def check_path(path: Any, name: str = "path") -> Path:
+    """Return a path that an operating system can have, whatever is there, or refuse."""
+    allowed = f"{name} must be a path"
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{allowed}, got {brief(path)}")
+    try:
+        parts = [os.fsencode(part) for part in Path(text).parts]
+    except UnicodeEncodeError:
+        raise ValueError(f"{allowed}, got one with half of a character") from None
+    if "\0" in text or max(map(len, parts), default=0) > 255:
+        raise ValueError(f"{allowed}, got {brief(text)}, which no file can have")
+    return Path(text)
 
 
 def check_kappa(value: Any) -> float:
     """Return kappa in (0, 1], or refuse."""
-    number = _check_real(value, "kappa", "a number above 0 and at most 1")
+    number = check_real(value, "kappa", "a number above 0 and at most 1")
     if not 0 < number <= 1:
-        raise ValueError(f"kappa must be a number above 0 and at most 1, got {value!r}")
+        raise ValueError(f"kappa must be a number above 0 and at most 1, got {brief(value)}")
+    return number
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a positive number, or refuse; infinity is one."""
+    number = check_real(value, name, "a positive number")
+    if not number > 0:
+        raise ValueError(f"{name} must be a positive number, got {brief(value)}")
     return number
 
 
 def check_rho(value: Any) -> float:
     """Return the concentration of a symmetric Dirichlet distribution, or refuse."""
-    number = _check_real(value, "rho", "a positive number")
+    number = check_real(value, "rho", "a positive number")
     if not 0 < number < math.inf:
-        raise ValueError(f"rho must be a positive number, got {value!r}")
+        raise ValueError(f"rho must be a positive number, got {brief(value)}")
     return number
 
 
 def check_alpha(value: Any) -> float:
     """Return a probability mass in [0, 1], or refuse."""
-    number = _check_real(value, "alpha", "a number from 0 to 1")
+    number = check_real(value, "alpha", "a number from 0 to 1")
     if not 0 <= number <= 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {value!r}")
+        raise ValueError(f"alpha must be a number from 0 to 1, got {brief(value)}")
     return number
 
 
-def check_subset(subset: Any, n_categories: int) -> NDArray[np.bool_]:
-    """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or refuse."""
+def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.bool_]:
+    """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or refuse.
+
+    A mask with labels is brought to the order of the categories.
+    """
+    if getattr(getattr(subset, "dtype", None), "kind", "") == "b":
+        subset = by_label(subset, categories, "subset")
     allowed = f"distinct category indices from 0 to {n_categories - 1}, or a boolean mask of length {n_categories}"
-    refusal = ValueError(f"subset must be {allowed}, got {subset!r}")
+    refusal = ValueError(f"subset must be {allowed}, got {brief(subset)}")
     try:
-        array = as_numbers(sorted(subset) if isinstance(subset, set | frozenset) else subset, "biu")
+        array = as_numbers(list(subset) if isinstance(subset, set | frozenset) else subset, "biu")
     except TypeError:
         raise refusal from None
     if array.ndim != 1 or (array.dtype == bool and array.size != n_categories):
@@ -140,68 +196,62 @@ def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
     try:
         array = as_numbers(answers, "iu")
     except TypeError:
-        raise ValueError(f"answers must be {allowed}, got {answers!r}") from None
+        raise ValueError(f"answers must be {allowed}, got {brief(answers)}") from None
     wrong = (array < 0) | (array >= n_categories) if array.size else np.zeros(0, dtype=bool)
     if wrong.any():
         raise ValueError(f"answers must be {allowed}, got {array[wrong].flat[0]}")
     return array.astype(np.int64)
 
 
-def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[str, ...]:
-    """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or refuse."""
-    if categories is None:
-        return tuple(str(i) for i in range(n_categories))
-    refusal = ValueError(f"categories must be {n_categories} distinct labels in a fixed order, got {categories!r}")
-    if isinstance(categories, str | set | frozenset) or not isinstance(categories, Iterable):
-        raise refusal
-    labels = tuple(str(label) for label in categories)
-    if len(labels) != n_categories or len(set(labels)) != n_categories:
-        raise refusal
-    # What a file could not give back: the end of a string within it, and halves of characters.
-    if any("\0" in label or label != label.encode(errors="replace").decode() for label in labels):
-        raise refusal
-    return labels
-
-
-def check_theta(theta: ArrayLike, n_categories: int, name: str = "theta") -> NDArray[np.float64]:
-    """Return a vector of K finite, non-negative numbers with a positive sum, or refuse."""
+def check_theta(
+    theta: ArrayLike, n_categories: int, name: str = "theta", categories: Sequence[str] | None = None
+) -> NDArray[np.float64]:
+    """Return a vector of K finite, non-negative numbers with a positive sum, in the order of the labels, or refuse."""
     allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
+    values = by_label(theta, categories, name)
     try:
-        array = np.ascontiguousarray(as_numbers(theta, "fiu"), dtype=np.float64)
+        array = np.ascontiguousarray(as_numbers(values, "fiu"), dtype=np.float64)
     except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {theta!r}") from None
+        raise ValueError(f"{name} must be {allowed}, got {brief(theta)}") from None
     if array.shape != (n_categories,):
         raise ValueError(f"{name} must be {allowed}, got an array of shape {array.shape}")
-    total = float(array.sum())
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
     if not (math.isfinite(total) and total > 0 and array.min() >= 0):
-        raise ValueError(f"{name} must be {allowed}, got {array!r}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(array)}")
     return array
 
 
-def check_probabilities(theta: ArrayLike, n_categories: int | None = None) -> NDArray[np.float64]:
+def check_probabilities(
+    theta: ArrayLike,
+    n_categories: int | None = None,
+    name: str = "theta",
+    categories: Sequence[str] | None = None,
+) -> NDArray[np.float64]:
     """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (θ in single precision does), or refuse."""
     if n_categories is None:
         try:
             n_categories = max(2, as_numbers(theta, "fiu").size)
         except TypeError:
-            raise ValueError(f"theta must be at least 2 non-negative numbers, got {theta!r}") from None
-    array = check_theta(theta, n_categories)
+            raise ValueError(f"{name} must be at least 2 non-negative numbers, got {brief(theta)}") from None
+    array = check_theta(theta, n_categories, name, categories)
     total = float(array.sum())
     if abs(total - 1) > SUM_TOLERANCE:
-        raise ValueError(f"theta must sum to 1 within {SUM_TOLERANCE:g}, got a sum of {total!r}")
+        raise ValueError(f"{name} must sum to 1 within {SUM_TOLERANCE:g}, got a sum of {total!r}")
     return array
 
 
-def check_prior(prior: ArrayLike, n_categories: int) -> NDArray[np.float64]:
+def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.float64]:
     """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or refuse."""
     allowed = f"a positive number, or {n_categories} of them"
+    values = by_label(prior, categories, "prior")
     try:
-        values = as_numbers(prior, "fiu").astype(np.float64)
+        numbers = as_numbers(values, "fiu").astype(np.float64)
     except TypeError:
-        raise ValueError(f"prior must be {allowed}, got {prior!r}") from None
-    if values.shape not in ((), (n_categories,)) or not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"prior must be {allowed}, got {prior!r}")
-    return np.full(n_categories, values)
+        raise ValueError(f"prior must be {allowed}, got {brief(prior)}") from None
+    if numbers.shape not in ((), (n_categories,)) or not ((numbers > 0) & (numbers <= MAX_CONCENTRATION)).all():
+        raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
+    return np.full(n_categories, numbers)
 
 
 def is_learned(prior: object) -> bool:

@@ -1,23 +1,212 @@
-"""Files that are replaced whole or not at all."""
+"""Files that are written whole or not at all, and never over what is there unless that was asked for.
 
+The rule of every writer of the package: a target is a new file, or an ordinary one that the caller asked to replace and
+that no collector has open; a link is followed, and anything else (a folder, a device, a pipe) is refused. Killed or out
+of space at any moment, a writer leaves the old file or the new one.
+"""
+
+import errno
 import os
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing keeps a second process from the same file
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "check_target",
+    "install",
+    "lock",
+    "netcdf_bytes",
+    "open_locked",
+    "refusal",
+    "replacing",
+    "temporary_beside",
+    "write_all",
+    "write_whole",
+]
+
+
+def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
+    """Return the place that a path leads to, links followed, or refuse what is not to be written to.
+
+    Parameters
+    ----------
+    path : path
+        What the caller was given.
+    overwrite : bool
+        Whether an ordinary file that is there may be replaced.
+    name : str
+        How errors name the path.
+    """
+    given, target = os.fspath(path), Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{name} must name a file in a folder that exists, got {given!r}")
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return target
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{name} must name a new file or an ordinary one, got {given!r}, which is neither")
+    if not overwrite:
+        raise FileExistsError(
+            f"{name} must name a new file, got {given!r}, which exists: choose another name, or ask for it to be "
+            "replaced (overwrite)"
+        )
+    return target
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; what is written there takes the place of `path` on success.
-
-    Killed at any moment, the process leaves either the old file or the new one.
-    """
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+def replacing(path: str | os.PathLike[str], *, overwrite: bool = True, name: str = "path") -> Iterator[Path]:
+    """Yield a temporary path beside the target; what is written there takes the target's place on success."""
+    target = check_target(path, overwrite=overwrite, name=name)
+    with temporary_beside(target) as temporary:
         yield temporary
-        with temporary.open("rb") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(target)
+        descriptor = os.open(temporary, os.O_RDWR)
+        try:
+            install(descriptor, temporary, target, overwrite=overwrite)
+        finally:
+            os.close(descriptor)
+
+
+def write_whole(
+    path: str | os.PathLike[str], content: bytes | memoryview, *, overwrite: bool, name: str = "path"
+) -> None:
+    """Write a file from memory."""
+    with replacing(path, overwrite=overwrite, name=name) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT)
+        try:
+            write_all(descriptor, content)
+        finally:
+            os.close(descriptor)
+
+
+def refusal(problem: OSError, target: Path) -> OSError:
+    """Return what a failed write is told as, in one sentence with the name of the target."""
+    reason = problem.strerror or str(problem)
+    return OSError(
+        problem.errno or errno.EIO, f"{str(target)!r} could not be written, and nothing was changed: {reason}"
+    )
+
+
+@contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Make an empty file beside the target, and remove it at the end if it is still there.
+
+    What fails within, such as a full disk, is told by `refusal`.
+    """
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        yield temporary
+    except FileExistsError:
+        raise
+    except OSError as problem:
+        raise refusal(problem, target) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool, own: bool = False) -> None:
+    """Put a finished file, open as `descriptor`, in the place of the target, and wait until that is on disk.
+
+    With `overwrite`, the file that is there is locked meanwhile, unless the caller says that it has the lock already.
+    """
+    with ExitStack() as held:
+        if overwrite and target.exists():
+            os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
+            if not own:
+                held.callback(os.close, open_locked(target, os.O_RDONLY))
+        os.fsync(descriptor)
+        if overwrite:
+            os.replace(temporary, target)
+        else:
+            _link(temporary, target)
+    _sync_folder(target.parent)
+
+
+def open_locked(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file and lock it, or refuse one that is in use."""
+    while True:
+        descriptor = os.open(path, flags)
+        try:
+            lock(descriptor, path)
+            # Whoever had the lock before may have put another file in its place: then this is the lock of nothing.
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def lock(descriptor: int, path: str | os.PathLike[str]) -> None:
+    """Lock an open file for its one collector until it is closed, or refuse.
+
+    The lock that is kept is a shared one, so that xarray reads the file meanwhile: HDF5 takes a shared lock to read and
+    an exclusive one to write. Whoever wants to keep it must have had the exclusive one first.
+    """
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno not in (errno.EAGAIN, errno.EACCES):
+            return  # a file system without locks
+        raise ValueError(
+            f"path must not be in use by another collector or program, got {os.fspath(path)!r}: close that one first"
+        ) from None
+
+
+def write_all(descriptor: int, content: bytes | memoryview) -> None:
+    """Write all of the content at the current position of an open file."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def netcdf_bytes(dataset: Any) -> bytes:
+    """Return the netCDF file of a dataset or a tree, made in memory.
+
+    HDF5 does not recover from a full disk: it fails again when the process ends. What we write ourselves, can.
+    """
+    view = dataset.to_netcdf(engine="h5netcdf")
+    try:
+        return bytes(view)
+    finally:
+        if isinstance(view, memoryview):
+            view.release()
+
+
+def _link(temporary: Path, target: Path) -> None:
+    """Give a file a new name, and refuse if that name has come into use meanwhile."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise FileExistsError(
+            f"path must name a new file, got {str(target)!r}, which another program has just made"
+        ) from None
+    except OSError:  # a file system without hard links
+        check_target(target, overwrite=False)
+        os.replace(temporary, target)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until a new name is on disk, where the system can tell."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

@@ -1,14 +1,17 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
 import io
+import signal
 import sys
 import warnings
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from adobest_pp._text import visible
 from adobest_pp.studies.commands import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -22,12 +25,7 @@ app = typer.Typer(
 app.add_typer(study_app, name="study")
 
 
-class MechanismName(StrEnum):
-    """The mechanisms that can be named on the command line."""
-
-    srr = "srr"
-    rrrr = "rrrr"
-    subset = "subset"
+PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 
 
 @app.callback()
@@ -38,25 +36,37 @@ def _root() -> None:
 @app.command(epilog="Example: adobest audit --mechanism rrrr --categories 20 --epsilon 1 --kappa 0.9")
 def audit(
     epsilon: Annotated[float, typer.Option(help="The promised privacy budget.")],
-    mechanism: Annotated[MechanismName | None, typer.Option(help="The mechanism to audit.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="The mechanism to audit: srr, rrrr, subset-selection, … or your module:Class.")
+    ] = None,
     categories: Annotated[int | None, typer.Option(help="Number of categories.")] = None,
-    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset (rrrr).")] = 0.9,
-    size: Annotated[int | None, typer.Option(help="Categories in an answer (subset).")] = None,
+    kappa: Annotated[
+        float | None, typer.Option(help="Share of the budget inside the subset (rrrr; default: 0.9).")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Categories in an answer (subset-selection).")] = None,
     matrix: Annotated[
         Path | None,
         typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
     ] = None,
+    rounding: Annotated[
+        float | None,
+        typer.Option(help="By how much an entry of --matrix may be off: 1e-6 for six digits. Holds if all such do."),
+    ] = None,
 ) -> None:
-    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold."""
+    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold, or is not shown to."""
     from adobest_pp.mechanisms import audit as run_audit
     from adobest_pp.tables import print_audit
 
-    if matrix is not None and (mechanism is not None or categories is not None or size is not None):
-        raise ValueError("--matrix must be given alone: it takes the place of --mechanism, --categories and --size")
+    if matrix is not None and any(option is not None for option in (mechanism, categories, size, kappa)):
+        raise ValueError(
+            "--matrix must be given alone: it takes the place of --mechanism, --categories, --size and --kappa"
+        )
     if matrix is not None:
-        result = run_audit(_read_matrix(matrix), epsilon)
+        result = run_audit(_read_matrix(matrix), epsilon, rounding)
     else:
-        result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa, size))
+        if rounding is not None:
+            raise ValueError("--rounding must come with --matrix: a mechanism is audited by its exact weights")
+        result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa=kappa, size=size))
     print_audit(result)
     raise typer.Exit(0 if result.holds else 1)
 
@@ -74,7 +84,7 @@ def compare(
     utility: Annotated[str | None, typer.Option(help="What subsets are chosen for (default: honest).")] = None,
     alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
-    prior: Annotated[float, typer.Option(help="Concentration of the Dirichlet prior.")] = 1.0,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
     seed: Annotated[int | None, typer.Option(help="Repeats the job; never seeds answers of real people.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
@@ -85,7 +95,7 @@ def compare(
 
     collection = {"epsilon": epsilon, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection)
-    run(request, out, prior, draws, seed, quiet=quiet, as_json=json)
+    run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
 
 
 @app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")
@@ -115,60 +125,71 @@ def collect(
     categories: Annotated[
         str | None, typer.Option(help="The possible values, separated by commas; without it, those in the file.")
     ] = None,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Ask everyone in a file adaptively and privately, and write their randomized answers."""
+    """Ask everyone in a file adaptively and privately, and write their randomized answers.
+
+    Every answer is kept in --out as it comes. Stopped or killed at any moment, the same command goes on from there:
+    whoever has answered is not asked again.
+    """
     from adobest_pp._text import listed
     from adobest_pp.online import collect_csv
     from adobest_pp.tables import print_collection
 
-    labels = listed(categories)
-    if not out.parent.is_dir() or out.is_dir() or (out.exists() and out.samefile(people)):
-        raise ValueError(f"--out must name a file of its own in a folder that exists, got {str(out)!r}")
-    collector = collect_csv(
-        people,
-        column,
-        epsilon,
-        kappa,
-        labels,
-        progressbar=not quiet,
-        utility=utility,
-        alpha=alpha,
-        adapt_every=adapt_every,
-        random_seed=seed,
-    )
-    collector.responses.to_netcdf(out)
+    labels, shown_under = listed(categories), _read_prior(prior)
+    with _telling_how_to_go_on(out):
+        collector = collect_csv(
+            people,
+            column,
+            epsilon,
+            kappa,
+            labels,
+            progressbar=not quiet,
+            out=out,
+            utility=utility,
+            alpha=alpha,
+            adapt_every=adapt_every,
+            random_seed=seed,
+        )
     if not quiet:
-        print_collection(collector, out, listed=labels is not None)
+        print_collection(collector, out, shown_under, listed=labels is not None)
 
 
-def main() -> None:
-    """Run the command line; bad input ends with one sentence and exit code 2."""
+@contextmanager
+def _telling_how_to_go_on(out: Path) -> Iterator[None]:
+    """End in order on Ctrl-C and on SIGTERM, with what was asked so far on disk, and say how to go on."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"adobest: stopped; the same command goes on with {str(out)!r}", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, that of the process by default; bad input ends with one sentence and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets the rest
     try:
-        app()
+        app(None if arguments is None else list(arguments))
     except (ValueError, OSError) as problem:
-        typer.echo(f"adobest: {problem}", err=True)
+        typer.echo(f"adobest: {visible(problem)}", err=True)
         sys.exit(2)
 
 
-def _build_mechanism(
-    name: MechanismName | None, categories: int | None, epsilon: float, kappa: float, size: int | None
-) -> Any:
-    from adobest_pp import mechanisms
+def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:
+    from adobest_pp.mechanisms import build_mechanism
 
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
-    match name:
-        case MechanismName.srr:
-            return mechanisms.SRR(categories, epsilon)
-        case MechanismName.rrrr:
-            return mechanisms.RRRR(categories, epsilon, kappa)
-        case MechanismName.subset:
-            return mechanisms.SubsetSelection(categories, epsilon, size)
+    given = {setting: value for setting, value in settings.items() if value is not None}
+    sys.path.insert(0, "")  # a module of one's own, beside which the command is run
+    return build_mechanism(name, n_categories=categories, epsilon=epsilon, **given)
 
 
 def _read_matrix(path: Path) -> Any:
@@ -186,6 +207,19 @@ def _read_matrix(path: Path) -> Any:
         raise ValueError(
             f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
         ) from None
+
+
+def _read_prior(text: str) -> Any:
+    from adobest_pp._checks import check_prior, is_learned
+
+    if is_learned(text):
+        return text
+    try:
+        concentration = float(text)
+        check_prior(concentration, 2)
+    except ValueError:
+        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
+    return concentration
 
 
 def _read_numbers(text: str, option: str) -> list[float]:

@@ -9,13 +9,18 @@ from numpy.typing import NDArray
 from pymc.distributions.distribution import Discrete
 from pymc.exceptions import NotConstantValueError
 from pymc.logprob.abstract import _logprob
+from pymc.model import Model, modelcontext
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from adobest_pp._checks import check_probabilities
+from adobest_pp._labels import same_labels
 from adobest_pp._marginal import source_version
+from adobest_pp._text import brief
 from adobest_pp.mechanisms import Mechanism, Published, drawing
 from adobest_pp.responses import Responses
 from adobest_pp.tensors import pointwise_log_likelihood
@@ -68,7 +73,8 @@ class PrivateResponse(Discrete):
     name : str
         The name of the variable in the model.
     theta : tensor, shape (K,)
-        Category probabilities, with any prior. Off the simplex the log-probability is −inf.
+        Category probabilities, with any prior. Off the simplex the log-probability is −inf. A variable whose dimension
+        has labels in the model is brought to the order of ``responses.categories``; other labels are refused.
     responses : Responses
         What was collected: answers, mechanism and published subsets.
     **kwargs
@@ -103,7 +109,10 @@ class PrivateResponse(Discrete):
         dims = kwargs.pop("dims", None)
         if isinstance(dims, str) or (dims is not None and len(dims) == 1):
             dims = (*([dims] if isinstance(dims, str) else dims), *responses.mechanism.answer_dims)
-        return super().__new__(cls, name, theta, responses, observed=answers, shape=answers.shape, dims=dims, **kwargs)
+        ordered = _in_response_order(theta, responses, modelcontext(None))
+        return super().__new__(
+            cls, name, ordered, responses, observed=answers, shape=answers.shape, dims=dims, **kwargs
+        )
 
     @classmethod
     def dist(cls, theta: Any, responses: Responses, **kwargs: Any) -> TensorVariable:
@@ -150,6 +159,34 @@ def _(
 def _check_responses(responses: Any) -> None:
     if not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+
+
+def _in_response_order(theta: Any, responses: Responses, model: Model) -> Any:
+    """Return θ with its categories in the order of the responses, by the labels of the model, or refuse."""
+    categories = responses.categories
+    if not isinstance(theta, Variable):
+        return check_probabilities(theta, len(categories), categories=categories)
+    dims = model.named_vars_to_dims.get(theta.name, ()) if model.named_vars.get(theta.name) is theta else ()
+    labels = _labels_in(model, dims[-1]) if dims else None
+    if labels is not None and not same_labels(labels, categories):
+        raise ValueError(f"theta must have the categories {brief(categories)} of the responses, got {brief(labels)}")
+    if labels is not None:
+        in_order = labels == categories
+        return theta if in_order else theta[..., [labels.index(label) for label in categories]]
+    # An expression has no labels of its own, but most likely the order of what it is made of.
+    for dim in {dim for each in ancestors([theta]) for dim in model.named_vars_to_dims.get(each.name, ())}:
+        found = _labels_in(model, dim)
+        if found is not None and found != categories and same_labels(found, categories):
+            raise ValueError(
+                f"theta must be in the order {brief(categories)} of the responses, got an expression of variables "
+                f"whose dimension {dim!r} has the order {brief(found)}"
+            )
+    return theta
+
+
+def _labels_in(model: Model, dim: str | None) -> tuple[str, ...] | None:
+    labels = None if dim is None else model.coords.get(dim)
+    return None if labels is None else tuple(map(str, labels))
 
 
 def _check_theta(theta: Any, n_categories: int) -> TensorVariable:

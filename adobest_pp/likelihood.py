@@ -1,17 +1,16 @@
 """The marginal log-likelihood of collapsed responses and its gradient, compiled.
 
-Everything is written for any non-negative vector: ``base`` multiplies Σθ, so that h is exactly (Gθ)[y] also off
-the simplex, and the gradient is the plain derivative of the value. On the simplex this is the probability of y.
+The compiled functions are written for any non-negative vector: ``base`` multiplies Σθ, so that h is exactly (Gθ)[y]
+also off the simplex, and the gradient is the plain derivative of the value. The public ones take probabilities only.
 """
 
 import warnings
-from numbers import Real
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_theta
+from adobest_pp._checks import check_count, check_positive, check_probabilities, check_theta
 from adobest_pp.evidence import Evidence
 
 __all__ = ["gradient", "log_likelihood", "maximum_likelihood", "phi_gradient"]
@@ -26,7 +25,7 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     Parameters
     ----------
     theta : array of shape (K,)
-        Category probabilities.
+        Category probabilities: non-negative, with a sum of 1 to within 1e-6, by which they are divided.
     evidence : Evidence
         Collapsed responses.
 
@@ -43,14 +42,17 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     -2.0794
     """
     _check_evidence(evidence)
-    value = _log_likelihood(check_theta(theta, evidence.n_categories), evidence)
+    value = _log_likelihood(_check_theta(theta, evidence), evidence)
     return float(value + evidence.constant)
 
 
 def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
-    """Return the gradient of the log-likelihood with respect to θ, of shape (K,): Σ count · g_i / h."""
+    """Return the gradient of the log-likelihood with respect to θ, of shape (K,): Σ count · g_i / h.
+
+    h is written with Σθ, so that the derivative is that of a function of K free numbers, taken on the simplex.
+    """
     _check_evidence(evidence)
-    _, slope = value_and_gradient(check_theta(theta, evidence.n_categories), evidence)
+    _, slope = value_and_gradient(_check_theta(theta, evidence), evidence)
     return np.asarray(slope)
 
 
@@ -79,10 +81,9 @@ def maximum_likelihood(
     _check_evidence(evidence)
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
-    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not tolerance > 0:
-        raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
-    theta, gap = climb(evidence, float(tolerance), check_integer(max_iterations, "max_iterations", 1))
-    if gap > tolerance:
+    largest_gap = check_positive(tolerance, "tolerance")
+    theta, gap = climb(evidence, largest_gap, check_count(max_iterations, "max_iterations"))
+    if gap > largest_gap:
         warnings.warn(
             f"the log-likelihood may still be {gap:.2g} below its maximum after {max_iterations} iterations",
             stacklevel=2,
@@ -95,6 +96,11 @@ def climb(evidence: Evidence, tolerance: float, max_iterations: int) -> tuple[ND
     start = np.full(evidence.n_categories, 1 / evidence.n_categories)
     theta, gap = _accelerated_em(start, tolerance, max_iterations, evidence)
     return np.asarray(theta), float(gap)
+
+
+def _check_theta(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
+    probabilities = check_probabilities(theta, evidence.n_categories)
+    return probabilities / probabilities.sum()
 
 
 def _check_evidence(evidence: Evidence) -> None:

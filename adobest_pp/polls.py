@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_integer
+from adobest_pp._checks import check_count
+from adobest_pp._text import brief
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.responses import Responses
 
@@ -65,9 +66,12 @@ def simulated_poll(
     >>> len(simulated_poll(n_people=1000).responses)
     1000
     """
+    from adobest_pp.adaptation import METHODS
     from adobest_pp.online import simulate
 
-    people = check_integer(n_people, "n_people", 1)
+    people = check_count(n_people, "n_people")
+    if not isinstance(utility, str) or utility not in METHODS:
+        raise ValueError(f"utility must be one of {', '.join(map(repr, METHODS))}, got {brief(utility)}")
     run = simulate(
         np.array(SHARES),
         RRRR(len(PARTIES), epsilon, kappa),
@@ -94,8 +98,11 @@ def poll_of_people(
     question: str | None = None,
     random_seed: int | None = None,
     progressbar: bool = False,
+    out: str | os.PathLike[str] | None = None,
 ) -> Poll:
     """Ask everyone in a CSV file adaptively; their values are randomized exactly, one by one, and forgotten.
+
+    With `out`, the answers are kept in that file from the first one on, and a collection that was stopped goes on.
 
     See Also
     --------
@@ -104,7 +111,8 @@ def poll_of_people(
     from adobest_pp.online import collect_csv
 
     choice = {"utility": utility, "alpha": alpha, "random_seed": random_seed}
-    collector = collect_csv(path, column, epsilon, kappa, categories, progressbar, **choice)
+    collector = collect_csv(path, column, epsilon, kappa, categories, progressbar, out, **choice)
+    collector.close()
     responses = collector.responses
     if len(responses) == 0:
         raise ValueError(f"path must name a file with at least one person, got none in {os.fspath(path)!r}")
@@ -120,7 +128,7 @@ def poll_of_people(
 
 
 def poll_of_responses(path: str | os.PathLike[str], question: str | None = None) -> Poll:
-    """Take randomized answers that were collected before, from a file that `Responses.to_netcdf` wrote."""
+    """Take randomized answers that were collected before, from a response file or that of a collection."""
     responses = Responses.from_netcdf(path)
     if len(responses) == 0:
         raise ValueError(f"path must name responses of at least one person, got none in {os.fspath(path)!r}")

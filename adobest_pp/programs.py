@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_prior
 from adobest_pp._simplex import simplex
+from adobest_pp._text import brief
 from adobest_pp.distributions import PrivateResponse
 from adobest_pp.responses import Responses
 
@@ -19,7 +20,8 @@ def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: boo
     responses : Responses
         What was collected.
     prior : float or array of shape (K,), default 1.0
-        The concentrations ρ of the Dirichlet prior on θ.
+        The concentrations ρ of the Dirichlet prior on θ; K of them with labels are brought to the order of the
+        categories.
     surrogate : bool, default False
         Write θ as φ/Σφ with independent φ_i ~ Gamma(ρ_i, 1), untransformed: the same posterior of θ on variables
         that are positive only, which is what reflected SGLD moves on.
@@ -42,7 +44,9 @@ def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: boo
     """
     if not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
-    concentration = check_prior(prior, responses.n_categories)
+    if not isinstance(surrogate, bool):
+        raise ValueError(f"surrogate must be True or False, got {brief(surrogate)}")
+    concentration = check_prior(prior, responses.n_categories, responses.categories)
     with pm.Model(coords={"category": responses.categories}) as model:
         if surrogate:
             phi = pm.Gamma("phi", concentration, 1, default_transform=None, dims="category")

@@ -3,22 +3,24 @@
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_labels, check_subset
-from adobest_pp._files import replacing
+from adobest_pp._checks import as_numbers, check_subset
+from adobest_pp._coded import inverse, subset_positions, variable
+from adobest_pp._files import check_target, netcdf_bytes, write_whole
+from adobest_pp._labels import by_label, check_labels
+from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, unique_rows
-from adobest_pp.mechanisms import Mechanism, Published, mechanism_from_settings
+from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
 
 if TYPE_CHECKING:
     import xarray as xr
 
 SCHEMA = "adobest_pp.responses"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Responses:
@@ -50,7 +52,7 @@ class Responses:
 
     def __init__(self, mechanism: Mechanism, categories: Sequence[Any] | None = None) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {mechanism!r}")
+            raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
         self._mechanism = mechanism
         self._categories = check_labels(categories, mechanism.n_categories)
         self._answers = _Column(tuple(mechanism.answer_dims.values()), mechanism.answer_type)
@@ -81,7 +83,7 @@ class Responses:
             encoding; (n, 2) seeds and values for local hashing.
         subsets : array, optional
             Where a subset is published (RRRR), and only there: one subset for all answers (indices or mask), or
-            boolean masks (V, K).
+            boolean masks (V, K). A mask with labels, of xarray or pandas, is brought to the order of the categories.
         subset_index : array of int, shape (n,), optional
             Which row of `subsets` each answer was given under. Without it, `subsets` has one row per answer.
         categories : sequence of K labels, optional
@@ -89,12 +91,12 @@ class Responses:
         """
         responses = cls(mechanism, categories)
         checked = mechanism.check_answers(answers)
-        if subset_index is None and (subsets is None or np.ndim(subsets) < 2):
+        if subset_index is None and (subsets is None or _ndim(subsets) < 2):
             responses.append(answers, subset=subsets)
             return responses
         if not mechanism.publishes_subset:
             raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
-        masks, index = _check_subset_table(subsets, subset_index, len(checked), mechanism.n_categories)
+        masks, index = _check_subset_table(subsets, subset_index, len(checked), responses.categories)
         # Where each subset is used first; those that never are stay out.
         first = np.full(len(masks), len(index))
         first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
@@ -118,17 +120,17 @@ class Responses:
         name = type(self.mechanism).__name__
         if not self.mechanism.publishes_subset:
             if subset is not None:
-                raise ValueError(f"subset must be left out for {name}, got {subset!r}")
+                raise ValueError(f"subset must be left out for {name}, got {brief(subset)}")
             self._store(checked, None)
             return
         if subset is None:
             raise ValueError(f"subset must be the one published to these people ({name} needs it), got None")
-        masks = check_subset(subset, self.n_categories)[None]
+        masks = check_subset(subset, self.n_categories, self.categories)[None]
         self._store(checked, np.repeat(self._intern(masks if len(checked) else masks[:0]), len(checked)))
 
     def find_subset(self, subset: ArrayLike) -> int:
         """Return the row of `subsets` that a subset has, or −1 if no answer was given under it."""
-        key = np.packbits(check_subset(subset, self.n_categories)).tobytes()
+        key = np.packbits(check_subset(subset, self.n_categories, self.categories)).tobytes()
         return self._set_places.get(key, -1)
 
     @property
@@ -181,21 +183,33 @@ class Responses:
         """Return `evidence` and `evidence_index` from one pass over the answers."""
         return self.mechanism.evidence(self._answers.first(self._n), self._published())
 
+    def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
+        """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
+        answers = self._answers.first(self._n)
+        return self.mechanism.answer_counts(answers, self._published(), theta, listed)
+
     def to_xarray(self) -> "xr.Dataset":
-        """Return a labelled dataset; all that `from_xarray` needs is in it."""
+        """Return a labelled dataset; all that `from_xarray` needs is in it.
+
+        Answers and subsets are told by codes, which travel along as coordinates: ``category_code`` with the categories
+        and ``subset_code`` with the subsets. So the dataset may be sorted along any of its dimensions, and responses be
+        left out; `from_xarray` gives back what it then says.
+        """
         import xarray as xr
 
         dims = ("response", *self.mechanism.answer_dims)
         variables: dict[str, Any] = {
             "answer": (dims, self._answers.first(self._n).copy(), {"long_name": "randomized answer"})
         }
+        codes: dict[str, Any] = {"category_code": ("category", np.arange(self.n_categories, dtype=np.int32))}
         if self.mechanism.publishes_subset:
             masks = (("subset", "category"), self.subsets, {"long_name": "whether a subset holds a category"})
             index = (
                 "response",
                 self.subset_index.astype(np.int32),
-                {"long_name": "subset published to the person"},
+                {"long_name": "subset published to the person, code of subset"},
             )
+            codes["subset_code"] = ("subset", np.arange(len(self.subsets), dtype=np.int32))
             variables |= {"subset_mask": masks, "subset_index": index}
         settings = self.mechanism.settings()
         attributes = {
@@ -204,32 +218,58 @@ class Responses:
             "mechanism_settings": json.dumps(settings),
             **{name: value for name, value in settings.items() if isinstance(value, str | int | float)},
         }
-        return xr.Dataset(variables, coords={"category": list(self.categories)}, attrs=attributes)
+        return xr.Dataset(variables, coords={"category": list(self.categories), **codes}, attrs=attributes)
 
     @classmethod
     def from_xarray(cls, dataset: "xr.Dataset") -> "Responses":
-        """Rebuild from the dataset of `to_xarray`."""
+        """Rebuild from the dataset of `to_xarray`, also after its categories, subsets or responses were sorted.
+
+        A dataset without some of the categories, or without a subset that answers were given under, is refused: what is
+        left would mean something else.
+        """
+        from adobest_pp._stored import check_whole
+
         _check_schema(dataset)
-        mechanism = mechanism_from_settings(json.loads(dataset.attrs["mechanism_settings"]))
+        check_whole(dataset)
+        return cls._from_dataset(dataset)
+
+    @classmethod
+    def _from_dataset(cls, dataset: "xr.Dataset") -> "Responses":
+        mechanism = _check_schema(dataset)
+        category = inverse(dataset, "category", mechanism.n_categories)
+        labels = dataset["category"].values[category].tolist()
+        answers = variable(dataset, "answer", ("response", *mechanism.answer_dims))
+        if "category" in mechanism.answer_dims:
+            answers = answers[:, category]
         tables: dict[str, Any] = {}
         if mechanism.publishes_subset:
-            tables = {
-                "subsets": _as_masks(dataset["subset_mask"].values),
-                "subset_index": dataset["subset_index"].values,
-            }
-        return cls.from_arrays(
-            mechanism, dataset["answer"].values, categories=dataset["category"].values.tolist(), **tables
-        )
+            masks = _as_masks(variable(dataset, "subset_mask", ("subset", "category")))
+            index = variable(dataset, "subset_index", ("response",))
+            tables = {"subsets": masks[:, category], "subset_index": subset_positions(dataset, index)}
+        return cls.from_arrays(mechanism, answers, categories=labels, **tables)
 
-    def to_netcdf(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file that xarray opens; a file already there is replaced only once all is written."""
-        with replacing(path) as temporary:
-            self.to_xarray().to_netcdf(temporary, engine="h5netcdf")
+    def to_netcdf(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write a netCDF file that xarray opens, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            A new file.
+        overwrite : bool, default False
+            Replace a file that is there; never one that an `AdaptiveCollector` has open.
+        """
+        check_target(path, overwrite=overwrite)
+        write_whole(path, netcdf_bytes(self.to_xarray()), overwrite=overwrite)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
-        """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else."""
-        return read_responses(path)[0]
+        """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else.
+
+        Of a collection (`AdaptiveCollector.save`, ``adobest collect``) it reads all answers, also while they come in.
+        """
+        from adobest_pp._stored import read_stored
+
+        return read_stored(path).responses
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""
@@ -243,6 +283,16 @@ class Responses:
                 self._set_places[keys[i]] = new
         return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
 
+    def _extend(self, events: list[dict[str, Any]]) -> None:
+        """Append the answers in the journal of a collection."""
+        if events and not self.mechanism.publishes_subset:
+            raise ValueError(f"a journal must be of RRRR, got {type(self.mechanism).__name__}")
+        parts = [self.mechanism.check_answers(event["answers"]) for event in events]
+        masks = [check_subset(event.get("subset"), self.n_categories) for event in events]
+        counts = np.array([len(part) for part in parts], dtype=np.int64)
+        if counts.any():
+            self._store(np.concatenate(parts), np.repeat(self._intern(np.array(masks)[counts > 0]), counts[counts > 0]))
+
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
         self._answers.write(self._n, answers)
         if index is not None:
@@ -252,27 +302,6 @@ class Responses:
     def _published(self) -> Published:
         n = self._n if self.mechanism.publishes_subset else 0
         return Published(self._set_index.first(n).astype(np.int64), self._sets.first(len(self._set_places)))
-
-
-def read_responses(path: str | os.PathLike[str]) -> tuple[Responses, dict[str, Any]]:
-    """Return the responses of a file, and all of its attributes."""
-    import xarray as xr
-
-    name = os.fspath(path)
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            dataset = opened.load()
-    except Exception:
-        raise ValueError(
-            f"path must name a response file written by Responses.to_netcdf, got {name!r}, "
-            "which is damaged or not a netCDF file"
-        ) from None
-    try:
-        return Responses.from_xarray(dataset), dict(dataset.attrs)
-    except (KeyError, TypeError, ValueError, RecursionError) as reason:
-        raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
 
 
 class _Column:
@@ -294,15 +323,41 @@ class _Column:
         self._buffer[start:end] = rows
 
 
-def _check_subset_table(
-    subsets: ArrayLike | None, subset_index: ArrayLike | None, n: int, n_categories: int
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _ndim(subsets: Any) -> int:
+    """Return the number of dimensions; of what has none, such as rows of different lengths, that of a table."""
     try:
-        masks = as_numbers(subsets, "b")
+        return np.ndim(subsets)
+    except ValueError:
+        return 2
+
+
+def _by_column(subsets: Any, categories: Sequence[str]) -> Any:
+    """Return masks (V, K) with their columns in the order of the categories, if they have labels."""
+    columns = getattr(subsets, "columns", None)  # of pandas
+    if getattr(subsets, "ndim", 0) != 2:
+        return subsets
+    if columns is None and "category" in getattr(subsets, "dims", ()):
+        subsets = subsets.transpose(..., "category")
+        columns = subsets.coords.get("category")
+    if columns is None:
+        return subsets
+    import xarray as xr
+
+    labels = [str(label) for label in columns.values]
+    places = xr.DataArray(range(len(labels)), coords={"category": labels}, dims="category")
+    return subsets.values[:, by_label(places, categories, "subsets")]
+
+
+def _check_subset_table(
+    subsets: ArrayLike | None, subset_index: ArrayLike | None, n: int, categories: Sequence[str]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    n_categories = len(categories)
+    try:
+        masks = as_numbers(_by_column(subsets, categories), "b")
     except TypeError:
         masks = np.empty(0)
     if masks.dtype != bool or masks.ndim != 2 or masks.shape[1] != n_categories:
-        raise ValueError(f"subsets must be boolean masks of shape (V, {n_categories}), got {subsets!r}")
+        raise ValueError(f"subsets must be boolean masks of shape (V, {n_categories}), got {brief(subsets)}")
     if masks.all(axis=1).any():
         raise ValueError(f"subsets must each leave at least one of the {n_categories} categories out")
     try:
@@ -310,7 +365,7 @@ def _check_subset_table(
     except TypeError:
         index = np.empty((0, 0))
     if index.shape != (n,):
-        raise ValueError(f"subset_index must be {n} integers, one per answer, got {subset_index!r}")
+        raise ValueError(f"subset_index must be {n} integers, one per answer, got {brief(subset_index)}")
     if n and (index.min() < 0 or index.max() >= len(masks)):
         raise ValueError(f"subset_index must be from 0 to {len(masks) - 1}, got {index.min()} to {index.max()}")
     return masks, index.astype(np.int64)
@@ -323,13 +378,24 @@ def _as_masks(values: NDArray[Any]) -> NDArray[np.bool_]:
     return values.astype(bool)
 
 
-def _check_schema(dataset: "xr.Dataset") -> None:
-    if dataset.attrs.get("schema") != SCHEMA:
-        raise ValueError(f"the attribute 'schema' must be {SCHEMA!r}, got {dataset.attrs.get('schema')!r}")
-    version = dataset.attrs.get("schema_version")
+def _check_schema(dataset: "xr.Dataset") -> Mechanism:
+    """Return the mechanism of a dataset of `to_xarray`, or refuse what is none."""
+    import xarray as xr
+
+    if not isinstance(dataset, xr.Dataset):
+        raise ValueError(f"dataset must be one of Responses.to_xarray, got {type(dataset).__name__}")
+    schema, version = dataset.attrs.get("schema"), dataset.attrs.get("schema_version")
+    if schema != SCHEMA:
+        raise ValueError(f"the attribute 'schema' must be {SCHEMA!r}, got {brief(schema)}")
     if not isinstance(version, int | np.integer) or version < 1:
-        raise ValueError(f"the schema version must be a whole number, got {version!r}")
-    if version > SCHEMA_VERSION:
-        raise ValueError(f"the schema version must be at most {SCHEMA_VERSION}, got {version}: upgrade adobest_pp")
-    if "category" not in dataset.coords:
+        raise ValueError(f"the schema version must be a whole number, got {brief(version)}")
+    if version != SCHEMA_VERSION:
+        hint = ": upgrade adobest_pp" if version > SCHEMA_VERSION else ""
+        raise ValueError(f"the schema version must be {SCHEMA_VERSION}, got {version}{hint}")
+    if "category" not in dataset.coords or dataset["category"].dims != ("category",):
         raise ValueError("the coordinate 'category' must be there, with the labels")
+    try:
+        settings = json.loads(dataset.attrs.get("mechanism_settings", ""))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("the attribute 'mechanism_settings' must be settings of a mechanism as JSON") from None
+    return mechanism_from_settings(settings)

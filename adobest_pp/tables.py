@@ -1,13 +1,14 @@
 """The tables that the command line prints."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adobest_pp._text import visible
+from adobest_pp._text import prior_in_words, visible
+from adobest_pp.intervals import in_words
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -62,32 +63,50 @@ def print_audit(result: Audit) -> None:
         table.add_row(*map(str, values), "yes" if row.holds else "NO")
     console = Console()
     console.print(table)
+    console.print(_audit_verdict(result), highlight=False)
+
+
+def _audit_verdict(result: Audit) -> str:
     worst = result.worst
+    if result.rounding is not None and not result.broken:
+        which = f"of the channels that this matrix may stand for, each entry ± {result.rounding:g}"
+        if result.holds:
+            return f"Holds for all {which}: losses are at most {worst.loss:.12g}, within ε = {result.epsilon:g}."
+        return (
+            f"Not shown: {which}, some have a loss up to {worst.loss:.12g}, more than the promised "
+            f"{result.epsilon:g}, and none has less than {result.least:.12g}. Give more digits, or promise a little "
+            f"more than {worst.loss:.6g}."
+        )
     if result.holds:
         how = "up to the rounding of the matrix (2^-40)" if result.rounded else "in exact arithmetic"
-        verdict = f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
-    else:
-        verdict = (
-            f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
-            f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+        return f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
+    if result.rounding is not None:
+        return (
+            f"Does not hold: every channel that this matrix may stand for, each entry ± {result.rounding:g}, "
+            f"has a loss of at least {result.least:.6g}, more than the promised {result.epsilon:g}."
         )
-    console.print(verdict, highlight=False)
+    return (
+        f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
+        f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+    )
 
 
-def print_collection(collector: "AdaptiveCollector", path: Path, *, listed: bool) -> None:
+def print_collection(
+    collector: "AdaptiveCollector", path: Path, prior: float | Literal["learned"] = "learned", *, listed: bool
+) -> None:
     """Print what a collection tells, where it is, and what protects the people in it."""
-    estimate = collector.estimate()
+    estimate = collector.estimate(prior=prior)
     epsilon = collector.mechanism.epsilon
     table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
     for heading in ("category", "estimate", "95 % interval"):
         table.add_column(heading, justify="left" if heading == "category" else "right")
     columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
     for label, mean, lower, upper in zip(*columns, strict=True):
-        table.add_row(escape(visible(label)), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}")
+        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", in_words(lower, upper))
     console = Console()
     console.print(table)
     console.print(
-        f"Estimate and interval are those of the collection's own sampler. Randomized answers: {path}",
+        f"By NUTS under {prior_in_words(prior)}; “up to”: the category may be empty. Randomized answers: {path}",
         highlight=False,
         markup=False,
     )
@@ -115,10 +134,10 @@ def verdict_cells(row: "xr.Dataset") -> list[str]:
     return [str(row["sampler"].item()), str(row["verdict"].item()), *figures]
 
 
-def print_verdicts(comparison: "xr.Dataset", sentences: list[str], written: list[Any]) -> None:
+def print_verdicts(comparison: "xr.Dataset", prior: float, sentences: list[str], written: list[Any]) -> None:
     """Print the verdict on each sampler, what to conclude, and where the report is."""
     shown = [i for i, heading in enumerate(VERDICT_COLUMNS) if heading not in ("coverage", "ESS")]  # 80 characters
-    table = Table(title="Are the samplers right?")
+    table = Table(title=f"Are the samplers right? Under {prior_in_words(prior)}:")
     for i in shown:
         words = i < 2
         table.add_column(VERDICT_COLUMNS[i], justify="left" if words else "right", max_width=26 if words else 7)

@@ -45,4 +45,4 @@ if __name__ == "__main__":
         # Each x from its conditional distribution, as Gibbs has it, rather than from a uniform proposal.
         step = pm.CategoricalGibbsMetropolis(model["x"], proposal="proportional")
         trace = pm.sample(500, tune=200, chains=4, step=step, random_seed=1)
-    print(az.summary(trace, var_names=["theta"], ci_kind="eti", ci_prob=0.9))
+    print(az.summary(trace, var_names=["theta"], ci_kind="hdi", ci_prob=0.9))

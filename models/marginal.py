@@ -24,4 +24,4 @@ def build(responses: ad.Responses) -> pm.Model:
 if __name__ == "__main__":
     with build(simulated_poll(10_000, epsilon=1.0).responses):
         trace = pm.sample(random_seed=1)
-    print(az.summary(trace, var_names=["theta"], ci_kind="eti", ci_prob=0.9))
+    print(az.summary(trace, var_names=["theta"], ci_kind="hdi", ci_prob=0.9))

@@ -55,4 +55,4 @@ def simulate(people: Mapping[str, int], seed: int) -> dict[str, ad.Responses]:
 if __name__ == "__main__":
     with build(simulate({"coast": 20_000, "hills": 5_000, "plains": 1_000, "islands": 200}, seed=1)):
         trace = pm.sample(random_seed=1, target_accept=0.95)
-    print(az.summary(trace, var_names=["spread", "theta"], ci_kind="eti", ci_prob=0.9))
+    print(az.summary(trace, var_names=["spread", "theta"], ci_kind="hdi", ci_prob=0.9))

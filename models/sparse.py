@@ -47,4 +47,4 @@ def simulate(people: int, seed: int) -> ad.Responses:
 if __name__ == "__main__":
     with build(simulate(people=10_000, seed=1)):
         trace = pm.sample(random_seed=1, target_accept=0.95)
-    print(az.summary(trace, var_names=["concentration", "theta"], ci_kind="eti", ci_prob=0.9))
+    print(az.summary(trace, var_names=["concentration", "theta"], ci_kind="hdi", ci_prob=0.9))

@@ -25,12 +25,15 @@ def _compiled_sources() -> list[Path]:
     return sorted(compiled | imported & sources.keys())
 
 
-_sources = b"".join(path.read_bytes() for path in _compiled_sources())
-_current = _CACHES / hashlib.sha256(_sources).hexdigest()[:16]
-for _cache in _CACHES.glob("*"):
-    if _cache != _current:
-        shutil.rmtree(_cache, ignore_errors=True)
-os.environ["NUMBA_CACHE_DIR"] = str(_current)
+if "MUTANTS_CACHE" in os.environ:  # validation/mutants.py looks after its own
+    os.environ["NUMBA_CACHE_DIR"] = os.environ["MUTANTS_CACHE"]
+else:
+    _sources = b"".join(path.read_bytes() for path in _compiled_sources())
+    _current = _CACHES / hashlib.sha256(_sources).hexdigest()[:16]
+    for _cache in _CACHES.glob("*"):
+        if _cache != _current:
+            shutil.rmtree(_cache, ignore_errors=True)
+    os.environ["NUMBA_CACHE_DIR"] = str(_current)
 
 from hypothesis import settings  # noqa: E402
 

@@ -3,6 +3,7 @@ import time
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from scipy import stats
@@ -254,3 +255,58 @@ def test_a_theta_of_unknown_length_is_checked_when_evaluated():
 def test_it_prints():
     text = model_of(simulated(ad.RRRR(3, 1.0), 5, seed=0)).str_repr()
     assert "y ~ PrivateResponse(theta" in text
+
+
+# ---------------------------------------------------------------- labels
+NAMED = ad.Responses.from_arrays(MECHANISMS["srr"], [0, 0, 0, 1, 3], categories=["north", "south", "east", "west"])
+SHUFFLED = ("west", "north", "east", "south")
+
+
+def test_a_theta_with_labels_in_another_order_is_read_by_label():
+    with pm.Model(coords={"category": SHUFFLED}) as model:
+        theta = pm.Dirichlet("theta", a=np.ones(4), dims="category")
+        ad.PrivateResponse("y", theta, NAMED, dims="response")
+    point = np.array([0.1, 0.5, 0.15, 0.25])  # of SHUFFLED
+    by_name = dict(zip(SHUFFLED, point, strict=True))
+    expected = log_likelihood([by_name[name] for name in NAMED.categories], NAMED.evidence())
+    wrong = log_likelihood(point, NAMED.evidence())
+    assert response_logp(model)({"theta": point}).sum() == pytest.approx(expected) != pytest.approx(wrong)
+    with pytest.raises(ValueError, match="must be given theta"):
+        ad.DataAugmentationGibbs("theta", responses=NAMED, model=model)
+
+
+@pytest.mark.parametrize("labels", [("north", "south", "east", "up"), range(4), ("a", "b", "c", "d")])
+def test_a_theta_with_other_labels_is_refused(labels):
+    with pm.Model(coords={"category": labels}):
+        theta = pm.Dirichlet("theta", a=np.ones(4), dims="category")
+        with pytest.raises(ValueError, match="theta must have the categories"):
+            ad.PrivateResponse("y", theta, NAMED, dims="response")
+
+
+def test_an_expression_of_variables_in_another_order_is_refused_and_in_the_same_order_is_not():
+    for labels in (SHUFFLED, NAMED.categories):
+        with pm.Model(coords={"category": labels, "region": ["one", "two"]}):
+            logits = pm.Normal("logits", dims=("region", "category"))
+            theta = pm.math.softmax(logits, axis=-1)[0]
+            if labels == SHUFFLED:
+                with pytest.raises(ValueError, match="theta must be in the order"):
+                    ad.PrivateResponse("y", theta, NAMED)
+            else:
+                ad.PrivateResponse("y", theta, NAMED)
+
+
+@pytest.mark.parametrize("theta", [[0.5, 0.5, 0.5, 0.5], [1.0, 0.0], "abcd", None, [0.25] * 3 + [np.nan]])
+def test_a_constant_that_is_no_theta_is_refused(theta):
+    with pm.Model(), pytest.raises(ValueError, match="theta must"):
+        ad.PrivateResponse("y", theta, NAMED)
+
+
+def test_a_labelled_prior_is_read_by_label():
+    prior = xr.DataArray([4.0, 1.0, 3.0, 2.0], coords={"category": list(SHUFFLED)}, dims="category")
+    model = ad.frequency_model(NAMED, prior)
+    concentration = model["theta"].owner.op.dist_params(model["theta"].owner)[0]
+    np.testing.assert_array_equal(concentration.eval(), [1, 2, 3, 4])
+    tree = ad.sample(NAMED, "gibbs", prior, draws=4, tune=0, chains=1, random_seed=1)
+    assert list(tree.attrs["prior"]) == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="prior must have the labels"):
+        ad.sample(NAMED, "gibbs", prior.assign_coords(category=["a", "b", "c", "d"]))

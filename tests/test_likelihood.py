@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adobest_pp import RRRR, SRR, Evidence, Responses, SubsetSelection
-from adobest_pp.likelihood import gradient, log_likelihood, maximum_likelihood, phi_gradient
+from adobest_pp.likelihood import (
+    _log_likelihood,
+    gradient,
+    kernel_arguments,
+    log_likelihood,
+    maximum_likelihood,
+    phi_gradient,
+)
 from tests import oracles
 from tests.strategies import data_sets, rows_of, simulated
 
@@ -44,9 +51,9 @@ def test_gradient_is_the_dense_one(responses, seed):
 def test_gradient_is_the_slope_of_the_value(responses, seed):
     evidence, k = responses.evidence(), responses.n_categories
     theta = (random_theta(seed, k) + 0.1) / (1 + 0.1 * k)
-    step = 1e-5
+    step, arguments = 1e-5, kernel_arguments(evidence)
     slopes = [
-        (log_likelihood(theta + step * e, evidence) - log_likelihood(theta - step * e, evidence)) / (2 * step)
+        (_log_likelihood(theta + step * e, *arguments) - _log_likelihood(theta - step * e, *arguments)) / (2 * step)
         for e in np.eye(k)
     ]
     np.testing.assert_allclose(gradient(theta, evidence), slopes, rtol=1e-5, atol=1e-4)
@@ -128,6 +135,7 @@ def test_an_impossible_answer_has_log_likelihood_minus_infinity():
         patterns=np.zeros((0, 2)),
     )
     assert log_likelihood([0.0, 1.0], evidence) == -np.inf
+    assert log_likelihood([0.25, 0.75], evidence) == pytest.approx(np.log(0.25))
 
 
 @pytest.mark.parametrize("mechanism", [SRR(4, 2.0), RRRR(4, 2.0), SubsetSelection(4, 2.0)])
@@ -194,6 +202,22 @@ def test_bad_theta_is_refused(theta):
             call(theta, evidence)
     with pytest.raises(ValueError, match="phi must be 3 finite, non-negative numbers"):
         phi_gradient(theta, evidence)
+
+
+@pytest.mark.parametrize("theta", [[1, 1, 1], [0.4, 0.3, 0.2], [0.5, 0.3, 0.2 + 2e-6], [1e-300, 0, 0]])
+def test_what_does_not_sum_to_one_has_no_likelihood(theta):
+    evidence = simulated(SRR(3, 1.0), 50, 1).evidence()
+    for call in (log_likelihood, gradient):
+        with pytest.raises(ValueError, match="theta must sum to 1 within 1e-06"):
+            call(theta, evidence)
+
+
+def test_theta_in_single_precision_has_the_likelihood_of_what_it_stands_for():
+    evidence = simulated(SRR(7, 1.0), 20_000, 1).evidence()
+    theta = random_theta(1, 7)
+    rounded = theta.astype(np.float32)
+    exact = rounded.astype(np.float64) / rounded.astype(np.float64).sum()
+    assert log_likelihood(rounded, evidence) == pytest.approx(log_likelihood(exact, evidence), abs=1e-9)
 
 
 def test_evidence_shows_what_it_is():

@@ -1,5 +1,6 @@
 """What the collector holds: building, appending, files, and what is refused."""
 
+import errno
 import json
 import os
 import signal
@@ -248,10 +249,11 @@ def change(path, edit):
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda ds: ds.assign_attrs(schema_version=99), "schema version must be at most 1, got 99"),
+        (lambda ds: ds.assign_attrs(schema_version=99), "schema version must be 2, got 99: upgrade"),
         (lambda ds: ds.assign_attrs(schema="somebody.else"), "'schema' must be"),
         (lambda ds: ds.drop_attrs(), "'schema' must be"),
-        (lambda ds: ds.assign_attrs(mechanism_settings="{not json"), "path must name a response file"),
+        (lambda ds: ds.assign_attrs(mechanism_settings="{not json"), "'mechanism_settings' must be there, as JSON"),
+        (lambda ds: ds.assign_attrs(mechanism_settings="[" * 100_000), "'mechanism_settings' must be there, as JSON"),
         (lambda ds: ds.assign_attrs(mechanism_settings="[]"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(schema_version="newest"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(schema_version=[1, 2]), "schema version must be a whole number"),
@@ -262,7 +264,7 @@ def change(path, edit):
         (lambda ds: ds.drop_vars("answer"), "answer"),
         (lambda ds: ds.drop_vars("subset_mask"), "subset_mask"),
         (lambda ds: ds.assign(answer=ds["answer"] + 5), "answers must be"),
-        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "subset_index must be"),
+        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "every subset that its answers were given under"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused(stored, edit, reason):
@@ -283,14 +285,23 @@ def test_a_file_of_something_else_is_refused(tmp_path):
 def test_a_write_that_fails_leaves_the_old_file(stored, monkeypatch):
     before = stored.read_bytes()
 
-    def fail(*arguments, **keywords):
-        raise OSError("no space left on device")
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
-    with pytest.raises(OSError, match="no space left"):
-        labelled(SRR(5, 1.0)).to_netcdf(stored)
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(OSError, match="could not be written, and nothing was changed: No space left on device"):
+        labelled(SRR(5, 1.0)).to_netcdf(stored, overwrite=True)
     assert stored.read_bytes() == before
     assert [path.name for path in stored.parent.iterdir()] == ["responses.nc"]
+
+
+def test_nothing_is_overwritten_unasked(stored):
+    before = stored.read_bytes()
+    with pytest.raises(FileExistsError, match=r"path must name a new file, got .*responses\.nc', which exists"):
+        labelled(SRR(5, 1.0)).to_netcdf(stored)
+    assert stored.read_bytes() == before
+    labelled(SRR(5, 1.0)).to_netcdf(stored, overwrite=True)
+    assert_same(Responses.from_netcdf(stored), labelled(SRR(5, 1.0)))
 
 
 def test_a_killed_write_leaves_a_whole_file(tmp_path):
@@ -302,7 +313,7 @@ def test_a_killed_write_leaves_a_whole_file(tmp_path):
         sizes = [Responses.from_arrays(SRR(5, 1.0), np.zeros(n, dtype=int)) for n in (1000, 200_000)]
         while True:
             for responses in sizes:
-                responses.to_netcdf({str(path)!r})
+                responses.to_netcdf({str(path)!r}, overwrite=True)
                 print("written", flush=True)
     """)
     for delay in (0.0, 0.003, 0.011):

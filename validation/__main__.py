@@ -24,6 +24,7 @@ ORDER = (
     "gradients",
     "utilities",
     "honest_optimum",
+    "error_rates",
     "sampler_accuracy",
     "calibration",
     "contraction",

@@ -72,7 +72,8 @@ def calibrate(job: Job) -> xr.Dataset:
 
     def adaptive(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
         assert isinstance(mechanism, RRRR)
-        return simulate(x, mechanism, "honest", random_seed=int(rng.integers(2**31)), final_updates=2).responses
+        seed = int(rng.integers(2**31))
+        return simulate(None, mechanism, "honest", people=x, random_seed=seed, final_updates=2).responses
 
     return calibration(
         fit,

@@ -141,7 +141,7 @@ def against_nuts(job: tuple[Case, int]) -> Found:
     trees = {name: draw(run.responses, name, seed) for name in SAMPLERS}
     mean = trees["NUTS"]["posterior"]["theta"].mean(("chain", "draw")).values
     comparison = compare(trees, "NUTS", theta, random_seed=seed)
-    return Found(case, float(0.5 * np.abs(run.estimate - mean).sum()), comparison)
+    return Found(case, float(0.5 * np.abs(run.chain_mean - mean).sum()), comparison)
 
 
 def draw(responses: Responses, name: str, seed: int) -> xr.DataTree:

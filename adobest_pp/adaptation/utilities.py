@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.adaptation import kernels
 from adobest_pp.adaptation.choice import sort_descending
 from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
@@ -49,7 +50,7 @@ class Utility:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ValueError(f"function must be a function of sorted θ and coefficients, got {self.function!r}")
+            raise ValueError(f"function must be a function of sorted θ and coefficients, got {brief(self.function)}")
 
 
 # The numbering is the paper's; the authors' program has U3 and U4 the other way round, without the ½.
@@ -123,7 +124,7 @@ def ranked_values(
     if values.shape != (theta.size,) or not np.all(values < np.inf):
         raise ValueError(
             f"the function of utility {chosen.name!r} must return {theta.size} values, each finite or -inf, "
-            f"got {returned!r}"
+            f"got {brief(returned)}"
         )
     return values, order
 
@@ -133,5 +134,5 @@ def find_utility(name: str | Utility) -> Utility:
     if isinstance(name, Utility):
         return name
     if not isinstance(name, str) or name not in UTILITIES:
-        raise ValueError(f"utility must be one of {', '.join(map(repr, UTILITIES))} or a Utility, got {name!r}")
+        raise ValueError(f"utility must be one of {', '.join(map(repr, UTILITIES))} or a Utility, got {brief(name)}")
     return UTILITIES[name]

@@ -3,7 +3,8 @@
 from adobest_pp.diagnostics.accuracy import compare
 from adobest_pp.diagnostics.calibration import calibration
 from adobest_pp.diagnostics.contraction import checkpoints, contraction
+from adobest_pp.diagnostics.fit import goodness_of_fit
 from adobest_pp.diagnostics.regret import regret
 from adobest_pp.diagnostics.step_sizes import step_size_study
 
-__all__ = ["calibration", "checkpoints", "compare", "contraction", "regret", "step_size_study"]
+__all__ = ["calibration", "checkpoints", "compare", "contraction", "goodness_of_fit", "regret", "step_size_study"]

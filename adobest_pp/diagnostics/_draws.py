@@ -1,6 +1,6 @@
 """Draws of θ as the diagnostics take them: out of labelled trees, checked, and thinned to be nearly independent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
 from adobest_pp._checks import is_learned
+from adobest_pp._labels import same_labels
+from adobest_pp._text import brief
 from adobest_pp.responses import Responses
 
 FEWEST_DRAWS = 4
@@ -51,11 +53,14 @@ class Draws:
 def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
     """Read trees of draws, with the categories of all in the order of the first, or refuse."""
     if not isinstance(draws, Mapping) or not draws:
-        raise ValueError(f"draws must be a mapping of names to DataTrees, got {draws!r}")
+        raise ValueError(f"draws must be a mapping of names to DataTrees, got {brief(draws)}")
     categories = None
     trees = {}
     for name, tree in draws.items():
-        theta = _theta(name, tree)
+        theta = theta_of(tree, f"draws[{name!r}]")
+        if theta.sizes["draw"] < FEWEST_DRAWS:
+            count = theta.sizes["draw"]
+            raise ValueError(f"draws[{name!r}] must have at least {FEWEST_DRAWS} draws in each chain, got {count}")
         labels = theta["category"].values.tolist()
         if categories is None:
             first, categories = name, labels
@@ -65,16 +70,33 @@ def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
     return {str(name): _draws(str(name), tree, theta) for name, (tree, theta) in trees.items()}
 
 
-def _theta(name: str, tree: Any) -> xr.DataArray:
-    allowed = "a DataTree with posterior/theta by chain, draw and category"
+def theta_of(tree: Any, name: str, categories: Sequence[str] | None = None) -> xr.DataArray:
+    """Return θ of a tree of draws by chain, draw and category, or raise ValueError.
+
+    Parameters
+    ----------
+    tree : DataTree
+        As `sample` returns it.
+    name : str
+        What the caller calls it, for errors.
+    categories : sequence of str, optional
+        The labels that it must have, and the order to bring them to.
+    """
+    allowed = f"{name} must hold posterior/theta by chain, draw and category"
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree or "theta" not in tree["posterior"]:
-        raise ValueError(f"draws must be {allowed}, got {type(tree).__name__} without it for {name!r}")
+        raise ValueError(f"{allowed}, got {type(tree).__name__} without it")
     theta = tree["posterior"].to_dataset()["theta"]
     if set(theta.dims) != {"chain", "draw", "category"} or "category" not in theta.coords:
-        raise ValueError(f"draws must be {allowed}, got theta by {', '.join(map(str, theta.dims))} for {name!r}")
-    if theta.sizes["draw"] < FEWEST_DRAWS or not np.isfinite(theta.values).all():
-        raise ValueError(f"draws must be at least {FEWEST_DRAWS} finite ones in each chain, got others for {name!r}")
-    return theta.transpose("chain", "draw", "category")
+        raise ValueError(f"{allowed}, got theta by {', '.join(map(str, theta.dims))}")
+    values = theta.transpose("chain", "draw", "category").values
+    if values.size == 0 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        raise ValueError(f"{name} must have finite draws, got none or others")
+    labels = [str(label) for label in theta["category"].values.tolist()]
+    if categories is not None and not same_labels(labels, categories):
+        raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")
+    dims = ("chain", "draw", "category")
+    labelled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=dims)
+    return labelled if categories is None else labelled.sel(category=list(categories))
 
 
 def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
@@ -88,22 +110,30 @@ def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
         prior = np.asarray(prior, dtype=np.float64)
     if responses is not None and sorted(responses.categories) != sorted(categories):
         raise ValueError(f"draws must be of the categories of their responses, got {categories} for {name!r}")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ess_bulk = array_stats.ess(values, 0, 1, method="bulk")
-        ess_tail = array_stats.ess(values, 0, 1, method="tail", prob=TAILS)
-        r_hat = array_stats.rhat(values, 0, 1)
-    moves = np.ptp(values, axis=(0, 1)) > 0
     return Draws(
         name=name,
         theta=values,
         categories=categories,
-        ess_bulk=np.where(moves, ess_bulk, np.nan),
-        ess_tail=np.where(moves, ess_tail, np.nan),
-        r_hat=np.where(moves, r_hat, np.nan),
+        **mixing(values),
         wall_time=float(attributes.get("sampling_time", np.nan)),
         responses=responses,
         prior=prior,
     )
+
+
+def mixing(theta: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return bulk and tail ESS and the rank-normalized split R-hat of draws (chain, draw, K), each of shape (K,).
+
+    NaN where draws do not move, of which ArviZ says that all are effective; R-hat also of a single chain.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = {
+            "ess_bulk": array_stats.ess(theta, 0, 1, method="bulk"),
+            "ess_tail": array_stats.ess(theta, 0, 1, method="tail", prob=TAILS),
+            "r_hat": array_stats.rhat(theta, 0, 1),
+        }
+    moves = np.ptp(theta, axis=(0, 1)) > 0
+    return {name: np.where(moves, value, np.nan) for name, value in values.items()}
 
 
 def thinned(theta: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -115,10 +145,10 @@ def thinned(theta: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     return theta[:, places].reshape(-1, k)
 
 
-def independent(draws: Draws, most: int) -> NDArray[np.float64]:
-    """Return at most `most` draws that are all but independent.
+def independent(values: NDArray[np.float64], ess: float, most: int) -> NDArray[np.float64]:
+    """Return at most `most` of the values (chain, draw, K) of draws that are all but independent.
 
     Half as many as the effective sample size: spaced at one autocorrelation time draws of an AR(1) chain
     still correlate by 0.14, at two by 0.02.
     """
-    return thinned(draws.theta, int(min(most, draws.effective / 2)))
+    return thinned(values, int(min(most, ess / 2)))

@@ -17,6 +17,15 @@ from adobest_pp.samplers.kernels import TINY
 
 BATCH = 256
 
+# The largest share of the draws of a category that may be below the smallest floating-point number. Their log-ratios
+# are not known, and at the bound that stands for them the density has no gradient that tells of it.
+MAX_UNDERFLOW = 0.01
+
+
+def holds_for(theta: NDArray[np.float64]) -> bool:
+    """Tell whether nearly all log-ratios of the draws θ (n, K) are known, so that right draws pass the test."""
+    return bool((theta < TINY).mean(axis=0).max() <= MAX_UNDERFLOW)
+
 
 def log_ratios(theta: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the isometric log-ratios of θ (n, K), of shape (n, K−1)."""

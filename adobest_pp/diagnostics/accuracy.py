@@ -9,29 +9,37 @@ from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.diagnostics import _verdicts as verdicts
 from adobest_pp.diagnostics._distances import energy_test, wasserstein
 from adobest_pp.diagnostics._draws import TAILS, Draws, independent, read
-from adobest_pp.diagnostics._stein import log_ratios, scale_of, scores, stein_kernel, stein_test
+from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
+from adobest_pp.diagnostics._stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
+from adobest_pp.intervals import shortest_intervals
 
 __all__ = ["compare"]
 
-INTERVAL = 0.95
+MOST_RESAMPLES = 1_000_000
 
 # Dimensions and units of the results: (long name, units).
 MEANINGS = {
     "mean": ("posterior mean", "probability"),
     "sd": ("posterior standard deviation", "probability"),
-    "mean_error": ("difference of means to the reference", "Monte-Carlo standard errors"),
     "mean_shift": ("difference of means to the reference", "standard deviations of the reference"),
     "sd_ratio": ("standard deviation over that of the reference", "1"),
-    "sd_error": ("difference of ln sd to the reference", "Monte-Carlo standard errors"),
-    "error_limit": ("largest mean_error and sd_error that passes", "Monte-Carlo standard errors"),
+    "sd_ratio_mcse": ("Monte-Carlo standard error of ln sd_ratio", "1"),
+    "location": ("difference of the means of normal scores to the reference", "1"),
+    "location_error": ("location", "Monte-Carlo standard errors"),
+    "scale": ("standard deviation of normal scores over that of the reference", "1"),
+    "scale_error": ("ln scale", "Monte-Carlo standard errors"),
+    "location_p_value": ("p-value of the largest location_error of K categories", "1"),
+    "scale_p_value": ("p-value of the largest scale_error of K categories", "1"),
+    "error_limit": ("largest location_error and scale_error that passes", "Monte-Carlo standard errors"),
     "wasserstein": ("Wasserstein-1 distance to the reference", "probability"),
     "tail_error": ("largest difference of the 5 % and 95 % quantiles", "standard deviations of the reference"),
     "tv_reference": ("total variation of the posterior mean to that of the reference", "probability"),
     "tv_truth": ("total variation of the posterior mean to the truth", "probability"),
-    "coverage": ("share of true frequencies within their central 95 % intervals", "1"),
+    "coverage": ("share of true frequencies within their 95 % intervals, as they are shown", "1"),
     "energy_distance": ("energy distance to the reference, as a share of the mean distance", "1"),
     "energy_p_value": ("permutation p-value of the energy distance", "1"),
     "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
@@ -44,7 +52,10 @@ MEANINGS = {
     "wall_time": ("sampling time", "s"),
     "verdict": ("verdict", ""),
 }
-BY_CATEGORY = ("mean", "sd", "mean_error", "mean_shift", "sd_ratio", "sd_error", "wasserstein", "tail_error")
+BY_CATEGORY = (
+    *("mean", "sd", "mean_shift", "sd_ratio", "sd_ratio_mcse", "location", "location_error", "scale", "scale_error"),
+    *("wasserstein", "tail_error"),
+)
 
 
 def compare(
@@ -67,7 +78,7 @@ def compare(
     reference : str, default "nuts"
         The name of those to hold the others to.
     truth : array of shape (K,), optional
-        The true frequencies, in the order of the categories of the first draws.
+        The true frequencies, by label (of xarray or pandas) or in the order of the categories of the first draws.
     max_points : int, default 500
         The most draws of each sampler that the tests of the joint distribution use, at the cost of their square.
     resamples : int, default 1999
@@ -78,24 +89,30 @@ def compare(
     Returns
     -------
     xarray.Dataset
-        By sampler and category: ``mean``, ``sd``, ``mean_error``, ``mean_shift``, ``sd_ratio``, ``sd_error``,
-        ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``, ``tv_truth``, ``coverage`` (NaN without
-        truth), ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and
-        p-value, ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict`` in words.
-        Every variable tells its meaning and units in its attributes; settings and limits are in those of the dataset.
+        By sampler and category: ``mean``, ``sd``, ``mean_shift``, ``sd_ratio`` and its error, ``location`` and
+        ``scale`` by ranks and their errors, ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``,
+        ``tv_truth``, ``coverage`` (of `adobest_pp.intervals`; NaN without truth), p-values of location and scale with
+        their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value,
+        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict``. Every variable tells
+        its meaning and units in its attributes; settings and limits are in those of the dataset.
 
     Notes
     -----
-    Right draws of well-mixed chains are called biased with a probability of about 1 %, shared equally by the means,
-    the standard deviations, the energy distance and the Stein discrepancy, and within the first two by the
-    categories. A verdict is one of significance, not of size: with many draws a bias of 0.02 sd is found, and its
-    size is told. Chains beyond R-hat 1.05 or with a bulk ESS below 100 are "not mixed" and no more is said; a
-    reference is held to 1.01 and 400.
+    Right draws of well-mixed chains are called biased with a probability of at most about 1 %, shared equally by
+    location, scale, the energy distance and the Stein discrepancy, and within the first two by the categories. A
+    verdict is one of significance, not of size: with many draws a bias of 0.02 sd is found, and its size is told.
+    Chains beyond R-hat 1.05 or with a bulk ESS below 100 are "not mixed" and no more is said; a reference is held to
+    1.01 and 400. `python -m validation.error_rates` measures false alarms and power.
 
-    The energy distance and the Stein discrepancy take half as many draws as are effective (at most `max_points`),
-    evenly spaced, so that they are independent as their tests require. Distances are between frequencies in units
-    of the reference's standard deviations; the Stein kernel acts on isometric log-ratios, scaled by the covariance
-    of the reference.
+    Location and scale are tested on normal scores: draws are ranked together with those of the reference, and ranks
+    mapped to normal quantiles. Their errors are known where moments have none to speak of, as those of categories
+    that may be empty. A verdict tells the difference of means and the ratio of standard deviations of θ where
+    ``sd_ratio_mcse`` is small and they say the same, and those of normal scores otherwise.
+
+    The energy distance, of normal scores, and the Stein discrepancy take half as many draws as are effective (at most
+    `max_points`), evenly spaced, so that they are independent as their tests require. The Stein kernel acts on
+    isometric log-ratios, scaled by the covariance of the reference; it is left out where more than 1 % of the draws of
+    a category are too small to have a logarithm.
 
     See Also
     --------
@@ -111,21 +128,19 @@ def compare(
     ['reference', 'indistinguishable from the reference']
     """
     samplers = read(draws)
-    if reference not in samplers:
-        raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {reference!r}")
+    if not isinstance(reference, str) or reference not in samplers:
+        raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
     most = check_integer(max_points, "max_points", verdicts.FEWEST_POINTS)
-    repeats = check_integer(resamples, "resamples", 1)
+    repeats = check_integer(resamples, "resamples", 1, MOST_RESAMPLES)
     seed = check_integer(random_seed, "random_seed", 0)
     base = samplers[reference]
     _check_one_posterior(samplers, base)
-    theta_star = None if truth is None else check_probabilities(truth, len(base.categories))
+    theta_star = None if truth is None else check_probabilities(truth, len(base.categories), "truth", base.categories)
 
     rows = []
     for one, rng in zip(samplers.values(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
         row = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
-        row["tv_reference"] = 0.5 * np.abs(row["mean"] - base.flat.mean(axis=0)).sum()
-        row["error_limit"] = verdicts.error_limit(len(base.categories), min(one.effective, base.effective))
-        row |= _energy(one, base, most, repeats, rng) | _stein(one, base, most, repeats, rng)
+        row |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, most, repeats, rng)
         rows.append(row)
     _judge(rows, list(samplers), base)
     return _dataset(
@@ -144,32 +159,41 @@ def _check_one_posterior(samplers: Mapping[str, Draws], base: Draws) -> None:
 
 
 def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
-    """Return what is compared category by category."""
+    """Return what describes the draws category by category; no verdict rests on it."""
     flat, right = one.flat, base.flat
     sd, right_sd = flat.std(axis=0), right.std(axis=0)
     shift = flat.mean(axis=0) - right.mean(axis=0)
     quantiles = np.quantile(flat, TAILS, axis=0) - np.quantile(right, TAILS, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean_mcse, sd_mcse = (_combined_mcse(one, base, kind) for kind in ("mean", "sd"))
+        mcse = [array_stats.mcse(part.theta, 0, 1, method="sd") / part.flat.std(axis=0) for part in (one, base)]
         return {
             "mean": flat.mean(axis=0),
             "sd": sd,
-            "mean_error": np.where(shift == 0, 0.0, shift / mean_mcse),
             "mean_shift": shift / right_sd,
             "sd_ratio": sd / right_sd,
-            "sd_error": np.where(sd == right_sd, 0.0, np.log(sd / right_sd) / sd_mcse),
+            "sd_ratio_mcse": np.hypot(*mcse),
             "wasserstein": wasserstein(flat, right),
             "tail_error": np.abs(quantiles).max(axis=0) / right_sd,
+            "tv_reference": 0.5 * np.abs(shift).sum(),
         }
 
 
-def _combined_mcse(one: Draws, base: Draws, kind: str) -> NDArray[np.float64]:
-    """Return the standard error of the difference of means, or of the logarithms of sds."""
-    squares = []
-    for part in (one, base):
-        error = array_stats.mcse(part.theta, 0, 1, method=kind)
-        squares.append((error / part.flat.std(axis=0) if kind == "sd" else error) ** 2)
-    return np.asarray(np.sqrt(squares[0] + squares[1]))
+def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the tests on normal scores: location, scale, and the energy distance of all categories together."""
+    scores_of_one, scores_of_base = normal_scores(one.theta, base.theta)
+    tests = rank_tests(scores_of_one, scores_of_base)
+    row = {name: getattr(tests, name) for name in ("location", "location_error", "scale", "scale_error")}
+    row["location_p_value"] = verdicts.p_value(tests.location_error, tests.ess)
+    row["scale_p_value"] = verdicts.p_value(tests.scale_error, tests.ess)
+    row["error_limit"] = verdicts.error_limit(len(base.categories), tests.ess)
+    if one is base:
+        return row | {"energy_distance": 0.0, "energy_p_value": np.nan}
+    first = independent(scores_of_one, one.effective, most)
+    second = independent(scores_of_base, base.effective, most)
+    if min(len(first), len(second)) < verdicts.FEWEST_POINTS:
+        return row | {"energy_distance": np.nan, "energy_p_value": np.nan}
+    distance, p_value = energy_test(first, second, repeats, rng)
+    return row | {"energy_distance": distance, "energy_p_value": p_value}
 
 
 def _mixing(one: Draws) -> dict[str, float]:
@@ -186,30 +210,22 @@ def _mixing(one: Draws) -> dict[str, float]:
 def _against_truth(one: Draws, truth: NDArray[np.float64] | None) -> dict[str, float]:
     if truth is None:
         return {"tv_truth": np.nan, "coverage": np.nan}
-    low, high = np.quantile(one.flat, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
+    low, high = shortest_intervals(one.flat)
     return {
         "tv_truth": float(0.5 * np.abs(one.flat.mean(axis=0) - truth).sum()),
         "coverage": float(np.mean((low <= truth) & (truth <= high))),
     }
 
 
-def _energy(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, float]:
-    if one is base:
-        return {"energy_distance": 0.0, "energy_p_value": np.nan}
-    unit = base.flat.std(axis=0)
-    first, second = (independent(part, most) / np.where(unit > 0, unit, 1.0) for part in (one, base))
-    if min(len(first), len(second)) < verdicts.FEWEST_POINTS:
-        return {"energy_distance": np.nan, "energy_p_value": np.nan}
-    distance, p_value = energy_test(first, second, repeats, rng)
-    return {"energy_distance": distance, "energy_p_value": p_value}
-
-
 def _stein(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, float]:
     """Return the Stein discrepancy, where the draws come with what defines their posterior."""
     names = ("stein_discrepancy", "stein_threshold", "stein_p_value")
-    theta = independent(one, most)
-    if one.responses is None or not isinstance(one.prior, np.ndarray) or len(theta) < verdicts.FEWEST_POINTS:
+    theta = independent(one.theta, one.effective, most)
+    known = one.responses is not None and isinstance(one.prior, np.ndarray)
+    if not known or len(theta) < verdicts.FEWEST_POINTS or not holds_for(one.flat):
         return dict.fromkeys(names, np.nan)
+    assert one.responses is not None
+    assert isinstance(one.prior, np.ndarray)
     scaling = base if base.effective >= verdicts.MIN_ESS else one
     theta, spread = one.by_response_order(theta), one.by_response_order(scaling.flat)
     scale = scale_of(spread)

@@ -10,7 +10,9 @@ from arviz_stats.base import array_stats
 from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
+from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp._text import brief
 from adobest_pp.diagnostics._draws import Draws, read, thinned
 from adobest_pp.mechanisms import Mechanism
 from adobest_pp.responses import Responses
@@ -24,6 +26,9 @@ RANDOM_SUBSETS = 4
 # The probability that the ECDF of a right sampler leaves its envelope, in any category at all.
 ENVELOPE = 0.05
 ENVELOPE_SIMULATIONS = 4000
+
+# Shares below this are equal for ranks: the smallest normal double is 2·10⁻³⁰⁸, and samplers stop near it.
+SMALLEST = 1e-300
 
 Collect = Callable[[NDArray[np.int64], np.random.Generator], Responses]
 
@@ -105,13 +110,13 @@ def calibration(
     True
     """
     if not callable(fit):
-        raise ValueError(f"fit must be a function of responses and a seed, got {fit!r}")
+        raise ValueError(f"fit must be a function of responses and a seed, got {brief(fit)}")
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {mechanism!r}")
     concentration = check_prior(prior, mechanism.n_categories)
-    people = check_integer(n_people, "n_people", 0)
-    wanted = check_integer(replications, "replications", 2)
-    ranked = check_integer(n_ranked, "n_ranked", 1)
+    people = check_count(n_people, "n_people", 0)
+    wanted = check_count(replications, "replications", 2)
+    ranked = check_count(n_ranked, "n_ranked")
     probabilities = _check_levels(levels)
     seconds = _check_budget(budget)
     fresh = int(np.random.SeedSequence().generate_state(1)[0])
@@ -141,9 +146,12 @@ def calibration(
 
 
 def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
-    values = np.asarray(levels, dtype=np.float64)
+    try:
+        values = as_numbers(levels, "fiu").astype(np.float64)
+    except TypeError:
+        values = np.empty(0)
     if values.ndim != 1 or values.size == 0 or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"levels must be probabilities between 0 and 1, got {levels!r}")
+        raise ValueError(f"levels must be probabilities between 0 and 1, got {brief(levels)}")
     return values
 
 
@@ -151,7 +159,7 @@ def _check_budget(budget: float | None) -> float:
     if budget is None:
         return float("inf")
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
-        raise ValueError(f"budget must be a positive number of seconds, got {budget!r}")
+        raise ValueError(f"budget must be a positive number of seconds, got {brief(budget)}")
     return float(budget)
 
 
@@ -180,15 +188,12 @@ def _replicate(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Simulate one data set, fit it, and tell where the truth lies among the draws."""
-    truth = rng.dirichlet(prior)
+    truth = draw_dirichlet(rng, prior)
     responses = collect(rng.choice(prior.size, size=n_people, p=truth), rng)
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
     if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
         raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")
-    sample = _exactly(draws, n_ranked)
-    below = (sample < truth).sum(axis=0)
-    # Draws that equal the truth (both 0, under a sparse prior) are neither below nor above.
-    rank = below + rng.integers(0, (sample == truth).sum(axis=0) + 1)
+    rank = _rank(_exactly(draws, n_ranked), truth, rng)
     tails = np.stack([(1 - levels) / 2, (1 + levels) / 2])
     low, high = np.quantile(draws.flat, tails, axis=0)
     return {
@@ -197,16 +202,31 @@ def _replicate(
         "mean": draws.flat.mean(axis=0),
         "rank": rank,
         "pit": (rank + rng.random(prior.size)) / (n_ranked + 1),
-        "covered": (low <= truth) & (truth <= high),
+        "covered": (_floored(low) <= _floored(truth)) & (_floored(truth) <= _floored(high)),
         "ess": draws.effective,
     }
+
+
+def _rank(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return how many of the draws (n, K) are below the truth (K,).
+
+    Those that equal it, as far as doubles can tell, are below or above at random, so that ranks of equally distributed
+    values are uniform with ties as without.
+    """
+    draws, bar = _floored(sample), _floored(truth)
+    return np.asarray((draws < bar).sum(axis=0) + rng.integers(0, (draws == bar).sum(axis=0) + 1))
+
+
+def _floored(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Make all shares equal that are about to underflow: samplers differ in what they make of them."""
+    return np.maximum(shares, SMALLEST)
 
 
 def _fitted(tree: Any, responses: Responses) -> Draws:
     if not isinstance(tree, xr.DataTree):
         raise ValueError(f"fit must return a DataTree, got {type(tree).__name__}")
     draws = read({"fit": tree})["fit"]
-    if draws.categories != responses.categories:
+    if draws.categories != responses.categories:  # the truth is in this order
         raise ValueError(f"fit must return draws of the categories {responses.categories}, got {draws.categories}")
     return draws
 

@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._labels import by_label
+from adobest_pp._text import brief
+from adobest_pp.diagnostics._draws import theta_of
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import row_probabilities
 from adobest_pp.responses import Responses
@@ -47,6 +50,8 @@ def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]
     """
     if not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    if isinstance(ns, str | Mapping) or not isinstance(ns, Iterable) or getattr(ns, "ndim", 1) == 0:
+        raise ValueError(f"ns must be a list of numbers of responses, got {brief(ns)}")
     sizes = sorted({check_integer(n, "ns", 1, len(responses)) for n in ns})
     answers = responses.answers
     tables: dict[str, Any] = {}
@@ -105,7 +110,7 @@ def contraction(
         Of each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). In place of a
         tree there may be a sequence of them, one for each independent run, in the same order at every n.
     truth : array of shape (K,)
-        θ*.
+        θ*, by label (of xarray or pandas) or in the order of the categories of the first posterior.
     probability : float, default 0.95
         The posterior mass within the radius.
     fit_from : int, default 1
@@ -140,14 +145,14 @@ def contraction(
     >>> dict(result.sizes)
     {'label': 1, 'n': 2}
     """
-    theta = check_probabilities(truth)
     if not (isinstance(probability, float) and 0 < probability < 1):
-        raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
+        raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
     first = check_integer(fit_from, "fit_from", 1)
     if not isinstance(posteriors, Mapping) or not posteriors:
-        raise ValueError(f"posteriors must be a mapping of at least one label to posteriors, got {posteriors!r}")
+        raise ValueError(f"posteriors must be a mapping of at least one label to posteriors, got {brief(posteriors)}")
+    theta = _labelled(truth, posteriors)
     measured = {label: _measure(label, items, theta, probability) for label, items in posteriors.items()}
-    settings = {"probability": probability, "fit_from": first, "truth": theta.tolist()}
+    settings = {"probability": probability, "fit_from": first, "truth": theta.values.tolist()}
     return _assemble(measured, first, settings)
 
 
@@ -160,9 +165,21 @@ class _Measured(NamedTuple):
     trace: NDArray[np.float64]
 
 
-def _measure(label: str, items: Posteriors, theta: NDArray[np.float64], probability: float) -> _Measured:
+def _labelled(truth: ArrayLike, posteriors: Mapping[str, Posteriors]) -> "xr.DataArray":
+    """Return θ* with the labels of the first posterior, or refuse."""
+    import xarray as xr
+
+    trees = (tree for items in posteriors.values() if isinstance(items, Mapping) for tree in items.values())
+    first = next((run for tree in trees for run in _as_runs(tree)), None)
+    draws = theta_of(first, "posteriors")
+    categories = tuple(map(str, draws["category"].values.tolist()))
+    theta = check_probabilities(truth, len(categories), "truth", categories)
+    return xr.DataArray(theta, coords={"category": list(categories)}, dims="category")
+
+
+def _measure(label: str, items: Posteriors, theta: "xr.DataArray", probability: float) -> _Measured:
     if not isinstance(items, Mapping) or not items:
-        raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {items!r}")
+        raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {brief(items)}")
     ns = np.array(sorted(check_integer(n, "the n of posteriors", 1) for n in items))
     runs = [_as_runs(items[n]) for n in ns.tolist()]
     counts = sorted({len(trees) for trees in runs})
@@ -175,29 +192,24 @@ def _measure(label: str, items: Posteriors, theta: NDArray[np.float64], probabil
 def _as_runs(item: Any) -> Sequence["xr.DataTree"]:
     import xarray as xr
 
-    return [item] if isinstance(item, xr.DataTree) else list(item)
+    if isinstance(item, xr.DataTree):
+        return [item]
+    if not isinstance(item, Sequence) or isinstance(item, str):
+        raise ValueError(f"posteriors must hold a DataTree, or a sequence of them, for each n, got {brief(item)}")
+    return item
 
 
-def _statistics(tree: "xr.DataTree", theta: NDArray[np.float64], probability: float) -> tuple[float, float, float]:
+def _statistics(tree: "xr.DataTree", theta: "xr.DataArray", probability: float) -> tuple[float, float, float]:
     """Return E‖θ−θ*‖², the radius and the trace of the inverse information, where the tree has the responses."""
-    draws = theta_draws(tree, theta.size).reshape(-1, theta.size)
-    squares = ((draws - theta) ** 2).sum(axis=1)
+    categories = theta["category"].values.tolist()
+    draws = theta_of(tree, "posteriors", categories).values.reshape(-1, theta.size)
+    squares = ((draws - theta.values) ** 2).sum(axis=1)
     trace = float("nan")
     if "observed_data" in tree.children and "mechanism_settings" in tree["observed_data"].attrs:
-        evidence = Responses.from_xarray(tree["observed_data"].to_dataset()).evidence()
-        trace = inverse_information_trace(evidence, theta) if evidence.n_responses else float("inf")
+        responses = Responses.from_xarray(tree["observed_data"].to_dataset())
+        truth = by_label(theta, responses.categories, "posteriors")
+        trace = inverse_information_trace(responses.evidence(), truth) if len(responses) else float("inf")
     return float(squares.mean()), float(np.sqrt(np.quantile(squares, probability))), trace
-
-
-def theta_draws(tree: Any, n_categories: int, name: str = "posteriors") -> NDArray[np.float64]:
-    """Return the draws of θ of a tree, of shape (chain, draw, K), or refuse."""
-    try:
-        draws = tree["posterior"]["theta"].transpose("chain", "draw", "category").values
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ValueError(f"{name} must hold posterior/theta by chain, draw and category, got {tree!r}") from None
-    if draws.shape[-1] != n_categories:
-        raise ValueError(f"{name} must have {n_categories} categories, got {draws.shape[-1]}")
-    return np.asarray(draws, dtype=np.float64)
 
 
 def fit_slope(ns: NDArray[np.int64], error: NDArray[np.float64]) -> tuple[float, float]:

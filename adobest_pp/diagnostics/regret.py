@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._text import brief
 from adobest_pp.adaptation import METHODS, choose_size
 from adobest_pp.mechanisms import check_rrrr
 
@@ -46,7 +47,7 @@ def regret(
         Under each label, independent runs of `simulate` with one method and mechanism and as many people. The same
         utility driven by SGLD and by the exact sampler makes two labels.
     truth : array of shape (K,)
-        θ*, from which the people were drawn.
+        θ*, from which the people were drawn, by label (of xarray or pandas) or in the order of the runs' categories.
     window : int, optional
         People in a window; by default a fiftieth of the longest run.
 
@@ -78,10 +79,15 @@ def regret(
     >>> dict(regret({"honest": runs}, theta, window=100).sizes)
     {'label': 1, 'people': 5, 'category': 3}
     """
-    theta = check_probabilities(truth)
     if not isinstance(runs, Mapping) or not runs:
-        raise ValueError(f"runs must be a mapping of at least one label to runs, got {runs!r}")
-    matched = {label: _match(label, _as_runs(items), theta) for label, items in runs.items()}
+        raise ValueError(f"runs must be a mapping of at least one label to runs, got {brief(runs)}")
+    lists = {label: _as_runs(items) for label, items in runs.items()}
+    categories = {run.responses.categories for items in lists.values() for run in items}
+    if len(categories) > 1:
+        raise ValueError(f"runs must all have the same categories in the same order, got {len(categories)} lists")
+    (labels,) = categories
+    theta = check_probabilities(truth, len(labels), "truth", labels)
+    matched = {label: _match(label, items, theta) for label, items in lists.items()}
     longest = max(item.hits.shape[1] for item in matched.values())
     width = max(1, longest // DEFAULT_WINDOWS) if window is None else check_integer(window, "window", 1, longest)
     ends = np.unique(np.append(np.arange(width, longest + 1, width), longest))
@@ -101,7 +107,9 @@ class _Matched(NamedTuple):
 def _as_runs(items: Any) -> "list[OnlineRun]":
     from adobest_pp.online import OnlineRun
 
-    runs = [items] if isinstance(items, OnlineRun) else list(items)
+    runs = [items] if isinstance(items, OnlineRun) else list(items) if isinstance(items, Sequence) else []
+    if not runs:
+        raise ValueError(f"runs must hold at least one OnlineRun under each label, got {brief(items)}")
     for run in runs:
         if not isinstance(run, OnlineRun):
             raise ValueError(f"runs must hold OnlineRun, got {type(run).__name__}")
@@ -149,8 +157,6 @@ def _assemble(matched: Mapping[str, _Matched], ends: NDArray[np.int64], settings
     import xarray as xr
 
     items = list(matched.values())
-    if len({item.categories for item in items}) > 1:
-        raise ValueError("runs must have the same categories under every label, got different ones")
     tables = [_windows(item.hits, ends) for item in items]
     variables: dict[str, Any] = {
         name: (("label", "people"), np.array([table[name] for table in tables]), {"long_name": text})

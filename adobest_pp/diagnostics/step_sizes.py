@@ -12,8 +12,9 @@ import numpy as np
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_prior
-from adobest_pp.diagnostics.contraction import theta_draws
+from adobest_pp._checks import as_numbers, check_integer, check_prior
+from adobest_pp._text import brief
+from adobest_pp.diagnostics._draws import mixing, theta_of
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.kernels import DIFFUSIONS
 from adobest_pp.samplers.progress import SlowProgress
@@ -78,7 +79,8 @@ def step_size_study(
         By diffusion, batch_size and step_size: ``mean_error``, the root mean square over categories of the error of
         the posterior mean in reference standard deviations, and ``mean_error_mcse``, what of it Monte Carlo error
         explains; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
-        reference mean|; ``r_hat`` (the greatest); ``ess`` (the smallest bulk one); ``seconds``; and ``gradients``,
+        reference mean|; ``r_hat`` (the greatest) and ``ess`` (the smallest bulk one), which are missing where draws
+        of a category do not move; ``seconds``; and ``gradients``,
         what was spent.
 
     Notes
@@ -99,9 +101,9 @@ def step_size_study(
     {'diffusion': 2, 'batch_size': 1, 'step_size': 2}
     """
     if not isinstance(responses, Responses) or len(responses) == 0:
-        raise ValueError(f"responses must be a Responses with at least one answer, got {responses!r}")
+        raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
     truth = _Reference.of(reference, responses)
-    concentration = _prior(prior, reference, responses.n_categories)
+    concentration = _prior(prior, reference, responses.categories)
     cells = _Grid.of(step_sizes, batch_sizes, diffusions, len(responses))
     plan = {name: check_integer(value, name, 2) for name, value in (("draws", draws), ("chains", chains))}
     spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(cells.batch_sizes))
@@ -133,15 +135,15 @@ class _Grid:
 
     @classmethod
     def of(cls, steps: Any, batches: Any, diffusions: Any, n: int) -> "_Grid":
-        sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else [float(step) for step in steps]
-        for size in sizes:
-            if not 0 < size < np.inf:
-                raise ValueError(f"step_sizes must be positive numbers, got {size!r}")
+        sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else _positive(steps, "step_sizes")
         given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
+        for name, sequence in (("batch_sizes", given), ("diffusions", diffusions)):
+            if not isinstance(sequence, Sequence) or isinstance(sequence, str):
+                raise ValueError(f"{name} must be a sequence, got {brief(sequence)}")
         counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
         for name in diffusions:
-            if name not in DIFFUSIONS:
-                raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {name!r}")
+            if not isinstance(name, str) or name not in DIFFUSIONS:
+                raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {brief(name)}")
         axes: dict[str, Sequence[Any]] = {
             "diffusions": list(diffusions),
             "batch_sizes": sorted(counts),
@@ -159,6 +161,16 @@ class _Grid:
         return (_Cell(*values) for values in product(self.diffusions, self.batch_sizes, self.step_sizes))
 
 
+def _positive(values: Any, name: str) -> list[float]:
+    try:
+        numbers = as_numbers(values, "fiu").astype(np.float64)
+    except TypeError:
+        raise ValueError(f"{name} must be positive numbers, got {brief(values)}") from None
+    if numbers.ndim != 1 or not np.all((numbers > 0) & (numbers < np.inf)):
+        raise ValueError(f"{name} must be positive numbers, got {brief(values)}")
+    return list(numbers.tolist())
+
+
 class _Reference(NamedTuple):
     """Mean and standard deviation of the true posterior, each of shape (K,)."""
 
@@ -167,22 +179,19 @@ class _Reference(NamedTuple):
 
     @classmethod
     def of(cls, tree: "xr.DataTree", responses: Responses) -> "_Reference":
-        draws = theta_draws(tree, responses.n_categories, "reference")
-        labels = tree["posterior"].to_dataset()["category"].values.tolist()
-        if labels != list(responses.categories):
-            raise ValueError(f"reference must have the categories {list(responses.categories)}, got {labels}")
+        draws = theta_of(tree, "reference", responses.categories).values
         sd = draws.std(axis=(0, 1))
         if not sd.min() > 0:
             raise ValueError(f"reference must have draws that vary in every category, got standard deviations {sd!r}")
         return cls(draws.mean(axis=(0, 1)), sd)
 
 
-def _prior(prior: ArrayLike | None, reference: "xr.DataTree", n_categories: int) -> NDArray[np.float64]:
+def _prior(prior: ArrayLike | None, reference: "xr.DataTree", categories: Sequence[str]) -> NDArray[np.float64]:
     if prior is None:
         if "prior" not in reference.attrs:
             raise ValueError("prior must be given where the attributes of the reference do not tell it, got None")
         prior = reference.attrs["prior"]
-    return check_prior(prior, n_categories)
+    return check_prior(prior, len(categories), categories)
 
 
 def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
@@ -216,21 +225,20 @@ def _run(
 
 
 def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[str, float]:
-    theta = theta_draws(tree, reference.mean.size)
+    theta = theta_of(tree, "sample").values
     chains, draws, _ = theta.shape
     error = theta.mean(axis=(0, 1)) - reference.mean
     with np.errstate(invalid="ignore", divide="ignore"):
         mcse = array_stats.mcse(theta, chain_axis=0, draw_axis=1)
-        r_hat = array_stats.rhat(theta, chain_axis=0, draw_axis=1)
-        ess = array_stats.ess(theta, chain_axis=0, draw_axis=1)
+    mixed = mixing(theta)
     updates = 2 * draws * int(json.loads(tree.attrs["sampler_settings"])["updates_per_draw"])
     return {
         "mean_error": float(np.sqrt(np.mean((error / reference.sd) ** 2))),
         "mean_error_mcse": float(np.sqrt(np.mean((mcse / reference.sd) ** 2))),
         "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (reference.sd**2).sum())),
         "tv": float(0.5 * np.abs(error).sum()),
-        "r_hat": float(np.max(r_hat)),
-        "ess": float(np.min(ess)),
+        "r_hat": float(np.max(mixed["r_hat"])),
+        "ess": float(np.min(mixed["ess_bulk"])),
         "seconds": float(tree.attrs["sampling_time"]),
         "gradients": float(chains * updates * batch_size),
     }

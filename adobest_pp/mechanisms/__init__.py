@@ -2,6 +2,7 @@
 
 from adobest_pp.mechanisms.base import (
     AuditCase,
+    Counts,
     Drawing,
     ExtremalMechanism,
     FiniteMechanism,
@@ -33,6 +34,7 @@ __all__ = [
     "AuditRow",
     "Channel",
     "Coefficients",
+    "Counts",
     "Drawing",
     "ExtremalMechanism",
     "FiniteMechanism",

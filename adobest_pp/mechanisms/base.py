@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_answers, check_private
+from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_rows
 from adobest_pp.mechanisms.exact import source_of
 
-__all__ = ["AuditCase", "Drawing", "ExtremalMechanism", "FiniteMechanism", "Mechanism", "Published"]
+__all__ = ["AuditCase", "Counts", "Drawing", "ExtremalMechanism", "FiniteMechanism", "Mechanism", "Published"]
 
 # Answers whose support sets are unpacked at a time.
 _ANSWERS_AT_ONCE = 1 << 16
@@ -50,6 +51,15 @@ class Drawing(NamedTuple):
 
     kernel: Callable[..., Any]
     table: NDArray[np.float64]
+
+
+class Counts(NamedTuple):
+    """M counts of answers: what they are, what is expected (``constant + slope @ theta``), and their covariance."""
+
+    observed: NDArray[np.float64]
+    constant: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    covariance: NDArray[np.float64]
 
 
 class Mechanism(ABC):
@@ -91,6 +101,12 @@ class Mechanism(ABC):
         -------
         int or array of int
             Answers: the shape of `x`, and behind it that of one answer.
+
+        Notes
+        -----
+        ε covers the answer, not the time it takes. On the production path the randomness drawn and the operations on it
+        are the same for every x; rare redraws depend on the entropy alone. ``python -m validation.side_channel``
+        measures what is left.
         """
 
     @abstractmethod
@@ -118,6 +134,27 @@ class Mechanism(ABC):
     @abstractmethod
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
         """Collapse checked answers into evidence, and tell the row of each answer."""
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts | None:
+        """Return counts of answers with their expectation and covariance, for checking whether answers fit.
+
+        Parameters
+        ----------
+        answers, published
+            Checked answers, at least one, and what was published.
+        theta : array of shape (K,)
+            Where the covariance is taken.
+        listed : array of int
+            The categories to count.
+
+        Returns
+        -------
+        Counts or None
+            None where a mechanism has nothing to count: then nothing is checked.
+        """
+        return None
 
     def drawing(self) -> Drawing:
         """Return the compiled function that draws an answer of a person with frequencies θ, for simulation only.
@@ -181,6 +218,14 @@ class FiniteMechanism(Mechanism):
         """Collapse to the rows of the transition matrix."""
         return pattern_rows(answers, self.transition_matrix())
 
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        """Count each answer; there are as many as the mechanism has outputs, whatever is listed."""
+        n, matrix = len(answers), self.transition_matrix()
+        observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
+        return Counts(observed, np.zeros(len(matrix)), n * matrix, multinomial(n, matrix @ theta))
+
     def drawing(self) -> Drawing:
         """Draw from the cumulative table of the answers."""
         from adobest_pp.mechanisms.drawing import draw_from_table
@@ -233,6 +278,11 @@ class ExtremalMechanism(Mechanism):
         return support_rows(packed[first], inside, scale, row_of, self.n_categories), row_of
 
 
+def multinomial(n: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the covariance of multinomial counts."""
+    return np.asarray(n * (np.diag(probabilities) - np.outer(probabilities, probabilities)))
+
+
 def one_number_each(answers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return one number or a row of them as a row, or raise ValueError."""
     if answers.ndim > 1:
@@ -245,7 +295,7 @@ def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:
     try:
         array = as_numbers(answers, "biu")
     except TypeError:
-        raise ValueError(f"answers must be {allowed}, got {answers!r}") from None
+        raise ValueError(f"answers must be {allowed}, got {brief(answers)}") from None
     rows = array.reshape(0, width) if array.size == 0 else np.atleast_2d(array)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise ValueError(f"answers must be {allowed}, got an array of shape {array.shape}")

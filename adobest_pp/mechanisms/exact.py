@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._text import brief
+
 UNIT = 1 << 64
 _CONTEXT = Context(prec=60)
 _AT_ONCE = 1 << 14
@@ -126,9 +128,8 @@ def source_of(rng: np.random.Generator | None) -> Source:
         return OperatingSystem()
     if isinstance(rng, np.random.Generator):
         return Simulation(rng)
-    raise ValueError(
-        f"rng must be None (exact, from the operating system) or a numpy.random.Generator (simulation), got {rng!r}"
-    )
+    allowed = "None (exact, from the operating system) or a numpy.random.Generator (simulation)"
+    raise ValueError(f"rng must be {allowed}, got {brief(rng)}")
 
 
 def randomized_response(source: Source, position: NDArray[np.int64], size: int, keep: int) -> NDArray[np.int64]:

@@ -12,14 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_answers, check_epsilon, check_n_categories, check_private
 from adobest_pp.mechanisms.base import (
     AuditCase,
+    Counts,
     Drawing,
     ExtremalMechanism,
+    Published,
+    multinomial,
     one_number_each,
     refuse_subset,
 )
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of
 
 MAX_OUTPUTS = 20_000
+MAX_COUNTED = 256
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,16 @@ class HadamardResponse(ExtremalMechanism):
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return the same for all answers."""
         return np.full(len(answers), self._log_weight)
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts | None:
+        """Count each answer, where there are not too many of them."""
+        if self.n_outputs > MAX_COUNTED:
+            return None
+        n, matrix = len(answers), self.transition_matrix()
+        observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
+        return Counts(observed, np.zeros(len(matrix)), n * matrix, multinomial(n, matrix @ theta))
 
     def drawing(self) -> Drawing:
         """Draw from the cumulative table of the answers, where it is not too large."""

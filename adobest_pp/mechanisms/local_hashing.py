@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories, check_private
 from adobest_pp.mechanisms.base import (
     AuditCase,
+    Counts,
     Drawing,
     ExtremalMechanism,
+    Published,
     refuse_subset,
     rows_of,
 )
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
-from adobest_pp.mechanisms.hashing import hash_categories
+from adobest_pp.mechanisms.hashing import hash_categories, xxh32
 
 N_SEEDS = 1 << 32
 MAX_VALUES = 1 << 31
@@ -126,6 +128,23 @@ class LocalHashing(ExtremalMechanism):
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return the same for all answers; the seed is given, so that it has no probability."""
         return np.full(len(answers), self._log_weight)
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        """Count the answers whose value is the hash of a category, over random seeds."""
+        n, w, odds = len(answers), math.exp(self._log_weight), math.expm1(self.epsilon)
+        seeds = answers[:, 0].astype(np.uint32)
+        values = answers[:, 1].astype(np.uint32)
+        observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
+        # Any other category has the same hash with probability 1/g.
+        share = odds * (1 - 1 / self.g)
+        single = w * (1 + odds / self.g + share * theta[listed])
+        joint = (w * (1 + odds / self.g) + w * share * (theta[listed][:, None] + theta[listed])) / self.g
+        np.fill_diagonal(joint, single)
+        constant = np.full(listed.size, n * w * (1 + odds / self.g))
+        slope = n * w * share * np.eye(self.n_categories)[listed]
+        return Counts(np.array(observed, dtype=np.float64), constant, slope, n * (joint - np.outer(single, single)))
 
     def drawing(self) -> Drawing:
         """Draw a seed, and randomize the hash of the truth."""

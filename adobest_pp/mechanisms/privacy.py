@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_epsilon
+from adobest_pp._checks import as_numbers, check_epsilon, check_real
+from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
 
 # A matrix of floats stands for probabilities that were rounded: excess below this (relative) is rounding.
 MATRIX_ROUNDING = Fraction(1, 1 << 40)
 _COLUMN_SUM_TOLERANCE = 1e-9
+FLOAT_ROUNDING = Fraction(1, 1 << 50)
 
 
 @dataclass(frozen=True)
 class AuditRow:
-    """The worst ratio P(y|x)/P(y|x′) among the mechanisms of one subset size."""
+    """The worst ratio P(y|x)/P(y|x′) among the mechanisms of one subset size.
+
+    `least` is `loss` where the probabilities are known. Of a matrix with stated rounding, no channel that rounds to it
+    has a loss below `least`, and one has the loss `loss`.
+    """
 
     size: int
     checked: int
@@ -31,19 +37,23 @@ class AuditRow:
     x_prime: int
     y: Any
     holds: bool
+    least: float
 
 
 @dataclass(frozen=True)
 class Audit:
     """The exact privacy loss of a mechanism, one row per subset size.
 
-    `rounded` tells that the subject was a matrix of floats, for which an excess within their rounding is allowed.
+    `rounded` tells that the subject was a matrix of floats, for which an excess within their rounding is allowed, and
+    `rounding` how far its entries may be off where that was stated: then the promise holds only if it does for
+    every channel within that rounding, and is `broken` if it is by every one of them. It may be neither.
     """
 
     subject: str
     epsilon: float
     rows: tuple[AuditRow, ...]
     rounded: bool = False
+    rounding: float | None = None
 
     @property
     def worst(self) -> AuditRow:
@@ -64,6 +74,16 @@ class Audit:
     def holds(self) -> bool:
         """Whether every ratio is at most e^ε."""
         return all(row.holds for row in self.rows)
+
+    @property
+    def least(self) -> float:
+        """The loss that the mechanism has at least: `loss`, but for a matrix with stated rounding."""
+        return max(row.least for row in self.rows)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the promise is broken for certain: more digits of a matrix with stated rounding would not help."""
+        return not self.holds and (self.rounding is None or self.least > self.epsilon)
 
 
 def privacy_loss(matrix: ArrayLike) -> float:
@@ -97,7 +117,7 @@ def privacy_loss(matrix: ArrayLike) -> float:
     return float(np.max(np.log(largest[possible]) - np.log(smallest[possible])))
 
 
-def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit:
+def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding: float | None = None) -> Audit:
     """Check a mechanism against its promise in rational arithmetic.
 
     Parameters
@@ -105,9 +125,14 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit
     subject : Mechanism or array of shape (outputs, K)
         A mechanism is audited by the integer weights that its production path draws against: for RRRR every
         subset for K ≤ 10, one subset of each size beyond. A matrix ``G[y, x]`` of floats is taken as rounded
-        to a relative 2⁻⁴⁰.
+        to a relative 2⁻⁴⁰, unless its rounding is stated.
     epsilon : float, optional
         The promise; by default the mechanism's own. A matrix needs one.
+    rounding : float, optional
+        For a matrix alone: by how much each entry may differ from the probability that it stands for, such as 1e-6 for
+        six digits. The promise then holds only if it does for every channel that the matrix may stand for, that is for
+        every matrix within the rounding whose columns sum to one. The loss is the greatest of theirs, and exact; none
+        of them has a loss below `Audit.least`.
 
     Returns
     -------
@@ -119,8 +144,20 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit
     >>> from adobest_pp import RRRR, audit
     >>> audit(RRRR(20, epsilon=1.0, kappa=0.9)).holds
     True
+
+    Six digits of a channel with ε = 1 do not show that it keeps to 1, but that it keeps to 1.00002:
+
+    >>> from adobest_pp import SRR
+    >>> written = SRR(4, epsilon=1.0).transition_matrix().round(6)
+    >>> result = audit(written, 1.0, rounding=1e-6)
+    >>> result.holds, result.broken, round(result.least, 6), round(result.loss, 6)
+    (False, False, 0.999993, 1.000007)
+    >>> audit(written, 1.00002, rounding=1e-6).holds
+    True
     """
     if isinstance(subject, Mechanism):
+        if rounding is not None:
+            raise ValueError(f"rounding must be left out for a mechanism, which is exact, got {brief(rounding)}")
         promise = subject.epsilon if epsilon is None else check_epsilon(epsilon)
         bound = exp_bounds(promise)[0]
         by_size = groupby(subject.audit_cases(), key=lambda case: case.size)
@@ -129,6 +166,8 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None) -> Audit
     if epsilon is None:
         raise ValueError("epsilon must be given to audit a matrix: it is the promise to check")
     promise = check_epsilon(epsilon)
+    if rounding is not None:
+        return _audit_rounded(_check_entries(subject), promise, _check_rounding(rounding))
     matrix = check_matrix(subject)
     weights = np.array([[Fraction(value) for value in row] for row in matrix.tolist() if any(row)], dtype=object)
     outputs = [y for y, row in enumerate(matrix) if row.any()]
@@ -148,24 +187,84 @@ def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> Audit
     ratio, x, x_prime, y = worst
     loss = log_ratio(ratio) if isinstance(ratio, Fraction) else Decimal("Infinity")
     slack = float(Decimal(epsilon) - loss)
-    return AuditRow(cases[0].size, len(cases), float(loss), slack, x, x_prime, y, ratio <= bound)
+    return AuditRow(cases[0].size, len(cases), float(loss), slack, x, x_prime, y, ratio <= bound, float(loss))
 
 
-def check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
-    """Return ``G[y, x]`` as an array of floats whose columns sum to one, or raise ValueError."""
+def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float) -> Audit:
+    """Audit every channel within the rounding of a matrix.
+
+    Within its column an entry reaches every value of its interval [low, high], once that is narrowed by what the others
+    leave of one; the two entries of a ratio are of different columns, so that high/low is reached as well.
+    """
+    low, high = _bounds(matrix, rounding)
+    most: tuple[Fraction | float, int, int, int] = (Fraction(0), 0, 0, 0)
+    least = Fraction(1)
+    for y in range(len(matrix)):
+        for x in range(matrix.shape[1]):
+            for other in range(matrix.shape[1]):
+                if x != other and high[y][x]:
+                    ratio = high[y][x] / low[y][other] if low[y][other] else math.inf
+                    most = max(most, (ratio, x, other, y), key=lambda item: item[0])
+                    least = max(least, low[y][x] / high[y][other] if high[y][other] else least)
+    ratio, x, x_prime, y = most
+    loss = log_ratio(max(ratio, Fraction(1))) if isinstance(ratio, Fraction) else Decimal("Infinity")
+    holds = ratio <= exp_bounds(epsilon)[0]
+    slack = float(Decimal(epsilon) - loss)
+    row = AuditRow(0, 1, float(loss), slack, x, x_prime, y, holds, float(log_ratio(least)))
+    return Audit(f"matrix of shape {matrix.shape}", epsilon, (row,), True, rounding)
+
+
+def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+    """Return the least and the greatest value of each entry among all channels within the rounding, or refuse."""
+    # The decimal digits that were read, and the rounding itself, are floats: each is off by less than this.
+    slack = Fraction(rounding) + FLOAT_ROUNDING
+    entries = [[Fraction(value) for value in row] for row in matrix.tolist()]
+    low = [[max(value - slack, Fraction(0)) for value in row] for row in entries]
+    high = [[min(value + slack, Fraction(1)) for value in row] for row in entries]
+    for x in range(matrix.shape[1]):
+        floor, ceiling = sum(row[x] for row in low), sum(row[x] for row in high)
+        if not floor <= 1 <= ceiling:
+            total = float(matrix[:, x].sum())
+            raise ValueError(
+                f"matrix must be G[y, x] with columns that sum to one within the rounding {rounding:g} of their "
+                f"entries, got a sum of {total!r} in column {x}"
+            )
+        for below, above in zip(low, high, strict=True):
+            least, greatest = below[x], above[x]
+            below[x] = max(least, 1 - (ceiling - greatest))
+            above[x] = min(greatest, 1 - (floor - least))
+    return low, high
+
+
+def _check_rounding(rounding: Any) -> float:
+    allowed = "a number above 0 and at most 0.1"
+    number = check_real(rounding, "rounding", allowed)
+    if not 0 < number <= 0.1:
+        raise ValueError(f"rounding must be {allowed}, got {brief(rounding)}")
+    return number
+
+
+def _check_entries(matrix: ArrayLike) -> NDArray[np.float64]:
     allowed = "a two-dimensional array of probabilities G[y, x] with at least two columns"
     try:
         array = as_numbers(matrix, "fiu").astype(np.float64)
     except TypeError:
-        raise ValueError(f"matrix must be {allowed}, got {matrix!r}") from None
-    if array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(f"matrix must be {allowed}, got {brief(matrix)}") from None
+    if array.ndim != 2 or array.shape[1] < 2 or array.shape[0] == 0:
         raise ValueError(f"matrix must be {allowed}, got shape {array.shape}")
     if not (np.isfinite(array).all() and (array >= 0).all()):
         raise ValueError(f"matrix must be {allowed}, got a negative or non-finite entry")
+    return array
+
+
+def check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
+    """Return ``G[y, x]`` as an array of floats whose columns sum to one, or raise ValueError."""
+    array = _check_entries(matrix)
     sums = array.sum(axis=0)
     if np.abs(sums - 1).max() > _COLUMN_SUM_TOLERANCE:
         column = int(np.abs(sums - 1).argmax())
         raise ValueError(
-            f"matrix must be G[y, x] with columns that sum to one, got a sum of {sums[column]} in column {column}"
+            f"matrix must be G[y, x] with columns that sum to one, got a sum of {sums[column]} in column {column}: "
+            "state the rounding of its entries if they were written with few digits"
         )
     return array

@@ -20,8 +20,10 @@ from adobest_pp._checks import (
     check_private,
     check_subset,
 )
+from adobest_pp._labels import by_label
+from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
-from adobest_pp.mechanisms.base import AuditCase, Drawing, Mechanism, Published
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
 
 MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
@@ -130,11 +132,13 @@ class RRRR(Mechanism):
         k = check_n_categories(n_categories)
         first = check_epsilon(epsilon1, "epsilon1", allow_zero=True)
         try:
-            array = as_numbers(epsilon2, "fiu")
+            numbers = float(epsilon2) if isinstance(epsilon2, Fraction) else by_label(epsilon2, None, "epsilon2")
+            array = as_numbers(numbers, "fiu")
         except TypeError:
             array = np.empty((0, 0))
         if array.shape not in ((), (k,)):
-            raise ValueError(f"epsilon2 must be one number, or one for each of the {k} subset sizes, got {epsilon2!r}")
+            allowed = f"one number, or one for each of the {k} subset sizes"
+            raise ValueError(f"epsilon2 must be {allowed}, got {brief(epsilon2)}")
         second = tuple(
             check_epsilon(value, "epsilon2", allow_zero=True) for value in np.broadcast_to(array, k).tolist()
         )
@@ -188,8 +192,12 @@ class RRRR(Mechanism):
         inside = mask[flat]
         position = np.where(inside, rank[flat], k)
 
+        # On a device both draws are made for everybody: how long one takes would tell who is inside.
+        drawn = np.flatnonzero(~inside | (rng is None))
         extra = source.below(c, flat.size)
-        extra[~inside] = randomized_response(source, rank[flat[~inside]], c, self._keep2[k])
+        randomized = extra.copy()
+        randomized[drawn] = randomized_response(source, rank[flat[drawn]], c, self._keep2[k])
+        extra = np.where(inside, extra, randomized)
         chosen = randomized_response(source, position, k + 1, self._keep1)
         answer = np.where(chosen == k, others[extra], np.append(members, -1)[chosen])
         return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
@@ -230,6 +238,45 @@ class RRRR(Mechanism):
         base, own, inside = self._levels(size[first], set_index[first] >= 0)
         rows = set_rows(row_of, base, own, inside, answer[first], set_index[first], packed[distinct], k)
         return rows, row_of
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        """Count each category apart inside and outside the published subset, and answers inside it by its size.
+
+        Given the subsets answers are independent, and where these were chosen by earlier answers the sums are
+        martingales with the same variances.
+        """
+        index, subsets = published
+        k, size = self.n_categories, subsets.sum(axis=1)
+        people = np.bincount(index, minlength=len(subsets)).astype(np.float64)
+        inner, inner_own, outer, outer_own, cross = (column[size][:, None] for column in self.coefficients)
+        of_size = (size[:, None] == np.unique(size)[None, :]).astype(np.float64)
+
+        inside = subsets[index, answers]
+        observed = [np.bincount(answers[inside == side], minlength=k)[listed] for side in (True, False)]
+        observed += [of_size.T @ np.bincount(index[inside], minlength=len(subsets))]
+
+        members = subsets.astype(np.float64)
+        near, far = members[:, listed], 1 - members[:, listed]
+        eye = np.eye(k)[listed]
+        slopes = [(people @ (near * inner_own))[:, None] * eye]
+        slopes += [(people @ (far * outer_own))[:, None] * eye + (people[:, None] * (cross - outer) * far).T @ members]
+        slopes += [of_size.T @ (people[:, None] * inner_own * members)]
+        constants = [people @ (near * inner), people @ (far * outer), of_size.T @ (people * inner[:, 0] * size)]
+
+        mass = (members @ theta)[:, None]
+        of_inner = near * (inner + inner_own * theta[listed])
+        of_outer = far * (outer + outer_own * theta[listed] + (cross - outer) * mass)
+        of_any = inner * size[:, None] + inner_own * mass
+        means = np.hstack([of_inner, of_outer, of_size * of_any])
+        squares = np.diag(people @ means)  # what is counted once has itself for its square
+        first, last = slice(0, listed.size), slice(2 * listed.size, None)
+        squares[first, last] = (people[:, None] * of_inner).T @ of_size
+        squares[last, first] = squares[first, last].T
+        covariance = squares - (people[:, None] * means).T @ means
+        constant, slope = np.concatenate(constants), np.vstack(slopes)
+        return Counts(np.concatenate(observed).astype(np.float64), constant, slope, covariance)
 
     def drawing(self) -> Drawing:
         """Draw by the coefficients of the published subset's size."""
@@ -322,5 +369,5 @@ def _worst_ratio(weights: NDArray[np.object_]) -> Fraction:
 def check_rrrr(mechanism: Any, name: str = "mechanism") -> RRRR:
     """Return the mechanism if it is an RRRR, whose subset adapts, or raise ValueError."""
     if not isinstance(mechanism, RRRR):
-        raise ValueError(f"{name} must be an RRRR, the only mechanism that publishes a subset, got {mechanism!r}")
+        raise ValueError(f"{name} must be an RRRR, the only mechanism that publishes a subset, got {brief(mechanism)}")
     return mechanism

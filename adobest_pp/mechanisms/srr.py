@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories, check_private
 from adobest_pp.evidence import Evidence, set_rows
-from adobest_pp.mechanisms.base import AuditCase, Drawing, Mechanism, Published, refuse_subset
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Counts,
+    Drawing,
+    Mechanism,
+    Published,
+    multinomial,
+    refuse_subset,
+)
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
 
 
@@ -71,6 +79,15 @@ class SRR(Mechanism):
             row_of, np.full(n, base), np.full(n, own), np.zeros(n), answer, no_set, empty, self.n_categories
         )
         return rows, row_of
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        """Count each category. Any counts within reach are fitted by some θ."""
+        n, (base, own) = len(answers), self._levels
+        observed = np.bincount(answers, minlength=self.n_categories)[listed].astype(np.float64)
+        slope = n * own * np.eye(self.n_categories)[listed]
+        return Counts(observed, np.full(listed.size, n * base), slope, multinomial(n, base + own * theta[listed]))
 
     def drawing(self) -> Drawing:
         """Draw as RRRR does under an empty subset, whose coefficients are the outer ones."""

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_answers, check_epsilon, check_integer, check_n_categories, check_private
-from adobest_pp.mechanisms.base import AuditCase, Drawing, ExtremalMechanism, refuse_subset, rows_of
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Counts,
+    Drawing,
+    ExtremalMechanism,
+    Published,
+    refuse_subset,
+    rows_of,
+)
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of, uniform_subsets
 
 MAX_OUTPUTS = 20_000
@@ -102,6 +110,36 @@ class SubsetSelection(ExtremalMechanism):
         """Return the same for all answers."""
         return np.full(len(answers), self._log_weight)
 
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        """Count answers that hold a category, two neighbors in the list, or the most probable one and another.
+
+        The first alone would be fitted by some θ wherever they are within reach.
+        """
+        n, k, d = len(answers), self.n_categories, self.size
+        masks = _single_and_paired(listed, int(theta.argmax()), k)
+        sizes = masks.sum(axis=1)
+        evidence, _ = self.evidence(answers, published)
+        held = (evidence.matrix() > 1) @ masks.T.astype(np.int64) == sizes
+        observed = evidence.count @ held
+
+        # P(A ⊆ Z) = constant(|A|) + slope(|A|)·θ(A), from how many of the sets Z hold so many given categories.
+        shares = np.cumprod([1.0] + [max(d - i, 0) / max(k - i, 1) for i in range(5)])
+        odds = math.expm1(self.epsilon)
+        whole = 1 + odds * d / k
+        constant, slope = (shares[:-1] + odds * shares[1:]) / whole, odds * (shares[:-1] - shares[1:]) / whole
+        both = sizes[:, None] + sizes - masks.astype(np.int64) @ masks.T
+        mass = masks @ theta
+        joint = constant[both] + slope[both] * (mass[:, None] + mass - (masks * theta) @ masks.T)
+        single = constant[sizes] + slope[sizes] * mass
+        return Counts(
+            observed.astype(np.float64),
+            n * constant[sizes],
+            n * slope[sizes][:, None] * masks,
+            n * (joint - np.outer(single, single)),
+        )
+
     def drawing(self) -> Drawing:
         """Draw the truth, whether the set holds it, and the rest of the set."""
         from adobest_pp.mechanisms.drawing import draw_set
@@ -139,16 +177,18 @@ class SubsetSelection(ExtremalMechanism):
 
     def _privatize(self, x: NDArray[np.int64], rng: np.random.Generator | None) -> NDArray[np.int64]:
         source = source_of(rng)
-        d, others = self.size, np.arange(self.n_categories - 1)
-        contains = source.bernoulli(d * self._keep, d * self._keep + (self.n_categories - d) * UNIT, x.size)
-        mask = np.zeros((x.size, self.n_categories), dtype=bool)
+        k, d, rows = self.n_categories, self.size, np.arange(x.size)
+        contains = source.bernoulli(d * self._keep, d * self._keep + (k - d) * UNIT, x.size)
+        rest = np.zeros((x.size, k - 1), dtype=bool)
         for is_in in (True, False):
-            rows = np.flatnonzero(contains == is_in)
-            truth = x[rows, None]
-            mask[rows[:, None], others + (others >= truth)] = uniform_subsets(
-                source, self.n_categories - 1, d - is_in, rows.size
-            )
-            mask[rows, x[rows]] = is_in
+            # On a device both sizes are drawn for everybody: how long one takes would tell whether the truth is in.
+            drawn = np.flatnonzero((contains == is_in) | (rng is None))
+            subsets = uniform_subsets(source, k - 1, d - is_in, drawn.size)
+            rest[drawn] = np.where((contains == is_in)[drawn, None], subsets, rest[drawn])
+        others = np.arange(k - 1)
+        mask = np.empty((x.size, k), dtype=bool)
+        mask[rows[:, None], others + (others >= x[:, None])] = rest
+        mask[rows, x] = contains
         return np.nonzero(mask)[1].reshape(x.size, d)
 
     def _contains(self) -> NDArray[np.bool_]:
@@ -176,3 +216,14 @@ def _best_size(n_categories: int, epsilon: float) -> int:
     # Divided by e^ε, so that a large budget does not overflow.
     risk = (d + rest * math.exp(-epsilon)) ** 2 / (d * rest)
     return int(d[np.argmin(risk)])
+
+
+def _single_and_paired(listed: NDArray[np.int64], first: int, n_categories: int) -> NDArray[np.bool_]:
+    """Return masks of each listed category, of two that are listed side by side, and of `first` and another."""
+    pairs = [(i, j) for i, j in zip(listed, np.roll(listed, -1), strict=True) if i != j]
+    pairs += [(first, j) for j in listed if j != first]
+    masks = np.zeros((listed.size + len(pairs), n_categories), dtype=bool)
+    masks[np.arange(listed.size), listed] = True
+    for row, pair in zip(masks[listed.size :], pairs, strict=True):
+        row[list(pair)] = True
+    return np.unique(masks, axis=0)

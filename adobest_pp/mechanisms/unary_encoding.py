@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_epsilon, check_n_categories, check_private
 from adobest_pp.mechanisms.base import (
     AuditCase,
+    Counts,
     Drawing,
     ExtremalMechanism,
+    Published,
     refuse_subset,
     rows_of,
 )
@@ -140,6 +142,19 @@ class UnaryEncoding(ExtremalMechanism):
         return np.asarray(
             math.log1p(-truth) + ones * math.log(other) + (self.n_categories - 1 - ones) * math.log1p(-other)
         )
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        """Count the ones of each category; bits are independent given the truth."""
+        n, (truth, other) = len(answers), self._probabilities
+        gain = truth - other
+        single = other + gain * theta[listed]
+        joint = other**2 + other * gain * (theta[listed][:, None] + theta[listed])
+        np.fill_diagonal(joint, single)
+        slope = n * gain * np.eye(self.n_categories)[listed]
+        observed = np.sum(answers[:, listed], axis=0, dtype=np.float64)
+        return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
 
     def drawing(self) -> Drawing:
         """Draw every bit on its own."""

@@ -2,28 +2,51 @@
 
 import json
 import os
-import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_subset
-from adobest_pp._files import replacing
+from adobest_pp._checks import check_integer, check_path, check_subset
+from adobest_pp._files import check_target, netcdf_bytes
+from adobest_pp._journal import Journal
+from adobest_pp._stored import COLLECTION, read_stored
+from adobest_pp._text import brief
 from adobest_pp.adaptation import Utility, choose_size, select_subset
+from adobest_pp.intervals import PROBABILITY, summary
 from adobest_pp.mechanisms import RRRR
-from adobest_pp.online.journal import Journal, read_events
-from adobest_pp.online.loop import Chain, draw_chain, new_chain, sample_round
+from adobest_pp.online.loop import new_chain, sample_round
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.online.settings import LoopSettings
-from adobest_pp.responses import Responses, read_responses
+from adobest_pp.online.state import rebuild, restore_chain, store_chain
+from adobest_pp.responses import Responses
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["AdaptiveCollector"]
+
+NOTE = (
+    "Answers since the last save follow the netCDF part of this file; adobest_pp.Responses.from_netcdf reads them all"
+)
+
+# A journal of more bytes than this, and than the netCDF part, is folded into that part: it does not grow forever.
+LONG_JOURNAL = 4_000_000
+
+
+class _Unsettled(NamedTuple):
+    """Answers that `record` is about to write and then to take in: `n` came before them."""
+
+    event: dict[str, Any]
+    answers: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+    n: int
+    waiting: int
+    people: dict[str, Any] | None
 
 
 class AdaptiveCollector:
@@ -40,7 +63,7 @@ class AdaptiveCollector:
         What the subset is chosen for: ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``, ``"mse"``, ``"honest"``, one
         of your own; or ``"semi_adaptive"`` (with `alpha`) or ``"nonadaptive"``.
     prior : float or array of shape (K,)
-        ρ of the Dirichlet prior.
+        ρ of the Dirichlet prior that subsets are chosen under (`estimate` has a prior of its own).
     updates, batch_size : int
         M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
         batch of SGLD.
@@ -94,6 +117,9 @@ class AdaptiveCollector:
         random_seed: int | None = None,
     ) -> None:
         self._custom = utility if isinstance(utility, Utility) else None
+        if not isinstance(mechanism, RRRR):
+            raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {brief(mechanism)}")
+        self._responses = Responses(mechanism, categories)
         self._settings = LoopSettings.of(
             mechanism,
             "honest" if isinstance(utility, Utility) else utility,
@@ -105,8 +131,9 @@ class AdaptiveCollector:
             schedule=schedule,
             adapt_every=adapt_every,
             sampler=sampler,
+            categories=self._responses.categories,
+            name="utility",
         )
-        self._responses = Responses(mechanism, categories)
         seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
         self._chain = new_chain(self._settings.prior, self._settings.plan.batch_size, seed)
         self._records = new_records(mechanism.coefficients, 16, counted=self._settings.plan.exact)
@@ -114,6 +141,8 @@ class AdaptiveCollector:
         self._rounds = 0
         self._waiting = 0
         self._journal: Journal | None = None
+        self._people: dict[str, Any] | None = None
+        self._unsettled: _Unsettled | None = None
 
     @property
     def mechanism(self) -> RRRR:
@@ -123,6 +152,7 @@ class AdaptiveCollector:
     @property
     def responses(self) -> Responses:
         """Everything recorded so far; add to it with `record` only."""
+        self._settle()
         return self._responses
 
     def __repr__(self) -> str:
@@ -135,20 +165,26 @@ class AdaptiveCollector:
         Once `adapt_every` answers have come in since the last choice, the sampler runs on all of them and a new subset
         is chosen; until then it is the same again.
         """
+        self._settle()
         if self._published is None or self._waiting >= self._settings.plan.round_size:
-            before = self._state()
-            if self._waiting:
-                self._sample()
-            self._published = self._choose()
+            self._fold_journal()
+            before, event = self._state(), {}
             try:
-                self._write({"adapted": self._state()})
+                if self._waiting:
+                    self._sample()
+                self._published = self._choose()
+                event = {"adapted": self._state()}
+                self._write(event)
             except BaseException:
-                self._restore(before)
+                if self._journal is None or not self._journal.has(event):
+                    self._restore(before)
                 raise
         return self._published.copy()
 
     def record(self, y: ArrayLike, subset: ArrayLike | None = None) -> None:
         """Record one answer, or several that were given under one subset. On bad input nothing changes.
+
+        Interrupted by Ctrl-C within the call, the answer is recorded or not, as ``len(collector.responses)`` tells.
 
         Parameters
         ----------
@@ -158,83 +194,115 @@ class AdaptiveCollector:
             The subset that was published to these people; the last published one by default. Answers may come late
             and in any order.
         """
+        self._record(y, subset)
+
+    def _record(self, y: ArrayLike, subset: ArrayLike | None, person: int | None = None) -> None:
+        """Record answers; `person` is the row of the file of people that this is the answer of, in order."""
+        self._settle()
         if subset is None and self._published is None:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
         if len(self._responses) != self._records.used[RESPONSES]:
             raise ValueError("responses must be added to by record() only, got some that were added otherwise")
-        mask = check_subset(self._published if subset is None else subset, self.mechanism.n_categories)
+        given = self._published if subset is None else subset
+        mask = check_subset(given, self.mechanism.n_categories, self._responses.categories)
         answers = self.mechanism.check_answers(y)
-        self._write({"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()})
-        self._responses.append(answers, mask)
-        self._add_records(answers, mask)
-        self._waiting += len(answers)
+        if not answers.size:
+            return
+        event: dict[str, Any] = {"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()}
+        people = None
+        if person is not None and self._people is not None:
+            event["person"], people = person, self._people | {"asked": person + 1}
+        self._unsettled = _Unsettled(event, answers, mask, len(self._responses), self._waiting + len(answers), people)
+        self._write(event)
+        self._settle()
 
-    def estimate(self, draws: int = 1000, probability: float = 0.95) -> "xr.Dataset":
-        """Return mean and interval of θ from the chain as it is now; the chain itself does not move on.
+    def _settle(self) -> None:
+        """Take in the answers of a `record` that were written, also where it was interrupted after that."""
+        todo = self._unsettled
+        if todo is None:
+            return
+        if self._journal is None or self._journal.has(todo.event):
+            if len(self._responses) == todo.n:
+                self._responses.append(todo.answers, todo.mask)
+            if self._records.used[RESPONSES] == todo.n:
+                self._add_records(todo.answers, todo.mask, self._responses.find_subset(todo.mask))
+            self._waiting, self._people = todo.waiting, todo.people
+        self._unsettled = None
 
-        The interval is as good as the sampler: for the paper's SGLD compare with ``sample(collector.responses)``.
+    def estimate(
+        self,
+        draws: int = 1000,
+        probability: float = PROBABILITY,
+        prior: ArrayLike | Literal["learned", "own"] = "learned",
+    ) -> "xr.Dataset":
+        """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
+
+        The draws are those of ``sample(collector.responses, "nuts", prior)``. What chose the subsets, the paper's SGLD
+        by default, plays no part: its draws spread too little or too much for an interval.
 
         Parameters
         ----------
         draws : int
-            Draws to summarize; as many again come before them, and are dropped.
+            Draws of each of four chains.
         probability : float
-            The share of the draws within the interval, with equal tails.
+            The share of the draws within the interval: the shortest that holds so many, from zero where the category
+            may be empty (see `adobest_pp.intervals.shortest_intervals`).
+        prior : float, array of shape (K,), "learned" or "own"
+            As of `sample`; ``"own"`` is the one that the subsets are chosen under. Intervals under a flat prior do not
+            hold the truth where most categories are empty, so that the default learns how uneven θ is.
 
         Returns
         -------
         xarray.Dataset
-            ``mean``, ``lower`` and ``upper`` by category.
+            ``mean``, ``lower`` and ``upper`` by category; in the attributes sampler, prior, kind of interval,
+            probability, draws, answers and seed, which is a function of the collection's own and of its answers.
         """
-        import xarray as xr
+        from adobest_pp.samplers.api import sample
 
-        n_draws = check_integer(draws, "draws", 1)
-        if not isinstance(probability, float) or not 0 < probability < 1:
-            raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
-        chain = _copy(self._chain)
-        n = max(len(self._responses), 1)
-        each = 10 if self._settings.plan.exact else 1
-        steps = self._settings.steps(self._rounds * self._settings.updates, 2 * n_draws * each, n).reshape(-1, each)
-        theta = np.empty((n_draws, self.mechanism.n_categories))
-        draw_chain(self._settings.plan, chain, self._records, steps, theta)
-        tails = (1 - probability) / 2
-        lower, upper = np.quantile(theta, [tails, 1 - tails], axis=0)
-        values = {"mean": theta.mean(axis=0), "lower": lower, "upper": upper}
-        return xr.Dataset(
-            {name: ("category", value) for name, value in values.items()},
-            coords={"category": list(self._responses.categories)},
-            attrs={"probability": probability, "draws": n_draws, "n_responses": len(self._responses)},
-        )
+        chosen = self._settings.prior if isinstance(prior, str) and prior == "own" else prior
+        seed = int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])
+        tree = sample(self._responses, "nuts", chosen, draws=draws, random_seed=seed, progressbar=False)
+        names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
+        told = {name: tree.attrs[name] for name in names if name in tree.attrs}
+        return summary(tree["posterior"].to_dataset()["theta"], probability).assign_attrs(told)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the collection to a file, and keep it up to date from now on.
 
-        The file is a response file (`Responses.from_netcdf` and xarray read it, as it was saved last). From this call
-        on, and after `load`, every answer is in a journal beside it before `record` returns, so that a crash loses
-        none. Saving again starts a new journal. One collector at a time may be on a file.
+        From this call on, and after `load`, every answer is in the file before `record` returns, so that a crash loses
+        none. The one file is all there is: copy it and you have a copy of the collection. `Responses.from_netcdf` reads
+        all its answers, also while they come in; xarray opens it as it was saved last. One collector at a time may be
+        on a file. Saving again on the same file makes it smaller; saving on another leaves the first as it is, and goes
+        on in the new one.
+
+        Parameters
+        ----------
+        path : path
+            A new file, or the collection's own.
+        overwrite : bool, default False
+            Replace another file that is there, with all that is in it; never one that another collector has open.
         """
         if self._custom:
             raise ValueError(f"utility must be one of the built-in ones to be saved, got {self._custom.name!r}")
         schedule_from_settings(schedule_settings(self._settings.schedule))
-        snapshot = uuid.uuid4().hex[:12]
-        dataset = self._responses.to_xarray().assign_attrs(
-            collector_settings=json.dumps(self._settings.describe()),
-            collector_state=json.dumps(self._state()),
-            collector_snapshot=snapshot,
-        )
-        journal = Journal(path, snapshot)
-        try:
-            with replacing(path) as temporary:
-                dataset.to_netcdf(temporary, engine="h5netcdf")
-        except BaseException:
-            journal.remove()
-            raise
-        if self._journal is not None:
-            self._journal.remove()
-        self._journal = journal
+        self._settle()
+        before = self._journal
+        check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
+        attributes = {
+            COLLECTION: NOTE,
+            "collector_settings": json.dumps(self._settings.describe()),
+            "collector_state": json.dumps(self._state()),
+            **({} if self._people is None else {"collector_people": json.dumps(self._people)}),
+        }
+        netcdf = netcdf_bytes(self._responses.to_xarray().assign_attrs(attributes))
+        self._journal = Journal.create(path, netcdf, overwrite=overwrite, own=before)
+        if before is not None:
+            self._journal.holds = before.holds
+            before.close()
 
     def close(self) -> None:
         """Let go of the file that the collection is kept in; another collector may then load it."""
+        self._settle()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -242,30 +310,22 @@ class AdaptiveCollector:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AdaptiveCollector":
         """Go on with a saved collection as if it had never stopped."""
-        responses, attributes = read_responses(path)
-        if "collector_snapshot" not in attributes:
-            raise ValueError(f"path must name a file of AdaptiveCollector.save, got {os.fspath(path)!r}")
-        settings = json.loads(attributes["collector_settings"])
-        names = ("prior", "updates", "batch_size", "adapt_every", "sampler", "alpha")
-        collector = cls(
-            responses.mechanism,  # type: ignore[arg-type]
-            settings["method"],
-            schedule=schedule_from_settings(settings["schedule"]),
-            categories=responses.categories,
-            **{name: settings[name] for name in names if name in settings},
-        )
-        answers, index, subsets = responses.answers, responses.subset_index, responses.subsets
-        # A run of answers under one subset at a time, in the order they came.
-        starts = np.flatnonzero(np.diff(index, prepend=-1))
-        for start, part in zip(starts, np.split(answers, starts[1:]), strict=False):
-            collector.record(part, subsets[index[start]])
-        collector._restore(json.loads(attributes["collector_state"]))
-        journal = Journal(path, attributes["collector_snapshot"])
-        for event in read_events(path, attributes["collector_snapshot"]):
-            if "adapted" in event:
-                collector._restore(event["adapted"])
-            else:
-                collector.record(event["answers"], np.array(event["subset"], dtype=np.int64))
+        name = os.fspath(check_path(path))
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"path must name a collection, got {name!r}, which does not exist")
+        journal = Journal.claim(path)
+        try:
+            stored = read_stored(path)
+            if COLLECTION not in stored.attributes or stored.tail is None:
+                raise ValueError(f"path must name a file of AdaptiveCollector.save, got {name!r}")
+            try:
+                collector = rebuild(cls, stored)
+            except (ValueError, TypeError, OverflowError) as reason:
+                raise ValueError(f"path must name an undamaged collection, got {name!r}: {reason}") from None
+            journal.resume(stored.tail)
+        except BaseException:
+            journal.close()
+            raise
         collector._journal = journal
         return collector
 
@@ -283,41 +343,52 @@ class AdaptiveCollector:
         size = choose_size(plan.code, plan.alpha, chain.phi, self.mechanism.coefficients, chain.order, 0)
         return np.sort(chain.order[:size])
 
-    def _add_records(self, answers: NDArray[np.int64], mask: NDArray[np.bool_]) -> None:
+    def _add_records(self, answers: NDArray[np.int64], mask: NDArray[np.bool_], place: int) -> None:
         """Bring the sampler's records up to the responses; kinds and subsets have the same order in both."""
         coefficients, size = self.mechanism.coefficients, int(mask.sum())
         self._records = reserve(self._records, coefficients, len(answers), 1)
-        kind = FIRST_SET + self._responses.find_subset(mask)
+        kind = FIRST_SET + place
         if kind == self._records.used[KINDS]:
             self._records.masks[kind] = mask
             add_set(self._records, size, coefficients)
         record_many(self._records, answers, kind, size)
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "generator": [int(word) for word in self._chain.state],
-            "phi": self._chain.phi.tolist(),
-            "order": self._chain.order.tolist(),
-            "center": self._chain.hamiltonian.center.tolist(),
-            "published": None if self._published is None else self._published.tolist(),
-            "rounds": self._rounds,
-            "waiting": self._waiting,
-        }
+        published = None if self._published is None else self._published.tolist()
+        return store_chain(self._chain) | {"published": published, "rounds": self._rounds, "waiting": self._waiting}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self._chain.state[:] = np.array(state["generator"], dtype=np.uint64)
-        self._chain.phi[:] = state["phi"]
-        self._chain.order[:] = state["order"]
-        self._chain.hamiltonian.center[:] = state["center"]
+        restore_chain(self._chain, state)
         published = state["published"]
         self._published = None if published is None else np.array(published, dtype=np.int64)
         self._rounds, self._waiting = state["rounds"], state["waiting"]
 
+    def _fold_journal(self) -> None:
+        """Save again once the journal is long; where that fails, the journal goes on."""
+        journal = self._journal
+        if journal is None or journal.size <= max(LONG_JOURNAL, journal.netcdf_size):
+            return
+        if journal.is_at(journal.path):
+            with suppress(OSError):
+                self.save(journal.path)
+
+    @contextmanager
+    def _unhurried(self) -> Iterator[Callable[[], None]]:
+        """Keep answers that nobody has seen in memory, until the function that is yielded is called, or the end."""
+
+        def write() -> None:
+            if self._journal is not None:
+                self._journal.flush()
+
+        if self._journal is not None:
+            self._journal.holds = True
+        try:
+            yield write
+        finally:
+            write()
+            if self._journal is not None:
+                self._journal.holds = False
+
     def _write(self, event: dict[str, Any]) -> None:
         if self._journal is not None:
             self._journal.write(event)
-
-
-def _copy(chain: Chain) -> Chain:
-    exact = type(chain.hamiltonian)(*(array.copy() for array in chain.hamiltonian))
-    return chain._replace(state=chain.state.copy(), phi=chain.phi.copy(), order=chain.order.copy(), hamiltonian=exact)

@@ -2,21 +2,36 @@
 
 The private values are read, randomized with the exact sampler and forgotten: they are never written, logged or shown,
 not even in an error.
+
+With a file to keep the answers in, a collection can be stopped at any moment and gone on with. A person's answer
+counts, and the budget is spent, once it is in that file. An answer that was drawn and is not in it yet is in the memory
+of this process alone: if the process ends there, nobody has seen that answer, and the one that is drawn for this person
+later is the only one. So answers may wait for each other for a moment, rather than for the disk one by one.
+
+The file must not tell anything about the values but the answers. It holds what the collection was asked from: the name
+of the column, the number of rows, and when the file of people was last changed. It holds no checksum of that file, and
+not its size: of a few categories, either would tell how many people are in each.
 """
 
-import csv
 import os
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_path
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.collector import AdaptiveCollector
+from adobest_pp.online.csv_column import read_column
 from adobest_pp.samplers.progress import SlowProgress
 
 __all__ = ["collect_csv"]
+
+# Seconds that answers wait at most before they are written.
+PATIENCE = 0.2
 
 
 def collect_csv(
@@ -26,6 +41,7 @@ def collect_csv(
     kappa: float = 0.9,
     categories: Sequence[str] | None = None,
     progressbar: bool = True,
+    out: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> AdaptiveCollector:
     """Collect one column of a CSV file adaptively, each value by its own exact randomized answer.
@@ -33,7 +49,7 @@ def collect_csv(
     Parameters
     ----------
     path : path
-        A CSV file with a header.
+        A CSV file with a header; `adobest_pp.online.csv_column` has the rules.
     column : str
         The column with the private values.
     epsilon, kappa : float
@@ -43,6 +59,9 @@ def collect_csv(
         tells that someone in the file has each of them: give it wherever that is sensitive.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
+    out : path, optional
+        A new file to keep the collection in as it goes on. If it is the file of the same collection, stopped at any
+        moment, that is gone on with: whoever has answered is not asked again.
     **options
         Further arguments of `AdaptiveCollector`.
 
@@ -51,41 +70,63 @@ def collect_csv(
     AdaptiveCollector
         With the responses, and ready to go on.
     """
-    x, labels = _read_column(path, column, categories)
-    mechanism = RRRR(len(labels), epsilon, kappa)
-    collector = AdaptiveCollector(mechanism, categories=labels, **options)
-    with SlowProgress(x.size, "collecting", progressbar) as progress:
-        for value in x:
-            subset = collector.next_subset()
-            collector.record(mechanism.privatize(value, subset=subset), subset)
-            progress.advance(1)
-    return collector
-
-
-def _read_column(
-    path: str | os.PathLike[str], column: str, categories: Sequence[str] | None
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the column as category indices, and the labels."""
-    name = os.fspath(path)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"path must name a CSV file, got {name!r}, which does not exist")
+    check_path(path)
+    source = {"column": column, "modified": os.stat(path).st_mtime_ns} if os.path.isfile(path) else {}
+    x, labels = read_column(path, column, categories)
+    collector = AdaptiveCollector(RRRR(len(labels), epsilon, kappa), categories=labels, **options)
+    if out is None:
+        _ask(collector, x, progressbar)
+        return collector
+    if os.path.realpath(out) == os.path.realpath(path):
+        raise ValueError(f"out must not be the file of the people, got {os.fspath(out)!r}")
+    kept = _kept(collector, source | {"rows": x.size}, out)
     try:
-        with open(path, newline="", encoding="utf-8-sig") as handle:
-            reader = csv.DictReader(handle)
-            # The first row is not shown: without a header it would be that of a person.
-            if column not in (reader.fieldnames or []):
-                raise ValueError(f"column must be named in the first row of {name!r}, got {column!r}")
-            values = [row[column] for row in reader]
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"path must name a CSV file in UTF-8, got {name!r}, which is not one") from None
-    empty = next((i for i, value in enumerate(values) if value is None or value == ""), None)
-    if empty is not None:
-        raise ValueError(f"column must have a value in every row, got none for person {empty + 1} in {name!r}")
-    labels = sorted(set(values)) if categories is None else [str(label) for label in categories]
-    if len(labels) < 2:
-        raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
-    places = {label: i for i, label in enumerate(labels)}
-    unknown = next((i for i, value in enumerate(values) if value not in places), None)
-    if unknown is not None:
-        raise ValueError(f"categories must include every value, but not that of person {unknown + 1} (it is not shown)")
-    return np.array([places[value] for value in values], dtype=np.int64), labels
+        _ask(kept, x, progressbar)
+        with suppress(OSError):  # all answers are in the file; this only makes it smaller
+            kept.save(out)
+    except BaseException:
+        kept.close()
+        raise
+    return kept
+
+
+def _kept(collector: AdaptiveCollector, source: dict[str, Any], out: str | os.PathLike[str]) -> AdaptiveCollector:
+    """Return the collection in a file, new or to go on with, or refuse."""
+    name = os.fspath(out)
+    if not os.path.exists(out):
+        collector._people = source | {"asked": 0}
+        collector.save(out)
+        return collector
+    if not os.path.isfile(out):
+        raise ValueError(f"out must name a new file, or one to go on with, got {name!r}, which is neither")
+    try:
+        saved = AdaptiveCollector.load(out)
+    except ValueError as reason:
+        raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
+    asked = {key: (saved._people or {}).get(key) for key in source}
+    differs = [key for key in source if asked[key] != source[key]] if saved._people else ["the people"]
+    was, now = (one._settings.describe() for one in (saved, collector))
+    differs += [key for key in now if now[key] != was.get(key)]
+    differs += ["categories"] if saved.responses.categories != collector.responses.categories else []
+    if differs:
+        saved.close()
+        named = ", ".join("people (the file was changed)" if key == "modified" else key for key in differs)
+        raise FileExistsError(
+            f"out must name a new file, or one of the same people and settings to go on with, got {name!r}, which "
+            f"differs in {named}"
+        )
+    return saved
+
+
+def _ask(collector: AdaptiveCollector, x: NDArray[np.int64], progressbar: bool) -> None:
+    """Ask everyone who has not answered yet, in the order of the file."""
+    first = collector._people["asked"] if collector._people else 0
+    with SlowProgress(x.size - first, "collecting", progressbar) as progress, collector._unhurried() as write:
+        written = time.monotonic()
+        for person in range(first, x.size):
+            subset = collector.next_subset()
+            collector._record(collector.mechanism.privatize(x[person], subset=subset), subset, person)
+            progress.advance(1)
+            if time.monotonic() - written > PATIENCE:
+                write()
+                written = time.monotonic()

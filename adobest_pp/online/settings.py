@@ -1,12 +1,14 @@
 """What the collector and the simulation are set to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_alpha, check_integer, check_prior
+from adobest_pp._checks import check_alpha, check_count, check_integer, check_prior
+from adobest_pp._text import brief
 from adobest_pp.adaptation import METHODS
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import Plan
@@ -46,26 +48,29 @@ class LoopSettings:
         adapt_every: int,
         sampler: str,
         smallest_size: int = 0,
+        categories: Sequence[str] | None = None,
+        name: str = "method",
     ) -> "LoopSettings":
-        """Check every setting, or refuse."""
+        """Check every setting, or refuse; `name` is what the caller calls the method."""
         check_rrrr(mechanism)
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+        if not isinstance(method, str) or method not in METHODS:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, METHODS))}, got {brief(method)}")
         if (alpha is not None) != (method == "semi_adaptive"):
-            raise ValueError(f"alpha must be given for 'semi_adaptive' and for it alone, got {alpha!r} with {method!r}")
-        if sampler not in SAMPLERS:
-            raise ValueError(f"sampler must be 'sgld' or 'exact', got {sampler!r}")
-        langevin = LangevinSettings.of(check_integer(batch_size, "batch_size", 1), step_size, schedule)
+            given = f"{brief(alpha)} with {method!r}"
+            raise ValueError(f"alpha must be given for 'semi_adaptive' and for it alone, got {given}")
+        if not isinstance(sampler, str) or sampler not in SAMPLERS:
+            raise ValueError(f"sampler must be 'sgld' or 'exact', got {brief(sampler)}")
+        langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
         plan = Plan(
             METHODS[method],
             0.0 if alpha is None else check_alpha(alpha),
             check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
-            check_integer(batch_size, "batch_size", 1),
-            check_integer(adapt_every, "adapt_every", 1),
+            check_count(batch_size, "batch_size"),
+            check_count(adapt_every, "adapt_every"),
             sampler == "exact",
         )
-        densities = check_prior(prior, mechanism.n_categories)
-        n_updates = check_integer(updates, "updates", 1)
+        densities = check_prior(prior, mechanism.n_categories, categories)
+        n_updates = check_count(updates, "updates")
         return cls(mechanism, method, alpha, densities, n_updates, langevin.schedule, sampler, plan)
 
     def steps(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._checks import as_numbers, check_count, check_integer, check_probabilities
+from adobest_pp._labels import check_labels
+from adobest_pp._text import brief
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.loop import Chain, new_chain, run, sample_round
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
@@ -32,8 +34,9 @@ class OnlineRun:
 
     Attributes
     ----------
-    estimate : array of shape (K,)
-        θ averaged over the last half of the final updates.
+    chain_mean : array of shape (K,)
+        θ averaged over the last half of the final updates: the estimate that the paper's studies measure. With SGLD it
+        is not the posterior mean, and nothing of the chain makes an interval: ``sample(run.responses)`` has both.
     responses : Responses
         What the collector holds in the end.
     sizes : array of int, shape (T,)
@@ -46,7 +49,7 @@ class OnlineRun:
         Every setting needed to repeat the run.
     """
 
-    estimate: NDArray[np.float64]
+    chain_mean: NDArray[np.float64]
     responses: Responses
     sizes: NDArray[np.int32]
     path_people: NDArray[np.int64]
@@ -54,11 +57,11 @@ class OnlineRun:
     settings: dict[str, Any]
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return estimate, sizes and path as a labelled dataset; the responses have a dataset of their own."""
+        """Return the chain's mean, sizes and path as a labelled dataset; the responses have a dataset of their own."""
         import xarray as xr
 
         variables = {
-            "estimate": ("category", self.estimate),
+            "chain_mean": ("category", self.chain_mean),
             "size": ("response", self.sizes),
             "theta": (("people", "category"), self.path),
         }
@@ -67,11 +70,12 @@ class OnlineRun:
 
 
 def simulate(
-    population: ArrayLike,
+    theta: ArrayLike | None,
     mechanism: RRRR,
     method: str = "honest",
     *,
     n_people: int | None = None,
+    people: ArrayLike | None = None,
     alpha: float | None = None,
     prior: ArrayLike = 1.0,
     updates: int = 20,
@@ -93,9 +97,9 @@ def simulate(
 
     Parameters
     ----------
-    population : array
-        θ, K probabilities (floating point), from which `n_people` are drawn; or the categories x of the people
-        (integers), asked in that order.
+    theta : array of shape (K,) or None
+        Category probabilities, from which `n_people` are drawn; None where `people` are given. With labels, it is
+        brought to the order of `categories`.
     mechanism : RRRR
         What the people's devices run.
     method : str
@@ -103,6 +107,8 @@ def simulate(
         ``"mse"`` or ``"honest"``.
     n_people : int, optional
         How many people to draw from θ; 500·K, as in the paper, by default.
+    people : array of int, optional
+        The categories x of simulated people instead, asked in this order.
     alpha : float, optional
         The mass that ``"semi_adaptive"`` asks of the subset.
     prior : float or array of shape (K,)
@@ -113,7 +119,7 @@ def simulate(
     step_size, schedule
         Step sizes of SGLD, as of `ReflectedSGLD`; the paper's 0.5/t by default.
     final_updates : int
-        Updates after the last answer; the estimate averages the last half of them.
+        Updates after the last answer; `chain_mean` averages the last half of them.
     adapt_every : int
         People asked between two choices.
     sampler : {"sgld", "exact"}
@@ -132,7 +138,7 @@ def simulate(
     Returns
     -------
     OnlineRun
-        Estimate, responses, subset sizes, path and settings.
+        Mean of the chain, responses, subset sizes, path and settings.
 
     References
     ----------
@@ -143,9 +149,12 @@ def simulate(
     --------
     >>> import adobest_pp as ad
     >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=1.0), n_people=1000, random_seed=1)
-    >>> run.estimate.shape, len(run.responses), run.sizes.max() < 3
+    >>> run.chain_mean.shape, len(run.responses), run.sizes.max() < 3
     ((3,), 1000, np.True_)
     """
+    if not isinstance(mechanism, RRRR):
+        raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {brief(mechanism)}")
+    labels = check_labels(categories, mechanism.n_categories)
     settings = LoopSettings.of(
         mechanism,
         method,
@@ -158,45 +167,59 @@ def simulate(
         adapt_every=adapt_every,
         sampler=sampler,
         smallest_size=smallest_size,
+        categories=labels,
     )
-    n_final = check_integer(final_updates, "final_updates", 2)
+    n_final = check_count(final_updates, "final_updates", 2)
+    n_path = check_count(path_length, "path_length")
     seed = _seed_sequence(random_seed)
     people_seed, chain_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
-    x = _people(population, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
+    shares = None if theta is None else check_probabilities(theta, mechanism.n_categories, categories=labels)
+    x = _people(shares, people, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
     chain = new_chain(settings.prior, min(settings.plan.batch_size, x.size), chain_seed)
-    records, sizes, people, path = _ask_everyone(settings, chain, x, path_length, progressbar)
+    records, sizes, people, path = _ask_everyone(settings, chain, x, n_path, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
     description = settings.describe() | {
         "n_people": x.size,
-        **({"theta": np.asarray(population).tolist()} if np.asarray(population).dtype.kind == "f" else {}),
-        "path_length": path_length,
+        **({} if shares is None else {"theta": shares.tolist()}),
+        "path_length": n_path,
         "final_updates": n_final,
         "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
     }
-    return OnlineRun(estimate, _as_responses(mechanism, records, categories), sizes, people, path, description)
+    return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, people, path, description)
 
 
 def _seed_sequence(random_seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    if random_seed is None or isinstance(random_seed, np.random.SeedSequence):
-        return random_seed or np.random.SeedSequence()
+    if random_seed is None:
+        return np.random.SeedSequence()
+    if isinstance(random_seed, np.random.SeedSequence):
+        return random_seed
     return np.random.SeedSequence(check_integer(random_seed, "random_seed", 0))
 
 
 def _people(
-    population: ArrayLike, n_categories: int, n_people: int | None, rng: np.random.Generator
+    theta: NDArray[np.float64] | None,
+    people: ArrayLike | None,
+    n_categories: int,
+    n_people: int | None,
+    rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    array = np.asarray(population)
-    if array.dtype.kind == "f":
-        theta = check_probabilities(array, n_categories)
-        n = 500 * n_categories if n_people is None else check_integer(n_people, "n_people", 1)
+    """Return the categories of the people, drawn from θ or given, or refuse."""
+    if (theta is None) == (people is None):
+        raise ValueError("theta or people must be given, and the other left out (None), got both or neither")
+    if theta is not None:
+        n = 500 * n_categories if n_people is None else check_count(n_people, "n_people")
         return rng.choice(n_categories, size=n, p=theta / theta.sum())
-    allowed = f"{n_categories} probabilities, or integer categories from 0 to {n_categories - 1}"
-    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
-        raise ValueError(f"population must be {allowed}, got {array.dtype} of shape {array.shape}")
-    if array.min() < 0 or array.max() >= n_categories:
-        raise ValueError(f"population must be {allowed}, got a category out of range")
     if n_people is not None:
-        raise ValueError(f"n_people must be left out where the people's categories are given, got {n_people!r}")
+        raise ValueError(f"n_people must be left out where the people's categories are given, got {brief(n_people)}")
+    allowed = f"people must be at least one integer category from 0 to {n_categories - 1}"
+    try:
+        array = as_numbers(people, "iu")
+    except TypeError:
+        raise ValueError(f"{allowed}, got {type(people).__name__} of something else") from None
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{allowed}, got an array of shape {array.shape}")
+    if array.min() < 0 or array.max() >= n_categories:
+        raise ValueError(f"{allowed}, got a category out of range")
     return array.astype(np.int64)
 
 
@@ -206,7 +229,7 @@ def _ask_everyone(
     """Run all rounds but for the sampling after the last answer, a block at a time."""
     k, round_size, n_updates = settings.mechanism.n_categories, settings.plan.round_size, settings.updates
     n_rounds = -(-x.size // round_size)
-    path_every = max(1, -(-n_rounds // check_integer(path_length, "path_length", 1)))
+    path_every = max(1, -(-n_rounds // path_length))
     path = np.empty((n_rounds // path_every, k))
     sizes = np.empty(x.size, dtype=np.int32)
     records = new_records(settings.mechanism.coefficients, x.size, counted=settings.plan.exact)
@@ -238,7 +261,7 @@ def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_up
     return np.asarray(mean / kept)
 
 
-def _as_responses(mechanism: RRRR, records: Records, categories: Sequence[Any] | None) -> Responses:
+def _as_responses(mechanism: RRRR, records: Records, categories: Sequence[str]) -> Responses:
     n, n_kinds = int(records.used[RESPONSES]), int(records.used[KINDS])
     answers = (records.code[:n] & _LOWER_HALF).astype(np.int64)
     return Responses.from_arrays(mechanism, answers, records.masks[FIRST_SET:n_kinds], records.set_of[:n], categories)

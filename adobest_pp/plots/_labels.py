@@ -3,6 +3,7 @@
 from typing import Any
 
 from adobest_pp._text import visible
+from adobest_pp.plots._fonts import readable
 
 __all__ = ["plain", "shorten"]
 
@@ -10,8 +11,11 @@ LONGEST = 24
 
 
 def plain(label: Any) -> str:
-    """Return a label as it is: a dollar sign would be read as mathematics, and labels are data."""
-    return visible(label).replace("$", r"\$")
+    """Return a label as it is: a dollar sign would be read as mathematics, and labels are data.
+
+    Characters that no installed font has are told by their code points.
+    """
+    return readable(visible(label)).replace("$", r"\$")
 
 
 def shorten(label: Any) -> str:

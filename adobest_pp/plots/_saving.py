@@ -1,6 +1,5 @@
 """Figures as files that are the same for the same figure."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ def save_figure(figure: Any, folder: Path, name: str, dpi: int) -> tuple[Path, P
     png, svg = (folder / f"{name}.{suffix}" for suffix in METADATA)
     salt: Any = {"svg.hashsalt": name}
     try:
-        with plt.rc_context(salt), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # then a box stands for it
+        with plt.rc_context(salt):
             for path in (png, svg):
                 kind = path.suffix.removeprefix(".")
                 with replacing(path) as temporary:

@@ -9,6 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_integer
+from adobest_pp.plots._fonts import legible
+from adobest_pp.plots._inputs import check_axes, check_result
 from adobest_pp.plots._labels import plain, shorten
 
 __all__ = ["calibration", "comparison"]
@@ -17,6 +20,15 @@ __all__ = ["calibration", "comparison"]
 MAX_NAMED = 12
 MAX_LETTERS = 60
 MAX_LEGEND = 90
+
+COMPARED = (
+    *("category", "sampler", "mean_shift", "mean_error", "sd_ratio", "sd_error", "tail_error", "error_limit"),
+    *("verdict", "ess_per_second", "ess_bulk", "r_hat"),
+)
+CALIBRATED = (
+    *("category", "point", "level", "ecdf_difference", "lower", "upper", "coverage", "coverage_error"),
+    *("p_value", "p_value_overall"),
+)
 
 
 def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
@@ -35,7 +47,7 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
         Difference of means and ratio of standard deviations to the reference by category, with an open marker
         where it is within Monte-Carlo error; quantile errors by category; effective draws per second.
     """
-    _check(dataset, "compare", ("mean_shift", "sd_ratio", "tail_error", "verdict"))
+    check_result(dataset, "dataset", "diagnostics.compare", COMPARED, ["reference"])
     panels = _panels(axes, 4, (13.0, 8.0), (2, 2))
     others = [name for name in dataset.sampler.values.tolist() if name != dataset.attrs["reference"]]
     places = np.arange(dataset.sizes["category"])
@@ -44,15 +56,15 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
         x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
         look = {"color": f"C{number}", "label": plain(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))}
         limit = float(one.error_limit)
-        _points(panels[0], x, one.mean_shift.values, np.abs(one.mean_error.values) > limit, look)
-        _points(panels[1], x, one.sd_ratio.values, np.abs(one.sd_error.values) > limit, look)
+        _points(panels[0], x, one.mean_shift.values, np.abs(one.location_error.values) > limit, look)
+        _points(panels[1], x, one.sd_ratio.values, np.abs(one.scale_error.values) > limit, look)
         panels[2].plot(x, one.tail_error.values, marker="o", linestyle="none", **look)
     reference = dataset.attrs["reference"]
     panels[0].axhline(0, color="black", linewidth=0.8)
     panels[1].axhline(1, color="black", linewidth=0.8)
     panels[2].set_ylim(bottom=0)
-    panels[0].set(title="Posterior mean", ylabel=f"difference to {reference} (its sd)")
-    panels[1].set(title="Posterior standard deviation", ylabel=f"ratio to {reference}")
+    panels[0].set(title="Posterior mean", ylabel=f"difference to {plain(reference)} (its sd)")
+    panels[1].set(title="Posterior standard deviation", ylabel=f"ratio to {plain(reference)}")
     panels[2].set(title="5 % and 95 % quantiles", ylabel="largest error (sd)")
     for panel in panels[:3]:
         _name_categories(panel, dataset)
@@ -61,6 +73,7 @@ def comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArra
         handles, labels = panels[2].get_legend_handles_labels()
         title = "open: within Monte-Carlo error"
         panels[0].figure.legend(handles, labels, loc="outside lower center", frameon=False, title=title)
+    legible(panels)
     return panels
 
 
@@ -85,7 +98,8 @@ def calibration(
     -------
     array of matplotlib axes, of shape (2,)
     """
-    _check(dataset, "calibration", ("ecdf_difference", "coverage"))
+    check_result(dataset, "dataset", "diagnostics.calibration", CALIBRATED, ["envelope_level", "replications"])
+    check_integer(highlight, "highlight", 0)
     panels = _panels(axes, 2, (12.0, 4.5), (1, 2))
     points = dataset.point.values
     envelope = f"{dataset.attrs['envelope_level']:.0%} envelope, all categories"
@@ -114,12 +128,8 @@ def calibration(
         label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     panels[1].legend(entries.values(), entries, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+    legible(panels)
     return panels
-
-
-def _check(dataset: Any, maker: str, needed: tuple[str, ...]) -> None:
-    if not isinstance(dataset, xr.Dataset) or any(name not in dataset for name in needed):
-        raise ValueError(f"dataset must be a result of diagnostics.{maker}, got {type(dataset).__name__} without it")
 
 
 def _panels(
@@ -127,9 +137,7 @@ def _panels(
 ) -> NDArray[np.object_]:
     if axes is None:
         _, axes = plt.subplots(*shape, figsize=size, layout="constrained")
-    panels = np.asarray(axes, dtype=object).ravel()
-    if len(panels) != n:
-        raise ValueError(f"axes must be {n} of them, got {len(panels)}")
+    panels = check_axes(axes, n, f"{n} of them")
     for panel in panels:
         panel.grid(alpha=0.3)
     return panels
@@ -155,7 +163,7 @@ def _efficiency(panel: Any, dataset: xr.Dataset, others: list[str]) -> None:
     colors = [f"C{others.index(name)}" if name in others else "0.4" for name in names]
     values = dataset.ess_per_second.values
     measured, values = ("ESS per second", values) if np.isfinite(values).all() else ("ESS", dataset.ess_bulk.values)
-    bars = panel.barh(names, np.nan_to_num(values), color=colors)
+    bars = panel.barh([plain(name) for name in names], np.nan_to_num(values), color=colors)
     panel.bar_label(
         bars, [f" R-hat {r:.2f}, ESS {e:.0f}" for r, e in zip(dataset.r_hat, dataset.ess_bulk, strict=True)]
     )

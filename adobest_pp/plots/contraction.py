@@ -7,10 +7,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp.plots._fonts import legible
+from adobest_pp.plots._inputs import check_axes, check_result
+from adobest_pp.plots._labels import plain
+
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["contraction"]
+
+MEASURED = ("label", "n", "error", "error_se", "radius", "bvm", "slope", "slope_se", "runs")
 
 
 def contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
@@ -27,13 +33,12 @@ def contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDAr
     -------
     array of two matplotlib axes
     """
+    check_result(result, "result", "diagnostics.contraction", MEASURED, ["probability"])
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    panels = np.asarray(axes, dtype=object)
-    if panels.shape != (2,):
-        raise ValueError(f"axes must be two, for the error and the radius, got {panels.size}")
+    panels = check_axes(axes, 2, "two, for the error and the radius")
     for i, label in enumerate(result["label"].values):
-        _draw_label(panels, result.sel(label=label).dropna("n", subset=["error"]), f"C{i % 10}", str(label))
+        _draw_label(panels, result.sel(label=label).dropna("n", subset=["error"]), f"C{i % 10}", plain(label))
     probability = 100 * float(result.attrs["probability"])
     for panel in panels:
         panel.set(xscale="log", yscale="log", xlabel="number of responses n")
@@ -46,6 +51,7 @@ def contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDAr
     )
     for panel in panels:
         panel.legend(frameon=False)
+    legible(panels)
     return panels
 
 

@@ -9,11 +9,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_probabilities
+from adobest_pp.intervals import shortest_intervals
+from adobest_pp.plots._fonts import legible
+from adobest_pp.plots._inputs import check_categories, check_thetas
 from adobest_pp.plots._labels import plain, shorten
 
 __all__ = ["estimates", "ranks", "traces"]
 
-INTERVAL = (0.025, 0.975)
 RANK_BINS = 20
 
 
@@ -23,14 +25,17 @@ def estimates(
     categories: Sequence[Any] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw posterior means with central 95 % intervals by category, samplers beside each other.
+    """Draw posterior means with 95 % intervals by category, samplers beside each other.
+
+    Intervals are those of `adobest_pp.intervals`: from zero where a category may be empty.
 
     Parameters
     ----------
     draws : mapping of str to DataTree
         Of `sample`: trees with ``posterior/theta`` by chain, draw and category.
     truth : array of shape (K,), optional
-        The true frequencies of all categories, drawn as bars.
+        The true frequencies of all categories, by label (of xarray or pandas) or in the order of the first tree's,
+        drawn as bars.
     categories : sequence of labels, optional
         Which to draw; all by default.
     ax : matplotlib axes, optional
@@ -40,26 +45,27 @@ def estimates(
     -------
     matplotlib axes
     """
-    thetas = {name: _theta(tree) for name, tree in draws.items()}
-    known = _categories(thetas)
-    labels = known if categories is None else list(categories)
+    thetas = check_thetas(draws)
+    known = next(iter(thetas.values()))["category"].values.tolist()
+    labels = known if categories is None else check_categories(categories, known)
+    shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 1.2 + 0.42 * len(labels)), layout="constrained")
     places = np.arange(len(labels))
-    if truth is not None:
-        shares = check_probabilities(truth, len(known))
+    if shares is not None:
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.9", label="true share")
     for number, (name, theta) in enumerate(thetas.items()):
         flat = theta.sel(category=labels).values.reshape(-1, len(labels))
-        mean, (low, high) = flat.mean(axis=0), np.quantile(flat, INTERVAL, axis=0)
+        mean, (low, high) = flat.mean(axis=0), shortest_intervals(flat)
         y = places + 0.6 * ((number + 0.5) / len(thetas) - 0.5)
         bars = np.maximum([mean - low, high - mean], 0)
         ax.errorbar(mean, y, xerr=bars, fmt="o", markersize=4, color=f"C{number}", capsize=2, label=plain(name))
     ax.set_yticks(places, [shorten(label) for label in labels])
     ax.invert_yaxis()
-    ax.set(xlabel="share of people, with central 95 % intervals", xlim=(0, None))
+    ax.set(xlabel="share of people, with 95 % intervals", xlim=(0, None))
     ax.grid(axis="x", alpha=0.3)
     ax.legend(frameon=False)
+    legible(ax)
     return ax
 
 
@@ -79,10 +85,10 @@ def traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArr
     -------
     array of matplotlib axes, of shape (samplers, categories)
     """
-    thetas = {name: _theta(tree).sel(category=list(categories)) for name, tree in draws.items()}
-    panels = _grid(thetas, categories, sharey="col")
+    thetas, labels = _chosen(draws, categories)
+    panels = _grid(thetas, labels, sharey="col")
     for row, theta in zip(panels, thetas.values(), strict=True):
-        for panel, label in zip(row, categories, strict=True):
+        for panel, label in zip(row, labels, strict=True):
             # Thousands of points are one picture inside a vector file.
             panel.plot(theta.sel(category=label).values.T, linewidth=0.5, alpha=0.8, rasterized=True)
     for panel in panels[-1]:
@@ -113,11 +119,11 @@ def ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArra
     """
     from scipy.stats import rankdata
 
-    thetas = {name: _theta(tree).sel(category=list(categories)) for name, tree in draws.items()}
-    panels = _grid(thetas, categories, sharey=True)
+    thetas, labels = _chosen(draws, categories)
+    panels = _grid(thetas, labels, sharey=True)
     edges = np.linspace(0, 1, RANK_BINS + 1)
     for row, theta in zip(panels, thetas.values(), strict=True):
-        for panel, label in zip(row, categories, strict=True):
+        for panel, label in zip(row, labels, strict=True):
             values = theta.sel(category=label).values
             shares = (rankdata(values).reshape(values.shape) - 0.5) / values.size
             for chain in shares:
@@ -128,19 +134,14 @@ def ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArra
     return panels
 
 
-def _theta(tree: xr.DataTree) -> xr.DataArray:
-    return tree["posterior"]["theta"].transpose("chain", "draw", "category")
+def _chosen(draws: Any, categories: Any) -> tuple[dict[str, xr.DataArray], list[str]]:
+    """Return θ of each tree for the categories to draw, and these."""
+    thetas = check_thetas(draws)
+    labels = check_categories(categories, next(iter(thetas.values()))["category"].values.tolist())
+    return {name: theta.sel(category=labels) for name, theta in thetas.items()}, labels
 
 
-def _categories(thetas: Mapping[str, xr.DataArray]) -> list[Any]:
-    if not thetas:
-        raise ValueError("draws must hold at least one sampler, got none")
-    return list(next(iter(thetas.values()))["category"].values.tolist())
-
-
-def _grid(thetas: Mapping[str, Any], categories: Sequence[Any], sharey: Any) -> NDArray[np.object_]:
-    if not thetas or not len(categories):
-        raise ValueError(f"draws and categories must not be empty, got {len(thetas)} and {len(categories)}")
+def _grid(thetas: Mapping[str, Any], categories: Sequence[str], sharey: Any) -> NDArray[np.object_]:
     size = (0.8 + 3.1 * len(categories), 0.6 + 1.7 * len(thetas))
     _, panels = plt.subplots(
         len(thetas), len(categories), figsize=size, sharey=sharey, squeeze=False, layout="constrained"
@@ -149,4 +150,5 @@ def _grid(thetas: Mapping[str, Any], categories: Sequence[Any], sharey: Any) -> 
         panel.set_title(shorten(label), fontsize="medium")
     for panel, name in zip(panels[:, 0], thetas, strict=True):
         panel.set_ylabel(plain(name))
+    legible(panels)
     return np.asarray(panels, dtype=object)

@@ -7,9 +7,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_integer, check_n_categories
+from adobest_pp._checks import as_numbers, check_integer, check_n_categories
+from adobest_pp._text import brief
 from adobest_pp.adaptation import utility
 from adobest_pp.mechanisms import RRRR
+from adobest_pp.plots._inputs import check_axes
 
 __all__ = ["honest_response"]
 
@@ -52,21 +54,24 @@ def honest_response(
        Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
     """
     k = check_n_categories(n_categories)
+    for name, given in (("sizes", sizes), ("epsilons", epsilons)):
+        is_list = isinstance(given, Sequence | np.ndarray) and getattr(given, "ndim", 1) == 1
+        if isinstance(given, str | bytes | bytearray) or not is_list or not len(given):
+            raise ValueError(f"{name} must be a sequence of at least one number, got {brief(given)}")
     drawn = [check_integer(size, "sizes", 0, k - 1) for size in sizes]
     steps = _check_ratios(ratios)
-    if axes is not None and len(axes) != len(epsilons):
-        raise ValueError(f"axes must be one for each of the {len(epsilons)} epsilons, got {len(axes)}")
-    panels = np.asarray(axes if axes is not None else _new_panels(len(epsilons)), dtype=object)
+    mechanisms = [RRRR(k, epsilon, kappa) for epsilon in epsilons]
+    n = len(mechanisms)
+    panels = check_axes(_new_panels(n) if axes is None else axes, n, f"one for each of the {n} epsilons")
     thetas = [family(k, ratio) for ratio in steps]
-    for panel, epsilon in zip(panels, epsilons, strict=True):
-        mechanism = RRRR(k, epsilon, kappa)
+    for panel, mechanism in zip(panels, mechanisms, strict=True):
         values = np.array([utility("honest", theta, mechanism) for theta in thetas])
         colors = plt.get_cmap("viridis")(np.linspace(0.05, 0.9, len(drawn)))
         for size, color in zip(drawn, colors, strict=True):
             panel.plot(steps, values[:, size], color=color, label=f"k = {size}")
         panel.plot(steps, values.max(axis=1), color="black", linestyle=":", linewidth=1.5, label="best k")
         panel.axhline(values[0, 0], color="tab:red", linestyle="--", label="SRR (k = 0)")
-        panel.set(title=f"K = {k}, ε = {epsilon:g}, κ = {kappa:g}", xlabel="θᵢ / θᵢ₊₁", ylabel="P(Y = X)")
+        panel.set(title=f"K = {k}, ε = {mechanism.epsilon:g}, κ = {kappa:g}", xlabel="θᵢ / θᵢ₊₁", ylabel="P(Y = X)")
         panel.margins(x=0)
         panel.grid(alpha=0.3)
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
@@ -80,9 +85,12 @@ def family(n_categories: int, ratio: float) -> NDArray[np.float64]:
 
 
 def _check_ratios(ratios: Sequence[float] | None) -> NDArray[np.float64]:
-    values = np.linspace(1, 2, 100) if ratios is None else np.asarray(ratios, dtype=np.float64)
+    try:
+        values = np.linspace(1, 2, 100) if ratios is None else as_numbers(ratios, "fiu").astype(np.float64)
+    except TypeError:
+        values = np.empty(0)
     if values.ndim != 1 or values.size == 0 or not np.all((values >= 1) & np.isfinite(values)):
-        raise ValueError(f"ratios must be finite numbers of at least 1, got {ratios!r}")
+        raise ValueError(f"ratios must be finite numbers of at least 1, got {brief(ratios)}")
     return values
 
 

@@ -7,12 +7,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp.plots._fonts import legible
+from adobest_pp.plots._inputs import check_axes, check_result
+from adobest_pp.plots._labels import plain
+
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["regret"]
 
 PANELS = {"frequency": "in windows", "cumulative": "since the first person"}
+MEASURED = ("label", "people", "best_size", *PANELS, *(f"{name}_se" for name in PANELS))
 
 
 def regret(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
@@ -29,16 +34,15 @@ def regret(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArray[n
     -------
     array of two matplotlib axes
     """
+    check_result(result, "result", "diagnostics.regret", MEASURED)
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(11.5, 4.2), sharey=True, layout="constrained")
-    panels = np.asarray(axes, dtype=object)
-    if panels.shape != (2,):
-        raise ValueError(f"axes must be two, for the windows and the cumulative frequency, got {panels.size}")
+    panels = check_axes(axes, 2, "two, for the windows and the cumulative frequency")
     for panel, (name, title) in zip(panels, PANELS.items(), strict=True):
         for i, label in enumerate(result["label"].values):
             part = result.sel(label=label).dropna("people", subset=[name])
             people, share, error = part["people"].values, part[name].values, part[f"{name}_se"].values
-            told = f"{label} (|S*| = {int(part['best_size'])})"
+            told = f"{plain(label)} (|S*| = {int(part['best_size'])})"
             panel.plot(people, share, color=f"C{i % 10}", label=told)
             panel.fill_between(
                 people,
@@ -52,4 +56,5 @@ def regret(result: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArray[n
         panel.set_ylim(-0.02, 1.02)
         panel.grid(alpha=0.3)
     panels[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+    legible(panels)
     return panels

@@ -7,6 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp.plots._inputs import check_axes, check_result
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -18,6 +20,7 @@ PANELS = {
     "r_hat": ("Mixing: chains agree", "greatest R-hat"),
     "ess": ("Mixing: draws that count", "smallest ESS"),
 }
+MEASURED = ("batch_size", "diffusion", "step_size", *PANELS)
 LINESTYLES = ("-", "--", ":", "-.")
 
 
@@ -35,11 +38,10 @@ def step_sizes(study: "xr.Dataset", axes: Sequence[Any] | None = None) -> NDArra
     -------
     array of four matplotlib axes
     """
+    check_result(study, "study", "diagnostics.step_size_study", MEASURED, ["budget"])
     if axes is None:
         _, axes = plt.subplots(2, 2, figsize=(12, 7.5), sharex=True, layout="constrained")
-    panels = np.asarray(axes, dtype=object).ravel()
-    if panels.shape != (4,):
-        raise ValueError(f"axes must be four, one for each measure, got {panels.size}")
+    panels = check_axes(axes, 4, "four, one for each measure")
     batches = study["batch_size"].values.tolist()
     colors = plt.get_cmap("viridis")(np.linspace(0.05, 0.85, len(batches)))
     for panel, (name, (title, label)) in zip(panels, PANELS.items(), strict=True):

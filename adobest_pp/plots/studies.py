@@ -10,6 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from adobest_pp._text import brief
+from adobest_pp.plots._inputs import check_result
 from adobest_pp.studies.methods import KAPPA_FREE, SEMI
 from adobest_pp.studies.summary import done, labels, number, shown
 
@@ -52,7 +54,7 @@ def tv_boxes(dataset: xr.Dataset, K: int, measure: str = "tv", axes: Any = None)
     .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
        Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
     """
-    study = _of_size(dataset, K)
+    study = _of_size(dataset, K, measure)
     values, names = done(study, measure), labels(study)
     epsilons, kappas, rhos = (_levels(study, name) for name in ("epsilon", "kappa", "rho"))
     looks = _colors(study, names)
@@ -93,7 +95,7 @@ def subset_sizes(dataset: xr.Dataset, K: int, axes: Sequence[Any] | None = None)
     -------
     array of matplotlib axes, of shape (number of κ,)
     """
-    study = _of_size(dataset, K)
+    study = _of_size(dataset, K, "mean_size")
     study = study.isel(cell=np.flatnonzero(adaptive(study)))
     if study.sizes["cell"] == 0:
         raise ValueError(f"dataset must have a method that chooses subsets for K = {K}, got none")
@@ -122,10 +124,15 @@ def adaptive(dataset: xr.Dataset) -> NDArray[np.bool_]:
     return ~np.isin(dataset["method"].values.astype(str), KAPPA_FREE)
 
 
-def _of_size(dataset: xr.Dataset, K: int) -> xr.Dataset:
+def _of_size(dataset: xr.Dataset, K: int, measure: Any) -> xr.Dataset:
+    needed = ("K", "method", "epsilon", "kappa", "rho")
+    check_result(dataset, "dataset", "studies.open_study", needed)
+    measures = [name for name, variable in dataset.data_vars.items() if {"cell", "run"} <= set(variable.dims)]
+    if not isinstance(measure, str) or measure not in measures:
+        raise ValueError(f"measure must be one of the study's {', '.join(map(str, measures))}, got {brief(measure)}")
     sizes = np.unique(dataset["K"].values).tolist()
-    if K not in sizes:
-        raise ValueError(f"K must be one of the study's {', '.join(map(str, sizes))}, got {K!r}")
+    if isinstance(K, bool) or not isinstance(K, int | np.integer) or K not in sizes:
+        raise ValueError(f"K must be one of the study's {', '.join(map(str, sizes))}, got {brief(K)}")
     return shown(dataset.isel(cell=np.flatnonzero(dataset["K"].values == K)))
 
 

@@ -3,14 +3,16 @@
 import itertools
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._checks import check_integer
 from adobest_pp._text import listed
 from adobest_pp.polls import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.job import grade_samplers, n_stages
@@ -52,8 +54,8 @@ class Request:
                 if value is not None:
                     raise ValueError(f"--{name} must be left out with --responses, whose answers are given already")
 
-    def poll(self, seed: int, progressbar: bool) -> Poll:
-        """Collect, simulate or read the answers."""
+    def poll(self, seed: int, progressbar: bool, kept: Path) -> Poll:
+        """Collect, simulate or read the answers; those of people are kept in a file as they come."""
         if self.responses is not None:
             return poll_of_responses(self.responses, self.question)
         options = {name: value for name, value in self.collection.items() if value is not None}
@@ -61,10 +63,21 @@ class Request:
         if self.data is None:
             return simulated_poll(**options | ({} if self.people is None else {"n_people": self.people}))
         assert self.column is not None
-        return poll_of_people(self.data, self.column, categories=listed(self.categories), **options)
+        # To ask people again would cost them as much privacy again.
+        with _made(kept.parent):
+            return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
 
 
-def run(request: Request, out: Path, prior: float, draws: int, seed: int | None, *, quiet: bool, as_json: bool) -> None:
+def run(
+    request: Request,
+    out: Path,
+    prior: float | Literal["learned"],
+    draws: int,
+    seed: int | None,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Run the whole job, with its progress on standard error and its findings on standard output."""
     import matplotlib as mpl
 
@@ -72,14 +85,13 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
     # Before anybody is asked: who has answered should not have to again because the rest failed.
     request.check()
     check_integer(draws, "--draws", FEWEST_DRAWS)
-    check_prior(prior, 2)
     _check_writable(out)
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
-    poll = request.poll(chosen, show)
-    kept = [] if request.data is None else [_keep(poll, out)]
+    kept = out / "responses.nc"
+    poll = request.poll(chosen, show, kept)
     with _stages(show) as stages:
-        task = stages.add_task("sampling", total=n_stages(poll) + 1)
+        task = stages.add_task("sampling", total=n_stages(poll, prior) + 1)
         finished = itertools.count()
 
         def begin(stage: str) -> None:
@@ -87,13 +99,27 @@ def run(request: Request, out: Path, prior: float, draws: int, seed: int | None,
 
         findings = grade_samplers(poll, prior, draws, chosen, begin)
         begin("writing the report")
-        written = write_report(findings, out) + kept
+        written = write_report(findings, out) + ([] if request.data is None else [kept])
         begin("done")
     if as_json:
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:
         cautions = [] if request.data is None else [poll.protection]
-        print_verdicts(findings.comparison, conclusions(findings) + cautions, written)
+        print_verdicts(findings.comparison, findings.sampler_prior, conclusions(findings) + cautions, written)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and leave none behind if nothing comes of what is to be in it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # of one with answers in it
+            for path in missing:
+                path.rmdir()
+        raise
 
 
 def _check_writable(folder: Path) -> None:
@@ -101,13 +127,6 @@ def _check_writable(folder: Path) -> None:
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")
-
-
-def _keep(poll: Poll, folder: Path) -> Path:
-    """Write the randomized answers of people at once: to ask them again would cost them as much privacy again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    poll.responses.to_netcdf(folder / "responses.nc")
-    return folder / "responses.nc"
 
 
 def _stages(show: bool) -> Progress:

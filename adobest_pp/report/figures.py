@@ -34,7 +34,7 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
     restless = least_mixed(findings)
     listed = most_probable(findings)
     drawings: dict[str, Callable[[], Any]] = {
-        "estimate": lambda: plots.estimates(findings.draws, findings.poll.truth, categories=listed),
+        "estimate": lambda: plots.estimates({"estimate": findings.posterior}, findings.poll.truth, categories=listed),
         "comparison": lambda: plots.comparison(findings.comparison.sel(category=listed)),
         "traces": lambda: plots.traces(findings.draws, restless),
         "ranks": lambda: plots.ranks(findings.draws, restless),
@@ -45,10 +45,9 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
 
 def most_probable(findings: Findings) -> list[Any]:
     """Return the categories to list, in their own order: all, or the most probable where they are too many."""
-    graded = findings.comparison
-    mean = graded["mean"].sel(sampler=graded.attrs["reference"]).values
-    chosen = np.sort(np.argsort(-mean, kind="stable")[:MOST_LISTED])
-    return list(graded["category"].values[chosen].tolist())
+    mean = findings.estimate()["mean"]
+    chosen = np.sort(np.argsort(-mean.values, kind="stable")[:MOST_LISTED])
+    return list(mean["category"].values[chosen].tolist())
 
 
 def least_mixed(findings: Findings) -> list[Any]:

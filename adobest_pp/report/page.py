@@ -10,9 +10,16 @@ from html import escape as escape_html
 from pathlib import Path
 
 from adobest_pp._text import visible
+from adobest_pp.intervals import in_words
 from adobest_pp.report.figures import Figure, most_probable
 from adobest_pp.report.job import Findings
-from adobest_pp.report.words import conclusions, contraction_in_words, privacy_in_words
+from adobest_pp.report.words import (
+    conclusions,
+    contraction_in_words,
+    estimate_in_words,
+    privacy_in_words,
+    samplers_in_words,
+)
 from adobest_pp.tables import VERDICT_COLUMNS, verdict_cells
 
 __all__ = ["page"]
@@ -34,7 +41,7 @@ figure { margin: 1rem 0; } img { max-width: 100%; height: auto; } figcaption { c
 """
 
 DESCRIPTIONS = {
-    "estimate": "Posterior means with 95 % intervals by category, for each sampler.",
+    "estimate": "The estimate by category, with 95 % intervals; those of categories that may be empty begin at zero.",
     "comparison": "Difference of each sampler's means, standard deviations and quantiles to NUTS, and its efficiency. "
     "Filled markers are beyond what Monte-Carlo error explains.",
     "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
@@ -64,9 +71,11 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         "<h2>What protects the people who answered</h2>",
         _paragraphs(privacy_in_words(poll)),
         "<h2>The estimate</h2>",
+        _paragraphs([estimate_in_words(findings)]),
         _estimate_table(findings),
         pictures["estimate"],
         "<h2>Are the samplers right?</h2>",
+        _paragraphs([samplers_in_words(findings)]),
         _verdict_table(findings),
         pictures["comparison"],
         "<h2>Traces</h2>",
@@ -122,14 +131,14 @@ def _estimate_table(findings: Findings) -> str:
     known, listed = estimate["category"].values.tolist(), most_probable(findings)
     columns = (estimate[name].sel(category=listed).values for name in ("mean", "lower", "upper"))
     rows = [
-        [str(label), f"{mean:.3f}", f"{lower:.3f} – {upper:.3f}"]
+        [str(label), f"{100 * mean:.1f} %", in_words(lower, upper)]
         for label, mean, lower, upper in zip(listed, *columns, strict=True)
     ]
     headings = ["category", "estimate", "95 % interval"]
     if findings.poll.truth is not None:
         headings.append("true share")
         for label, row in zip(listed, rows, strict=True):
-            row.append(f"{findings.poll.truth[known.index(label)]:.3f}")
+            row.append(f"{100 * findings.poll.truth[known.index(label)]:.1f} %")
     left_out = len(known) - len(listed)
     note = _paragraphs([f"The {left_out} least probable categories are in posterior.nc."]) if left_out else ""
     return _table(headings, rows) + note

@@ -5,15 +5,31 @@ from typing import Any
 
 import numpy as np
 
+from adobest_pp._fit import misfit_in_words
+from adobest_pp._text import prior_in_words
 from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, SAME
+from adobest_pp.intervals import in_words, range_in_words
 from adobest_pp.mechanisms import audit
 from adobest_pp.polls import Poll
 from adobest_pp.report.job import REFERENCE, Findings
 
-__all__ = ["conclusions", "contraction_in_words", "divergences", "privacy_in_words"]
+__all__ = [
+    "conclusions",
+    "contraction_in_words",
+    "divergences",
+    "estimate_in_words",
+    "privacy_in_words",
+    "samplers_in_words",
+]
 
 # From this probability on, a category is said to be the first.
 CLEARLY = 0.95
+
+# Intervals hold the truth where up to this share of the draws diverges (validation/intervals.py).
+FEW_DIVERGED = 0.01
+
+# As many categories that may be empty are named.
+MOST_NAMED = 5
 
 NAMES = {"nuts": "NUTS", "gibbs": "Gibbs sampling", "sgld": "SGLD with the paper's steps"}
 
@@ -40,35 +56,56 @@ def privacy_in_words(poll: Poll) -> list[str]:
 
 def conclusions(findings: Findings) -> list[str]:
     """Return what to conclude: the estimate, which sampler to trust, and how near the truth it came."""
-    graded = findings.comparison
-    reference = graded.sel(sampler=REFERENCE)
+    estimated = findings.estimated.sel(sampler=REFERENCE)
     diverged = divergences(findings)
-    if reference["verdict"].item() != "reference":
-        return [
-            f"No conclusion: the {reference['verdict'].item()} (NUTS, which the other samplers are held to). Sample "
-            "again with more draws.",
-            *_of_divergences(diverged),
-        ]
-    sentences = [_leader(findings)]
-    for name in graded["sampler"].values.tolist():
-        if name != REFERENCE:
-            sentences.append(_of_sampler(name, graded.sel(sampler=name)))
-    if diverged:
-        sentences += _of_divergences(diverged)
-    else:
-        sentences.append("Report the estimate and the intervals of NUTS, which has converged.")
-    if findings.poll.truth is not None:
-        within = round(float(reference["coverage"]) * graded.sizes["category"])
+    misfit = misfit_in_words(findings.fit_p_value)
+    sentences = [misfit] if misfit else []
+    prior = prior_in_words(findings.prior)
+    if estimated["verdict"].item() != "reference":
         sentences.append(
-            f"The truth is known here: the estimate of NUTS is {reference['tv_truth'].item():.3f} away from it in "
-            f"total variation, and {within} of {graded.sizes['category']} of its 95 % intervals hold the true share."
+            f"No conclusion: the {estimated['verdict'].item()} (NUTS under {prior}). Sample again with more draws."
+        )
+        return sentences + _of_divergences(diverged, findings)
+    sentences += [_leader(findings), *_of_empty(findings), *_of_samplers(findings)]
+    if many := _of_divergences(diverged, findings):
+        sentences += many
+    elif not misfit:
+        few = f" ({diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter)" if diverged else ""
+        sentences.append(
+            f"Report the estimate and its intervals: they are those of NUTS under {prior}, which has converged{few}."
+        )
+    if findings.poll.truth is not None:
+        size = findings.estimated.sizes["category"]
+        within = round(float(estimated["coverage"]) * size)
+        sentences.append(
+            f"The truth is known here: the estimate is {estimated['tv_truth'].item():.3f} away from it in total "
+            f"variation, and {within} of {size} of its 95 % intervals hold the true share."
         )
     return sentences
 
 
 def divergences(findings: Findings) -> int:
-    """Return how many draws of the reference diverged."""
-    return int(findings.draws[REFERENCE]["sample_stats"]["diverging"].sum())
+    """Return how many draws of the estimate diverged."""
+    return int(findings.posterior["sample_stats"]["diverging"].sum())
+
+
+def estimate_in_words(findings: Findings) -> str:
+    """Return what the estimate and its intervals are."""
+    return (
+        f"Posterior means, by NUTS under {prior_in_words(findings.prior)}, and the shortest intervals that hold 95 % "
+        "of the posterior. A category whose interval begins at zero may be empty: “up to” is its upper end."
+    )
+
+
+def samplers_in_words(findings: Findings) -> str:
+    """Return what the samplers are graded under."""
+    prior = prior_in_words(findings.sampler_prior)
+    graded = f"The samplers are graded under {prior}, each against NUTS."
+    return (
+        f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above has its own."
+        if isinstance(findings.prior, str)
+        else graded
+    )
 
 
 def contraction_in_words(findings: Findings) -> str:
@@ -95,12 +132,17 @@ def contraction_in_words(findings: Findings) -> str:
     return told + (line if np.isfinite(part["bvm"]).any() else "")
 
 
-def _of_divergences(diverged: int) -> list[str]:
-    if not diverged:
+def _n_draws(findings: Findings) -> int:
+    return int(findings.posterior["sample_stats"]["diverging"].size)
+
+
+def _of_divergences(diverged: int, findings: Findings) -> list[str]:
+    draws = _n_draws(findings)
+    if diverged <= FEW_DIVERGED * draws:
         return []
     return [
-        f"{diverged:,} draws of NUTS diverged: its intervals may be wrong near the edge of the simplex. A prior that "
-        "is less extreme, or more draws, would help."
+        f"{diverged:,} of {draws:,} draws of the estimate diverged: its intervals may be wrong near the edge of the "
+        "simplex. Another prior, or more draws, would help."
     ]
 
 
@@ -112,9 +154,31 @@ def _leader(findings: Findings) -> str:
     claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but it is open which is first"
     chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
-        f"“{estimate['category'].values[first]}” {claim}: {mean:.1%} (95 % interval {low:.1%} to {high:.1%}). "
-        f"The posterior probability that no other is larger is {chance}."
+        f"“{estimate['category'].values[first]}” {claim}: {100 * mean:.1f} % (95 % interval: "
+        f"{range_in_words(low, high)}). The posterior probability that no other is larger is {chance}."
     )
+
+
+def _of_empty(findings: Findings) -> list[str]:
+    """Return a sentence on the categories whose intervals begin at zero, the largest first."""
+    estimate = findings.estimate()
+    empty = estimate.isel(category=estimate["lower"].values == 0).sortby("upper", ascending=False)
+    if not empty.sizes["category"]:
+        return []
+    ends = zip(*(empty[name].values[:MOST_NAMED] for name in ("category", "lower", "upper")), strict=True)
+    named = ", ".join(f"“{label}” ({in_words(lower, upper)})" for label, lower, upper in ends)
+    more = empty.sizes["category"] - MOST_NAMED
+    return [f"May be empty: {named}{f' and {more} more' if more > 0 else ''}."]
+
+
+def _of_samplers(findings: Findings) -> list[str]:
+    graded = findings.comparison
+    reference = graded.sel(sampler=REFERENCE)["verdict"].item()
+    if reference != "reference":
+        return [f"The samplers could not be graded: the {reference} under {prior_in_words(findings.sampler_prior)}."]
+    return [
+        _of_sampler(name, graded.sel(sampler=name)) for name in graded["sampler"].values.tolist() if name != REFERENCE
+    ]
 
 
 def _of_sampler(name: str, row: Any) -> str:

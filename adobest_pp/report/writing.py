@@ -9,7 +9,7 @@ from typing import Any
 import xarray as xr
 
 from adobest_pp import __version__
-from adobest_pp._files import replacing
+from adobest_pp._files import netcdf_bytes, replacing, write_whole
 from adobest_pp.report.figures import save_figures
 from adobest_pp.report.job import REFERENCE, Findings
 from adobest_pp.report.page import page
@@ -33,7 +33,8 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     Returns
     -------
     list of Path
-        What was written. ``xarray.open_datatree("posterior.nc")`` has the draws of each sampler under its name, as
+        What was written. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), the
+        draws that it is from (``posterior``, where the prior is learned) and those of each sampler under its name, as
         `sample` returned them, beside ``comparison`` and ``contraction``.
     """
     place = Path(folder)
@@ -41,8 +42,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     settings = settings_of(findings)
     figures = save_figures(findings, place / "figures")
     report, posterior, table = (place / name for name in ("report.html", "posterior.nc", "comparison.csv"))
-    with replacing(posterior) as path:
-        _as_tree(findings, settings).to_netcdf(path, engine="h5netcdf")
+    write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
     with replacing(table) as path:
         findings.comparison.to_dataframe().to_csv(path, encoding="utf-8")
     with replacing(report) as path:
@@ -55,7 +55,8 @@ def settings_of(findings: Findings) -> dict[str, Any]:
     first = findings.draws[REFERENCE]
     return {
         "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
-        "prior": f"Dirichlet({findings.prior:g})",
+        "prior": findings.posterior.attrs.get("learned_prior", f"Dirichlet({findings.sampler_prior:g})"),
+        "prior of the samplers": f"Dirichlet({findings.sampler_prior:g})",
         "draws": first.attrs["draws"],
         "tune": first.attrs["tune"],
         "chains": first.attrs["chains"],
@@ -76,6 +77,11 @@ def summary(findings: Findings) -> dict[str, Any]:
         "question": findings.poll.question,
         "n_responses": len(findings.poll.responses),
         "mechanism": findings.poll.responses.mechanism.settings(),
+        "prior": findings.prior,
+        "interval": estimate.attrs["interval"],
+        "probability": estimate.attrs["probability"],
+        "fit_p_value": _plain(findings.fit_p_value),
+        "sampler_prior": findings.sampler_prior,
         "estimate": [
             {"category": label, "mean": mean, "lower": lower, "upper": upper}
             for label, mean, lower, upper in zip(*columns, strict=True)
@@ -96,7 +102,10 @@ def _plain(value: float) -> float | None:
 
 
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
-    tree = xr.DataTree.from_dict({"comparison": findings.comparison, "contraction": findings.contraction})
+    tables = {"comparison": findings.comparison, "contraction": findings.contraction, "estimate": findings.estimate()}
+    tree = xr.DataTree.from_dict(tables)
+    if isinstance(findings.prior, str):
+        tree["posterior"] = findings.posterior
     for name, draws in findings.draws.items():
         tree[name] = draws
     tree.attrs = {"question": findings.poll.question, **settings}

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
-from adobest_pp._checks import check_integer, check_prior, is_learned
+from adobest_pp._checks import check_count, check_integer, check_prior, check_total, is_learned
+from adobest_pp._fit import check_fit, misfit_in_words
+from adobest_pp._text import brief
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
 from adobest_pp.samplers.kernels import TINY
@@ -28,6 +30,7 @@ logger = logging.getLogger("adobest_pp")
 
 SAMPLERS = ("nuts", "gibbs", "sgld")
 SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
+RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
 
 # The paper makes this many updates for each person that answers.
 UPDATES_PER_DRAW = 20
@@ -59,7 +62,8 @@ def sample(
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
         small.
     prior : float or array of shape (K,) or "learned", default 1.0
-        Concentration ρ of the Dirichlet prior. With ``"learned"``, for ``"nuts"`` alone, it is one number a for all
+        Concentration ρ of the Dirichlet prior; K of them with labels are brought to the order of the categories. With
+        ``"learned"``, for ``"nuts"`` alone, it is one number a for all
         categories that the answers tell, with ln a ~ N(−1, 1): where most categories may be empty.
     draws, tune, chains : int
         Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
@@ -76,14 +80,16 @@ def sample(
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
         learned); ``sample_stats``; the responses in ``observed_data``; and in
-        the attributes the run time (``sampling_time``, in seconds) and every setting needed to repeat the run, which
+        the attributes the run time (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`
+        (but for ``"sgld"``), and every setting needed to repeat the run, which
         ``sample(responses, **adobest_pp.samplers.api.recorded_arguments(tree.attrs))`` does.
 
     Notes
     -----
     Chains start apart, from draws of the prior, and a warning is logged if they have not come together (split
     R-hat above 1.1). Expect it of ``"sgld"`` with the paper's steps: from there they take some hundred thousand
-    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias.
+    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias. A warning is logged
+    as well where the answers do not fit the mechanism, which is a false alarm in at most 1 %.
 
     See Also
     --------
@@ -100,14 +106,15 @@ def sample(
     """
     if not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
-    if sampler not in SAMPLERS:
-        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {sampler!r}")
-    concentration = _check_prior(prior, responses.n_categories, sampler)
+    if not isinstance(sampler, str) or sampler not in SAMPLERS:
+        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
+    concentration = _check_prior(prior, responses, sampler)
     sizes = {
-        "draws": check_integer(draws, "draws", 1),
+        "draws": check_count(draws, "draws"),
         "tune": _check_tune(tune, sampler),
-        "chains": check_integer(chains, "chains", 1),
+        "chains": check_count(chains, "chains"),
     }
+    check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     settings = _settings(sampler, options)
 
@@ -124,6 +131,7 @@ def sample(
     elapsed = time.perf_counter() - began
     _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset())
+    details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
     return _labelled(
         tree,
         responses,
@@ -157,26 +165,41 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     True
     """
     names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
-    options = json.loads(attributes.get("sampler_settings", "{}"))
-    return {name: attributes[name] for name in names} | (LangevinSettings.options(options) if options else {})
+    if not isinstance(attributes, Mapping):
+        raise ValueError(f"attributes must be those of a tree of sample, got {brief(attributes)}")
+    missing = [name for name in names if name not in attributes]
+    if missing:
+        raise ValueError(f"attributes must be those of a tree of sample, got some without {', '.join(missing)}")
+    found = {name: attributes[name] for name in names}
+    if attributes["sampler"] != "sgld":
+        return found
+    try:
+        options = json.loads(attributes["sampler_settings"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        options = None
+    if not isinstance(options, dict) or not set(RECORDED_OPTIONS) <= options.keys():
+        raise ValueError(
+            "attributes must have the settings of 'sgld' as JSON in 'sampler_settings', got none or others"
+        )
+    return found | LangevinSettings.options({name: options[name] for name in RECORDED_OPTIONS})
 
 
-def _check_prior(prior: Any, n_categories: int, sampler: str) -> NDArray[np.float64] | str:
+def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.float64] | str:
     """Return the concentrations, or the name of the prior that learns them, or refuse."""
     if not isinstance(prior, str):
-        return check_prior(prior, n_categories)
-    allowed = f"a positive number, or {n_categories} of them"
+        return check_prior(prior, responses.n_categories, responses.categories)
+    allowed = f"a positive number, or {responses.n_categories} of them"
     if sampler != "nuts":
-        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {prior!r}")
+        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {brief(prior)}")
     if not is_learned(prior):
-        raise ValueError(f"prior must be {allowed}, or 'learned', got {prior!r}")
+        raise ValueError(f"prior must be {allowed}, or 'learned', got {brief(prior)}")
     return prior
 
 
 def _check_tune(tune: Any, sampler: str) -> int:
     """Return the number of draws to discard, or refuse; without any, NUTS would have no step size."""
     least = 1 if sampler == "nuts" else 0
-    return check_integer(tune, f"tune of {sampler!r}" if least else "tune", least)
+    return check_count(tune, f"tune of {sampler!r}" if least else "tune", least)
 
 
 def fresh_seed() -> int:
@@ -267,6 +290,17 @@ def _warn_of_divergences(stats: "xr.Dataset") -> None:
             diverging,
             stats["diverging"].size,
         )
+
+
+def _check_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:
+    """Return the p-value of the answers given exact draws, and log a warning if they do not fit."""
+    draws = theta.reshape(-1, theta.shape[-1])
+    if sampler == "sgld" or len(draws) < ENOUGH_DRAWS:
+        return {}
+    p_value = check_fit(draws, responses).p_value
+    if warning := misfit_in_words(p_value):
+        logger.warning("%s", warning)
+    return {"fit_p_value": p_value}
 
 
 def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":

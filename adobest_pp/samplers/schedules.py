@@ -11,10 +11,14 @@ References
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import as_numbers
+from adobest_pp._text import brief
 
 __all__ = [
     "ConstantSteps",
@@ -42,7 +46,7 @@ class ConstantSteps:
     step_size: float
 
     def __post_init__(self) -> None:
-        _check_positive(self.step_size, "step_size")
+        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -57,9 +61,10 @@ class DecayingSteps:
     power: float = 0.55
 
     def __post_init__(self) -> None:
-        _check_positive(self.scale, "scale")
-        if not (math.isfinite(self.power) and 0 <= self.power <= 1):
-            raise ValueError(f"power must be a number from 0 to 1, got {self.power!r}")
+        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
+        if not _is_number(self.power) or not 0 <= self.power <= 1:
+            raise ValueError(f"power must be a number from 0 to 1, got {brief(self.power)}")
+        object.__setattr__(self, "power", float(self.power))
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -79,7 +84,7 @@ class PaperSteps:
     scale: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_positive(self.scale, "scale")
+        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for each update."""
@@ -105,16 +110,21 @@ def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayL
         Positive and finite, of the shape that `update` and `n_responses` broadcast to.
     """
     shape = np.broadcast_shapes(np.shape(update), np.shape(n_responses))
-    returned = schedule(update, n_responses)
     allowed = f"a function that returns positive numbers, one or of a shape that broadcasts to {shape}"
     try:
-        steps = np.broadcast_to(np.asarray(returned, dtype=np.float64), shape)
+        returned = schedule(update, n_responses)
+    except Exception as problem:
+        raise ValueError(
+            f"schedule must be {allowed}, got {brief(schedule)}, which raised {brief(problem)}"
+        ) from problem
+    try:
+        steps = np.broadcast_to(as_numbers(returned, "fiu").astype(np.float64), shape)
     except (TypeError, ValueError):
-        got = f"an array of shape {returned.shape}" if isinstance(returned, np.ndarray) else repr(returned)
-        raise ValueError(f"schedule must be {allowed}, got {schedule!r}, which returned {got}") from None
+        got = f"an array of shape {returned.shape}" if isinstance(returned, np.ndarray) else brief(returned)
+        raise ValueError(f"schedule must be {allowed}, got {brief(schedule)}, which returned {got}") from None
     wrong = ~(np.isfinite(steps) & (steps > 0))
     if wrong.any():
-        raise ValueError(f"schedule must be {allowed}, got {schedule!r}, which returned {steps[wrong].flat[0]}")
+        raise ValueError(f"schedule must be {allowed}, got {brief(schedule)}, which returned {steps[wrong].flat[0]}")
     return np.ascontiguousarray(steps)
 
 
@@ -127,15 +137,32 @@ def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
 
 def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
     """Build the schedule whose `schedule_settings` these are."""
-    if isinstance(settings, str):
-        raise ValueError(f"schedule must be one of {', '.join(__all__[:3])} to be rebuilt, got {settings}")
     kinds: dict[str, Callable[..., Schedule]] = {
         kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps)
     }
+    allowed = f"schedule must be one of {', '.join(kinds)} to be rebuilt"
+    if not isinstance(settings, dict) or not isinstance(settings.get("schedule"), str):
+        raise ValueError(f"{allowed}, got {brief(settings).strip(chr(39))}")
     values = dict(settings)
-    return kinds[values.pop("schedule")](**values)
+    name = values.pop("schedule")
+    if name not in kinds:
+        raise ValueError(f"{allowed}, got {brief(name)}")
+    try:
+        return kinds[name](**values)
+    except TypeError:
+        raise ValueError(f"{allowed}, got {name} with {brief(values)}") from None
 
 
-def _check_positive(value: float, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
+def _check_positive(value: Any, name: str) -> float:
+    """Return a plain number, which files can hold, or refuse."""
+    if not _is_number(value) or not 0 < float(value) < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {brief(value)}")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether this is a real number that fits into double precision."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(float(value))
+    except OverflowError:
+        return False

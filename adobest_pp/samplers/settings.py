@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_integer
+from adobest_pp._checks import check_count, check_integer
+from adobest_pp._text import brief
 from adobest_pp.samplers.kernels import DIFFUSIONS
 from adobest_pp.samplers.schedules import (
     ConstantSteps,
@@ -53,14 +54,17 @@ class LangevinSettings:
     ) -> "LangevinSettings":
         """Check the settings; without a step size or a schedule, the steps are the paper's 0.5/n."""
         if step_size is not None and schedule is not None:
-            raise ValueError(f"step_size must be left out where a schedule is given, got {step_size!r}")
+            raise ValueError(f"step_size must be left out where a schedule is given, got {brief(step_size)}")
         if schedule is not None and not callable(schedule):
-            raise ValueError(f"schedule must be a function of the update and the number of responses, got {schedule!r}")
-        if diffusion not in DIFFUSIONS:
-            raise ValueError(f"diffusion must be one of {', '.join(map(repr, DIFFUSIONS))}, got {diffusion!r}")
-        steps = schedule or (PaperSteps() if step_size is None else ConstantSteps(step_size))
+            raise ValueError(
+                f"schedule must be a function of the update and the number of responses, got {brief(schedule)}"
+            )
+        if not isinstance(diffusion, str) or diffusion not in DIFFUSIONS:
+            raise ValueError(f"diffusion must be one of {', '.join(map(repr, DIFFUSIONS))}, got {brief(diffusion)}")
+        default: Schedule = PaperSteps() if step_size is None else ConstantSteps(step_size)
+        steps = default if schedule is None else schedule
         size = None if batch_size is None else check_integer(batch_size, "batch_size", 1)
-        return cls(size, steps, check_integer(updates_per_draw, "updates_per_draw", 1), diffusion)
+        return cls(size, steps, check_count(updates_per_draw, "updates_per_draw"), diffusion)
 
     def randomness(
         self, rng: np.random.Generator, done: int, n_updates: int, populations: Sequence[int], size: int

@@ -70,31 +70,21 @@ def status(store: StorePath) -> None:
     raise typer.Exit(1 if found.failed else 0)
 
 
-@app.command(epilog="Example: adobest study plot paper.zarr --out figures --as-published as_published.zarr")
+@app.command(epilog="Example: adobest study plot paper_quick.zarr --out figures")
 def plot(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if there is none.")],
-    as_published: Annotated[
-        Path | None, typer.Option(help="The store of the same study with the budgets of the authors' program.")
-    ] = None,
-    equal_privacy: Annotated[
-        Path | None, typer.Option(help="The store of a study with exact posterior means beside SGLD's estimates.")
-    ] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="Medians of the authors' program, such as validation/paper/reference_tv.csv.")
-    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Draw the figures of a study, and write its tables and the page beside the paper's statements."""
+    """Draw the figures of a study, and write its tables and a page of both."""
     from adobest_pp.studies.page import write_page
     from adobest_pp.studies.reading import open_study
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a folder, got {str(out)!r}")
     dataset = open_study(store)
-    published, equal = (None if path is None else open_study(path) for path in (as_published, equal_privacy))
     out.mkdir(parents=True, exist_ok=True)
-    written = write_page(dataset, out, published, equal, reference, progressbar=not quiet)
+    written = write_page(dataset, out, progressbar=not quiet)
     if not quiet:
         for path in written:
             typer.echo(str(path))
@@ -104,11 +94,12 @@ def plot(
 def export(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the results to one file, with their settings: netCDF as in the store, CSV as a long table."""
     from adobest_pp.studies.reading import export_study
 
-    export_study(store, out)
+    export_study(store, out, overwrite)
 
 
 def _print_status(status: "StudyStatus") -> None:

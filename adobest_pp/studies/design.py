@@ -8,10 +8,18 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-from adobest_pp._checks import check_alpha, check_epsilon, check_integer, check_kappa, check_n_categories, check_rho
+from adobest_pp._checks import (
+    check_alpha,
+    check_epsilon,
+    check_integer,
+    check_kappa,
+    check_n_categories,
+    check_path,
+    check_rho,
+)
+from adobest_pp._text import brief
 from adobest_pp.studies.measures import MEASURES
 from adobest_pp.studies.methods import KAPPA_FREE, METHOD_LABELS, SEMI, UTILITIES
 
@@ -172,7 +180,9 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     Study
         Checked: a key or value that is not known is refused with the nearest that is.
     """
-    source = Path(path)
+    source = check_path(path)
+    if not source.is_file():
+        raise FileNotFoundError(f"path must name a study file, got {brief(str(source))}, which does not exist")
     try:
         return Study.from_dict(tomllib.loads(source.read_text(encoding="utf-8")))
     except ValueError as problem:  # tomllib and UnicodeDecodeError raise subclasses of it

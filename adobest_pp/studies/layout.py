@@ -18,6 +18,7 @@ import zarr
 from numpy.typing import NDArray
 
 import adobest_pp
+from adobest_pp._text import brief
 from adobest_pp.studies.design import Cell, Study, cells_of
 from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.methods import method_label
@@ -130,7 +131,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError):
         attributes = {}
     if "study_hash" not in attributes:
-        raise ValueError(f"store must be a folder made by `adobest study run`, got {str(path)!r}")
+        raise ValueError(f"store must be a folder made by `adobest study run`, got {brief(str(path))}")
     return attributes
 
 

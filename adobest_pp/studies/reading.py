@@ -13,7 +13,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from adobest_pp._files import replacing
+from adobest_pp._checks import check_path
+from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp.studies.layout import read_attributes
 from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
@@ -66,7 +67,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     """
     import xarray as xr
 
-    read_attributes(Path(path))
+    read_attributes(check_path(path))
     with xr.open_zarr(path, chunks=None) as opened:
         dataset: xr.Dataset = opened.load()
     for name, variable in dataset.variables.items():
@@ -81,7 +82,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
 
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
     """Return how far a study is, from its store alone, also while it is run by another process."""
-    source = Path(path)
+    source = check_path(path)
     settings = json.loads(read_attributes(source)["study"])
     group = zarr.open_group(source, mode="r")
     arrays: dict[str, Any] = {name: group[name] for name in ("status", "error", "finished_at")}
@@ -94,7 +95,7 @@ def study_status(path: str | os.PathLike[str]) -> StudyStatus:
     return StudyStatus(settings["name"], status.size, done, failed, tuple(errors.most_common()), running, rate, left)
 
 
-def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a store to one file.
 
     Parameters
@@ -104,17 +105,20 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> N
     out : path
         Where to write: ``.nc`` is the dataset of `open_study` in netCDF, ``.csv`` a table with one row for each run
         that is done or failed, and the settings of its cell in every row.
+    overwrite : bool, default False
+        Replace a file that is there.
     """
     target = Path(out)
     if target.suffix not in (".nc", ".csv") or not target.parent.is_dir():
         raise ValueError(f"out must name a .nc or .csv file in a folder that exists, got {str(target)!r}")
+    check_target(target, overwrite=overwrite, name="out")
     dataset = open_study(path)
-    with replacing(target) as temporary:
-        if target.suffix == ".nc":
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-            return
-        table = dataset.to_dataframe().reset_index()
-        names = ["cell", "run", *CELL, *dataset.data_vars]
+    if target.suffix == ".nc":
+        write_whole(target, netcdf_bytes(dataset), overwrite=overwrite, name="out")
+        return
+    table = dataset.to_dataframe().reset_index()
+    names = ["cell", "run", *CELL, *dataset.data_vars]
+    with replacing(target, overwrite=overwrite, name="out") as temporary:
         table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=names)
 
 

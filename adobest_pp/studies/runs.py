@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, audit, check_rrrr
 from adobest_pp.online import simulate
 from adobest_pp.responses import Responses
@@ -36,7 +37,7 @@ def seed_of(study_seed: int, cell: Cell, run: int) -> np.random.SeedSequence:
 def truth_of(study_seed: int, cell: Cell, run: int) -> NDArray[np.float64]:
     """Return θ* ~ Dirichlet(ρ), of shape (K,): the same for all methods of a run, which are thus compared in pairs."""
     rng = np.random.default_rng(_seed(study_seed, {"n_categories": cell.n_categories, "rho": cell.rho}, run))
-    return rng.dirichlet(np.full(cell.n_categories, cell.rho))
+    return draw_dirichlet(rng, np.full(cell.n_categories, cell.rho))
 
 
 def run_once(cell: Cell, study_seed: int, run: int, measures: Sequence[str]) -> dict[str, float]:
@@ -102,7 +103,7 @@ def _collect(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequenc
         path_length=1,
         random_seed=seed,
     )
-    return _Outcome(run.responses, run.sizes, None if exact else run.estimate)
+    return _Outcome(run.responses, run.sizes, None if exact else run.chain_mean)
 
 
 def _ask(cell: Cell, theta: NDArray[np.float64], seed: np.random.SeedSequence) -> _Outcome:

@@ -26,7 +26,7 @@ def test_comparison_fills_what_is_significant(tmp_path):
     panels[0].figure.savefig(tmp_path / "figure.png")
     assert [text.get_text() for text in panels[0].get_xticklabels()][1] == r"\$x\$ <b>"
     filled, hollow = (panels[1].get_lines()[i] for i in (0, 1))
-    significant = (np.abs(result.sd_error) > result.error_limit).sel(sampler="it").values
+    significant = (np.abs(result.scale_error) > result.error_limit).sel(sampler="it").values
     np.testing.assert_array_equal(filled.get_ydata(), result.sd_ratio.sel(sampler="it").values[significant])
     assert len(hollow.get_ydata()) == 4 - significant.sum()
     (legend,) = panels[0].figure.legends

@@ -11,7 +11,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from adobest_pp import SRR, Responses, sample
-from adobest_pp.diagnostics.step_sizes import LONG_NAMES, step_size_study
+from adobest_pp.diagnostics.step_sizes import LONG_NAMES, _grade, _Reference, step_size_study
 from adobest_pp.plots.step_sizes import step_sizes as plot_step_sizes
 from tests import oracles
 from tests.strategies import rows_of
@@ -78,6 +78,26 @@ def test_every_setting_costs_the_same(study):
     assert study.attrs["budget"] == 4_000_000
     assert study.attrs["prior"] == PRIOR.tolist()
     assert np.all(study["seconds"] > 0)
+
+
+def test_grades_are_what_they_say():
+    theta = np.random.default_rng(1).dirichlet([4.0, 3.0, 2.0], size=(2, 400))
+    theta[1, :, 2] = np.sort(theta[1, :, 2])  # one category has not mixed
+    posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, {"category": list("abc")})
+    tree = xr.DataTree.from_dict({"posterior": posterior})
+    tree.attrs = {"sampler_settings": '{"updates_per_draw": 3}', "sampling_time": 1.5}
+    mean, sd = np.array([0.4, 0.4, 0.2]), np.array([0.1, 0.2, 0.3])
+    row = _grade(tree, _Reference(mean, sd), batch_size=5)
+    error = theta.mean(axis=(0, 1)) - mean
+    assert row["mean_error"] == pytest.approx(np.sqrt(np.mean((error / sd) ** 2)))
+    assert row["sd_ratio"] == pytest.approx(np.sqrt(theta.var(axis=(0, 1)).sum() / np.sum(sd**2)))
+    assert row["tv"] == pytest.approx(np.abs(error).sum() / 2)
+    assert (row["seconds"], row["gradients"]) == (1.5, 2 * 2 * 400 * 3 * 5)
+    assert row["r_hat"] > 1.2
+    assert row["ess"] < 50
+    tree["posterior"]["theta"][..., 0] = 0.5  # and one does not move
+    stuck = _grade(tree, _Reference(mean, sd), batch_size=5)
+    assert np.isnan([stuck["r_hat"], stuck["ess"]]).all()
 
 
 def test_small_budgets_repeat_by_seed_and_warn_of_nothing(reference, caplog):

@@ -1,6 +1,7 @@
 """Bad input is refused with one sentence, and private categories never show in it."""
 
 import dataclasses
+import json
 import math
 import traceback
 
@@ -140,6 +141,13 @@ def test_a_mechanism_remembers_nothing_of_x():
     )
 
 
+def test_settings_are_plain_values_whatever_numbers_were_given():
+    three, half = np.int64(3), np.float32(0.5)
+    for mechanism in (SRR(three, half), RRRR(three, half, half), SubsetSelection(three, half, np.int8(1))):
+        assert mechanism_from_settings(json.loads(json.dumps(mechanism.settings()))) == mechanism
+        assert {type(value) for value in mechanism.settings().values()} <= {str, int, float}
+
+
 def test_settings_build_an_equal_mechanism():
     for mechanism in (SRR(3, 0.5), RRRR(4, 1.0, 0.7), SubsetSelection(6, 1.0), RRRR.from_budgets(3, 1.0, [1, 0.5, 0])):
         assert mechanism_from_settings(mechanism.settings()) == mechanism
@@ -147,3 +155,6 @@ def test_settings_build_an_equal_mechanism():
         mechanism_from_settings({"mechanism": "Laplace"})
     with pytest.raises(ValueError, match="must include 'epsilon'"):
         mechanism_from_settings({"mechanism": "SRR", "n_categories": 3})
+    for settings in (None, "SRR", [("mechanism", "SRR")]):
+        with pytest.raises(ValueError, match="settings must be a mapping"):
+            mechanism_from_settings(settings)

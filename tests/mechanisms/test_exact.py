@@ -32,6 +32,18 @@ def test_weights_are_rounded_down_and_near(exponent):
     assert weight >= oracle_lower * (1 - Fraction(1, 2**60))
 
 
+@given(st.fractions(1, 10**12))
+def test_the_bound_on_a_logarithm_is_the_least_float_that_is_certain(ratio):
+    bound = exact.log_upper_bound(ratio)
+    assert oracles.exp_bracket(bound)[0] >= ratio
+    assert bound == 0 or oracles.exp_bracket(np.nextafter(bound, 0))[0] < ratio
+
+
+def test_no_ratio_is_no_loss():
+    assert exact.log_upper_bound(Fraction(1)) == 0
+    assert RRRR.from_budgets(3, 0.0, 0.0).epsilon == 0
+
+
 def worst_ratio(weights):
     return max(Fraction(max(row), min(row)) for row in weights)
 

@@ -9,6 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, audit, privacy_loss
+from adobest_pp.mechanisms.base import AuditCase
+from adobest_pp.mechanisms.exact import exp_bounds
+from adobest_pp.mechanisms.privacy import _bounds
 from tests import oracles
 from tests.strategies import epsilons, kappas
 
@@ -40,6 +43,20 @@ def test_the_representatives_find_the_same_loss_as_every_subset():
             every[case.size] = max(every.get(case.size, 0), max(max(row) / min(row) for row in case.weights))
         for case in mechanism._size_cases():
             assert max(max(row) / min(row) for row in case.weights) == pytest.approx(every[case.size], rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [SRR(2, 0.7), SRR(5, 0.7), SubsetSelection(5, 1.0, 2), SubsetSelection(3, 1.0, 2)]
+)
+def test_what_is_audited_is_part_of_the_weights_that_are_drawn_against(mechanism):
+    weights = mechanism.exact_weights()
+    places = mechanism.outputs().tolist() if isinstance(mechanism, SubsetSelection) else range(mechanism.n_categories)
+    (case,) = mechanism.audit_cases()
+    rows = [places.index(list(output) if isinstance(output, tuple) else output) for output in case.outputs]
+    assert np.array_equal(case.weights, weights[np.ix_(rows, case.inputs)])
+    worst = audit(mechanism).worst
+    assert math.log(max(map(max, weights)) / min(map(min, weights))) == pytest.approx(worst.loss, rel=1e-12)
+    assert worst.size == (mechanism.size if isinstance(mechanism, SubsetSelection) else 0)
 
 
 def test_the_worst_pair_has_the_loss_that_is_reported():
@@ -106,6 +123,8 @@ def test_a_matrix_needs_a_promise():
 
 def test_an_output_that_never_occurs_loses_nothing():
     assert privacy_loss([[0.5, 0.5], [0.5, 0.5], [0.0, 0.0]]) == 0
+    result = audit([[0.0, 0.0], [0.5, 0.5], [0.5, 0.5]], epsilon=1.0)
+    assert (result.loss, result.slack, result.worst.y) == (0, 1, 1)
 
 
 # ---------------------------------------------------------------- slips in the paper and in its program
@@ -180,3 +199,89 @@ def test_the_rounding_granted_to_matrices_is_two_to_the_minus_forty(excess, hold
 def test_columns_must_sum_to_one_closely():
     with pytest.raises(ValueError, match="columns that sum to one"):
         privacy_loss(np.array([[0.5, 0.5], [0.5, 0.5 + 1e-6]]))
+
+
+# ---------------------------------------------------------------- the bound itself
+def test_a_ratio_between_the_bounds_of_e_to_the_epsilon_does_not_hold():
+    """What is not known to be at most e^ε is not said to be: the lower bound decides, and only just."""
+    lower, upper = exp_bounds(1.0)
+    assert lower < upper
+
+    class Planted(SRR):
+        ratio = lower
+
+        def audit_cases(self):
+            weights = np.array([[self.ratio.numerator, self.ratio.denominator]], dtype=object)
+            yield AuditCase(0, [0], [0, 1], weights)
+
+    assert audit(Planted(2, 1.0)).holds
+    for ratio in ((lower + upper) / 2, upper):
+        Planted.ratio = ratio
+        assert not audit(Planted(2, 1.0)).holds
+
+
+# ---------------------------------------------------------------- stated rounding
+def channels_within(matrix, rounding, rng, n):
+    """Random channels within the rounding of a matrix, many of them at the corners, by rejection."""
+    found = []
+    while len(found) < n:
+        moved = matrix + rounding * rng.choice([-1.0, 0.0, 1.0, rng.uniform(-1, 1)], size=matrix.shape)
+        free = rng.integers(len(matrix), size=matrix.shape[1])
+        columns = np.arange(matrix.shape[1])
+        moved[free, columns] += 1 - moved.sum(axis=0)
+        if np.abs(moved - matrix).max() <= rounding + 1e-12 and moved.min() >= 0:
+            found.append(moved)
+    return found
+
+
+@given(st.integers(2, 4), st.floats(0.1, 3), st.sampled_from([1e-6, 1e-3, 0.02]), st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_every_channel_within_the_rounding_has_a_loss_between_the_bounds(k, epsilon, rounding, seed):
+    rng = np.random.default_rng(seed)
+    digits = round(-math.log10(rounding))
+    written = SRR(k, epsilon).transition_matrix().round(digits)
+    result = audit(written, epsilon, rounding=rounding)
+    losses = [privacy_loss(channel) for channel in channels_within(written, rounding, rng, 50)]
+    assert result.least - 1e-9 <= min(losses)
+    assert max(losses) <= result.loss + 1e-9
+    # The bound is no looser than it must be: one channel has this loss, up to the width of a float.
+    low, high = written.min() - rounding, written.max() + rounding
+    assert result.loss <= math.log(high / low) + 1e-9 if low > 0 else result.loss == math.inf
+
+
+def test_six_digits_can_be_audited():
+    written = RRRR(5, 1.0).transition_matrix([0, 1]).round(6)
+    written[0, 0] += 1e-6
+    with pytest.raises(ValueError, match=r"columns that sum to one, got .*: state the rounding"):
+        audit(written, epsilon=1.0)
+    unclear = audit(written, epsilon=1.0, rounding=1e-6)
+    assert not unclear.holds
+    assert not unclear.broken
+    assert unclear.least < 1 < unclear.loss < 1 + 1e-4
+    assert audit(written, epsilon=1.001, rounding=1e-6).holds
+    broken = audit(written, epsilon=0.999, rounding=1e-6)
+    assert broken.broken
+    assert not broken.holds
+
+
+def test_the_loss_within_a_rounding_by_hand():
+    """Entries 0.6 and 0.4 ± 0.1: the worst channel has 0.7 against 0.3."""
+    result = audit([[0.6, 0.4], [0.4, 0.6]], epsilon=1.0, rounding=0.1)
+    assert result.loss == pytest.approx(math.log(7 / 3), abs=1e-12)
+    assert result.least == pytest.approx(0.0, abs=1e-12)
+    # One entry is known from the other: 1 − 0.85 ± 0.01, not 0.1 ± 0.1.
+    low, high = _bounds(np.array([[0.85, 0.5], [0.1, 0.5]]), 0.1)
+    assert [float(v) for v in (low[1][0], high[1][0], low[0][0], high[0][0])] == pytest.approx([0.05, 0.2, 0.8, 0.95])
+
+
+@pytest.mark.parametrize("rounding", [0, -1e-6, 0.2, math.nan, math.inf, "1e-6", True, [1e-6]])
+def test_a_rounding_that_is_none_is_refused(rounding):
+    with pytest.raises(ValueError, match=r"rounding must be a number above 0 and at most 0.1"):
+        audit([[0.5, 0.5], [0.5, 0.5]], epsilon=1.0, rounding=rounding)
+
+
+def test_a_matrix_that_no_channel_rounds_to_is_refused():
+    with pytest.raises(ValueError, match="sum to one within the rounding 1e-06 of their entries"):
+        audit([[0.5, 0.5], [0.5, 0.50001]], epsilon=1.0, rounding=1e-6)
+    with pytest.raises(ValueError, match="rounding must be left out for a mechanism"):
+        audit(SRR(3, 1.0), rounding=1e-6)

@@ -34,7 +34,7 @@ def median_error(epsilon, rho, n_runs=RUNS, **options):
         theta = dirichlet(np.random.default_rng([seed, int(100 * rho)]), rho)
         mechanism = ad.RRRR(K, epsilon, 0.8)
         run = simulate(theta, mechanism, "nonadaptive", n_people=T, random_seed=seed, **options)
-        errors.append(np.abs(run.estimate - theta).sum() / 2)
+        errors.append(np.abs(run.chain_mean - theta).sum() / 2)
     return np.median(errors)
 
 

@@ -1,203 +1,12 @@
-"""A collector in use: rounds, late answers, saving, and being killed."""
-
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-import textwrap
-from pathlib import Path
+"""A collector in use: rounds, late answers, estimates, and what is refused."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, DecayingSteps, Responses, Utility, select_subset
-
-MECHANISM = RRRR(5, 1.0, 0.8)
-LABELS = ["a", "b", "c", "d", "<e>"]
-
-
-def answer_all(collector, x, seed):
-    """Ask people one by one; the answers are simulated so that two collectors can be given the same."""
-    rng = np.random.default_rng(seed)
-    published = []
-    for person in x:
-        subset = collector.next_subset()
-        published.append(subset.tolist())
-        collector.record(collector.mechanism.privatize(person, subset=subset, rng=rng))
-    return published
-
-
-def people(n, seed=0):
-    return np.random.default_rng(seed).choice(5, size=n, p=[0.5, 0.3, 0.1, 0.1, 0])
-
-
-def journal_of(path):
-    """The journal of the last snapshot; there is no other."""
-    (journal,) = path.parent.glob(f"{path.name}.*.journal")
-    return journal
-
-
-def reload(path):
-    """Load what is on disk now, as if the process had been killed: from a copy, since the file is in use."""
-    folder = Path(tempfile.mkdtemp(dir=path.parent.parent))
-    for file in path.parent.iterdir():
-        shutil.copy(file, folder)
-    return AdaptiveCollector.load(folder / path.name)
-
-
-def assert_same(first, second):
-    assert first._state() == second._state()
-    xr.testing.assert_identical(first.responses.to_xarray(), second.responses.to_xarray())
-    xr.testing.assert_identical(first.estimate(50), second.estimate(50))
-
-
-SETTINGS = [
-    {},
-    {"utility": "semi_adaptive", "alpha": 0.8, "adapt_every": 7},
-    {"utility": "mse", "sampler": "exact", "prior": 0.5},
-    {"utility": "tv1", "schedule": DecayingSteps(0.01, 0.6), "batch_size": 3, "updates": 4},
-    {"utility": "nonadaptive", "step_size": 1e-3, "prior": [1, 2, 3, 4, 5]},
-]
-
-
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_a_reloaded_collector_goes_on_bit_for_bit(settings, tmp_path):
-    collector = AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=3, **settings)
-    answer_all(collector, people(30), 1)
-    path = tmp_path / "poll.nc"
-    collector.save(path)
-    reloaded = reload(path)
-    assert_same(reloaded, collector)
-    first = answer_all(collector, people(20, 1), 2)
-    assert_same(reload(path), collector)
-    second = answer_all(reloaded, people(20, 1), 2)
-    assert first == second
-    assert_same(reloaded, collector)
-
-
-def test_saving_again_starts_a_new_journal(tmp_path):
-    path = tmp_path / "poll.nc"
-    collector = AdaptiveCollector(MECHANISM, random_seed=3)
-    for _ in range(3):
-        answer_all(collector, people(10), 1)
-        collector.save(path)
-        assert journal_of(path).read_bytes() == b""
-        assert_same(reload(path), collector)
-
-
-def test_a_save_that_fails_leaves_the_old_one_in_use(tmp_path, monkeypatch):
-    path = tmp_path / "poll.nc"
-    collector = AdaptiveCollector(MECHANISM, random_seed=3)
-    collector.save(path)
-    answer_all(collector, people(3), 1)
-
-    def fail(*arguments, **keywords):
-        raise OSError("no space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(xr.Dataset, "to_netcdf", fail)
-        with pytest.raises(OSError, match="no space left"):
-            collector.save(path)
-    answer_all(collector, people(3), 2)
-    assert_same(reload(path), collector)
-
-
-def test_a_file_has_one_collector_at_a_time(tmp_path):
-    path = tmp_path / "poll.nc"
-    collector = AdaptiveCollector(MECHANISM, random_seed=3)
-    collector.save(path)
-    with pytest.raises(ValueError, match="path must not be in use by another collector"):
-        AdaptiveCollector.load(path)
-    collector.close()
-    assert_same(AdaptiveCollector.load(path), collector)
-
-
-def test_a_line_that_was_cut_off_is_as_if_never_written(tmp_path):
-    path = tmp_path / "poll.nc"
-    collector = AdaptiveCollector(MECHANISM, random_seed=3)
-    collector.save(path)
-    answer_all(collector, people(10), 1)
-    collector.close()
-    with journal_of(path).open("ab") as handle:
-        handle.write(b'{"answers":[1')
-    reloaded = AdaptiveCollector.load(path)
-    assert_same(reloaded, collector)
-    reloaded.record(0, [0])
-    assert len(reload(path).responses) == 11
-
-
-def test_a_damaged_journal_is_named(tmp_path):
-    path = tmp_path / "poll.nc"
-    collector = AdaptiveCollector(MECHANISM, random_seed=3)
-    collector.save(path)
-    collector.close()
-    journal_of(path).write_text('{"answers"\n')
-    with pytest.raises(ValueError, match=r"got a damaged one in '.*\.journal'"):
-        AdaptiveCollector.load(path)
-
-
-def test_the_saved_file_is_a_response_file(tmp_path):
-    collector = AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=3)
-    answer_all(collector, people(10), 1)
-    collector.save(tmp_path / "poll.nc")
-    assert Responses.from_netcdf(tmp_path / "poll.nc").evidence() == collector.responses.evidence()
-    collector.responses.to_netcdf(tmp_path / "responses.nc")
-    with pytest.raises(ValueError, match=r"path must name a file of AdaptiveCollector\.save"):
-        AdaptiveCollector.load(tmp_path / "responses.nc")
-
-
-def test_a_killed_collector_loses_no_recorded_answer(tmp_path):
-    """Kill a process at several moments; every answer whose `record` had returned is there, and at most one more."""
-    path = tmp_path / "poll.nc"
-    program = textwrap.dedent(f"""
-        import sys
-        from adobest_pp import AdaptiveCollector, RRRR
-        if sys.argv[1] == "load":
-            collector = AdaptiveCollector.load({str(path)!r})
-        else:
-            collector = AdaptiveCollector(RRRR(5, 1.0), random_seed=1)
-            collector.save({str(path)!r})
-        while True:
-            collector.record(collector.mechanism.privatize(1, collector.next_subset()))
-            print(len(collector.responses), flush=True)
-            if len(collector.responses) % 40 == 0:
-                collector.save({str(path)!r})
-    """)
-    recorded = 0
-    for stop, how in ((5, "new"), (23, "load"), (57, "load")):
-        with subprocess.Popen([sys.executable, "-c", program, how], stdout=subprocess.PIPE, text=True) as process:
-            while recorded < stop:
-                recorded = int(process.stdout.readline())
-            os.kill(process.pid, signal.SIGKILL)
-            recorded = max([recorded, *map(int, process.stdout.read().split())])
-        survived = len(reload(path).responses)
-        assert recorded <= survived <= recorded + 1
-        recorded = survived
-
-
-@pytest.mark.parametrize("problem", [OSError("no space left on device"), KeyboardInterrupt()])
-def test_an_interrupted_call_changes_nothing(problem, tmp_path, monkeypatch):
-    path = tmp_path / "poll.nc"
-    collector = AdaptiveCollector(MECHANISM, random_seed=3)
-    answer_all(collector, people(5), 1)
-    collector.save(path)
-    state, content = collector._state(), journal_of(path).read_bytes()
-
-    def fail(descriptor):
-        raise problem
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
-        for call in (collector.next_subset, lambda: collector.record(0)):
-            with pytest.raises(type(problem)):
-                call()
-    assert collector._state() == state
-    assert len(collector.responses) == 5
-    assert journal_of(path).read_bytes() == content
-    assert_same(reload(path), collector)
+from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, Utility, sample, select_subset, simulate
+from adobest_pp.intervals import shortest_intervals
+from tests.online.saved import LABELS, MECHANISM, answer_all, assert_same, people
 
 
 def test_responses_that_were_changed_otherwise_are_noticed():
@@ -209,11 +18,11 @@ def test_responses_that_were_changed_otherwise_are_noticed():
 
 
 def test_the_interval_has_the_probability_that_was_asked_for():
-    # Before anyone answered, θ of two categories with a flat prior is uniform; the exact sampler's quantiles show it.
-    collector = AdaptiveCollector(RRRR(2, 1.0), sampler="exact", random_seed=1)
-    estimate = collector.estimate(4000, probability=0.8)
-    assert estimate["lower"].values == pytest.approx([0.1, 0.1], abs=0.03)
-    assert estimate["upper"].values == pytest.approx([0.9, 0.9], abs=0.03)
+    # Before anyone answered, θ of two categories with a flat prior is uniform: any interval of length 0.8 will do.
+    collector = AdaptiveCollector(RRRR(2, 1.0), random_seed=1)
+    estimate = collector.estimate(probability=0.8, prior="own")
+    assert (estimate["upper"] - estimate["lower"]).values == pytest.approx([0.8, 0.8], abs=0.03)
+    assert estimate.attrs["probability"] == 0.8
 
 
 def test_rounds_publish_one_subset_to_all():
@@ -260,26 +69,51 @@ def test_asking_twice_gives_the_same_subset():
     assert np.array_equal(collector.next_subset(), np.unique(collector.next_subset()))
 
 
-def test_estimate_is_labelled_and_leaves_the_chain_alone():
-    collector = AdaptiveCollector(RRRR(5, 5.0), categories=LABELS, random_seed=0, sampler="exact")
-    answer_all(collector, people(1500), 0)
+def test_estimate_is_that_of_the_exact_posterior_and_leaves_the_chain_alone():
+    collectors = [AdaptiveCollector(RRRR(5, 5.0), categories=LABELS, random_seed=0) for _ in range(2)]
+    for collector in collectors:
+        answer_all(collector, people(1500), 0)
+    collector = collectors[0]
     before = collector._state()
-    estimate = collector.estimate()
+    estimate = collector.estimate(500)
     assert collector._state() == before
     assert estimate["category"].values.tolist() == LABELS
-    assert estimate["mean"].sum() == pytest.approx(1)
-    assert bool((estimate["lower"] <= estimate["mean"]).all() and (estimate["mean"] <= estimate["upper"]).all())
-    # Four standard errors of a share of 0.5 among 1500 people.
-    assert estimate["mean"].values[0] == pytest.approx(0.5, abs=0.06)
-    xr.testing.assert_identical(collector.estimate(), estimate)
+    told = estimate.attrs
+    tree = sample(collector.responses, "nuts", "learned", draws=500, random_seed=told["random_seed"], progressbar=False)
+    theta = tree["posterior/theta"].values.reshape(-1, 5)
+    np.testing.assert_allclose(estimate["mean"], theta.mean(axis=0))
+    np.testing.assert_array_equal([estimate["lower"], estimate["upper"]], shortest_intervals(theta))
+    settings = {"sampler": "nuts", "prior": "learned", "interval": "hdi", "probability": 0.95, "draws": 500}
+    assert {name: told[name] for name in settings} == settings
+    assert told["n_responses"] == 1500
+    assert told["fit_p_value"] > 0.005
+    # Another collection of the same seed and answers gives the same; its own prior gives something else.
+    xr.testing.assert_identical(collectors[1].estimate(500), estimate)
+    own = collector.estimate(100, prior="own")
+    np.testing.assert_array_equal(own.attrs["prior"], np.ones(5))
+
+
+def test_intervals_hold_the_truth_where_sgld_has_not_mixed():
+    # Six polls at ε = 1. Of 30 shares, fewer than 24 are within right 95 % intervals with a probability below 0.1 %.
+    theta = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    held = 0
+    for seed in range(6):
+        run = simulate(theta, MECHANISM, n_people=1500, random_seed=seed)
+        collector = AdaptiveCollector(MECHANISM, random_seed=seed)
+        for v, subset in enumerate(run.responses.subsets):
+            collector.record(run.responses.answers[run.responses.subset_index == v], subset)
+        estimate = collector.estimate(250)
+        held += int(((estimate["lower"].values <= theta) & (theta <= estimate["upper"].values)).sum())
+    assert held >= 24
 
 
 def test_estimate_before_anyone_answered_is_the_prior():
-    for sampler in ("sgld", "exact"):
-        collector = AdaptiveCollector(MECHANISM, random_seed=0, sampler=sampler, step_size=0.05)
-        estimate = collector.estimate(4000)
-        assert estimate["mean"].values == pytest.approx(np.full(5, 0.2), abs=0.1)
-        assert (estimate["upper"] > 0.4).all()
+    estimate = AdaptiveCollector(MECHANISM, random_seed=0).estimate(prior="own")
+    assert estimate["mean"].values == pytest.approx(np.full(5, 0.2), abs=0.03)
+    # Of Beta(1, 4), the shortest interval of 95 % ends where (1 − x)⁴ is 0.05.
+    assert estimate["lower"].values.tolist() == [0] * 5
+    assert estimate["upper"].values == pytest.approx(np.full(5, 1 - 0.05**0.25), abs=0.04)
+    assert np.isnan(estimate.attrs["fit_p_value"])
 
 
 def test_a_utility_of_ones_own():
@@ -308,14 +142,14 @@ def test_an_impossible_answer_changes_nothing(y, tmp_path):
     collector = AdaptiveCollector(MECHANISM, random_seed=3)
     answer_all(collector, people(5), 1)
     collector.save(tmp_path / "poll.nc")
-    before, journal = collector._state(), journal_of(tmp_path / "poll.nc").read_bytes()
+    before, content = collector._state(), (tmp_path / "poll.nc").read_bytes()
     with pytest.raises(ValueError, match="answers must "):
         collector.record(y)
     with pytest.raises(ValueError, match="subset must "):
         collector.record(0, subset=[9])
     assert collector._state() == before
     assert len(collector.responses) == 5
-    assert journal_of(tmp_path / "poll.nc").read_bytes() == journal
+    assert (tmp_path / "poll.nc").read_bytes() == content
 
 
 def test_an_answer_before_any_subset_is_refused():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,10 +49,10 @@ def arguments(draw):
 
 
 def check_consistent(run, n_people, smallest_size=0):
-    k = run.estimate.size
-    assert np.isfinite(run.estimate).all()
-    assert (run.estimate >= 0).all()
-    assert run.estimate.sum() == pytest.approx(1, abs=1e-9)
+    k = run.chain_mean.size
+    assert np.isfinite(run.chain_mean).all()
+    assert (run.chain_mean >= 0).all()
+    assert run.chain_mean.sum() == pytest.approx(1, abs=1e-9)
     assert np.isfinite(run.path).all()
     np.testing.assert_allclose(run.path.sum(axis=1), 1, atol=1e-9)
     assert len(run.responses) == len(run.sizes) == n_people
@@ -77,7 +78,9 @@ def test_any_settings_give_numbers_that_fit_together(drawn):
 def test_two_categories_one_person(method, sampler):
     alpha = 0.9 if method == "semi_adaptive" else None
     for x in (0, 1):
-        check_consistent(simulate([x], ad.RRRR(2, 1.0), method, alpha=alpha, sampler=sampler, random_seed=x), 1)
+        check_consistent(
+            simulate(None, ad.RRRR(2, 1.0), method, people=[x], alpha=alpha, sampler=sampler, random_seed=x), 1
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -86,23 +89,45 @@ def test_everyone_is_of_one_category(method, sampler):
     """With ε = 5 two hundred of the same answers leave little doubt."""
     alpha = 0.9 if method == "semi_adaptive" else None
     x = np.full(200, 3)
-    run = simulate(x, ad.RRRR(5, 5.0), method, alpha=alpha, sampler=sampler, random_seed=1)
+    run = simulate(None, ad.RRRR(5, 5.0), method, people=x, alpha=alpha, sampler=sampler, random_seed=1)
     check_consistent(run, 200)
-    assert run.estimate[3] > 0.8
+    assert run.chain_mean[3] > 0.8
 
 
 @pytest.mark.parametrize("final_updates", [2, 3, 5, 17])
 def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
     """A trajectory may take more gradients than there are: the one that is begun counts."""
     for seed in range(20):
-        run = simulate([0, 1], ad.RRRR(3, 1.0), sampler="exact", final_updates=final_updates, random_seed=seed)
+        run = simulate(
+            None, ad.RRRR(3, 1.0), people=[0, 1], sampler="exact", final_updates=final_updates, random_seed=seed
+        )
         check_consistent(run, 2)
 
 
 def test_a_batch_that_is_larger_than_any_memory():
     x = np.zeros(20, dtype=int)
-    whole = simulate(x, ad.RRRR(3, 1.0), batch_size=10**15, random_seed=1)
-    np.testing.assert_array_equal(whole.estimate, simulate(x, ad.RRRR(3, 1.0), batch_size=20, random_seed=1).estimate)
+    whole, some = (simulate(None, ad.RRRR(3, 1.0), people=x, batch_size=m, random_seed=1) for m in (2**31 - 1, 20))
+    np.testing.assert_array_equal(whole.chain_mean, some.chain_mean)
+
+
+def test_a_theta_of_integers_is_a_theta():
+    """It was taken for four people."""
+    run = simulate([1, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1)
+    assert len(run.responses) == 2000
+    assert run.settings["theta"] == [1, 0, 0, 0]
+    np.testing.assert_array_equal(run.chain_mean, simulate([1.0, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1).chain_mean)
+
+
+def test_a_labelled_theta_is_brought_to_the_order_of_the_categories():
+    labels = ["a", "b", "c"]
+    theta = xr.DataArray([0.1, 0.6, 0.3], coords={"category": ["c", "a", "b"]}, dims="category")
+    run = simulate(theta, ad.RRRR(3, 1.0), n_people=50, categories=labels, random_seed=1)
+    assert run.settings["theta"] == [0.6, 0.3, 0.1]
+    with pytest.raises(ValueError, match="theta must have the labels"):
+        simulate(theta, ad.RRRR(3, 1.0))
+
+
+PEOPLE = {"theta": None, "n_people": None}
 
 
 @pytest.mark.parametrize(
@@ -114,14 +139,18 @@ def test_a_batch_that_is_larger_than_any_memory():
         ({"method": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
         ({"method": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
         ({"sampler": "nuts"}, "sampler must be 'sgld' or 'exact'"),
-        ({"population": [0.5, 0.5, 0.5]}, "theta must sum to 1"),
-        ({"population": [0.5, 0.5]}, "theta must be 3 finite"),
-        ({"population": [0, 3]}, "population must be 3 probabilities, or integer categories from 0 to 2, got a cat"),
-        ({"population": [0, -1]}, "population must be 3 probabilities, or integer categories from 0 to 2, got a cat"),
-        ({"population": ["a"]}, "population must be 3 probabilities"),
-        ({"population": np.zeros((2, 2), int)}, "population must be 3 probabilities"),
-        ({"population": np.zeros(0, int)}, "population must be 3 probabilities"),
-        ({"population": [0, 1], "n_people": 2}, "n_people must be left out"),
+        ({"theta": [0.5, 0.5, 0.5]}, "theta must sum to 1"),
+        ({"theta": [0.5, 0.5]}, "theta must be 3 finite"),
+        ({"theta": [0, 1, 1]}, "theta must sum to 1"),
+        ({"theta": None}, "theta or people must be given"),
+        ({"people": [0, 1]}, "theta or people must be given"),
+        (PEOPLE | {"people": [0, 3]}, "people must be at least one integer category from 0 to 2, got a cat"),
+        (PEOPLE | {"people": [0, -1]}, "people must be at least one integer category from 0 to 2, got a cat"),
+        (PEOPLE | {"people": ["a"]}, "people must be at least one integer category"),
+        (PEOPLE | {"people": [0.5, 0.3, 0.2]}, "people must be at least one integer category"),
+        (PEOPLE | {"people": np.zeros((2, 2), int)}, "people must be at least one integer category"),
+        (PEOPLE | {"people": np.zeros(0, int)}, "people must be at least one integer category"),
+        (PEOPLE | {"people": [0, 1], "n_people": 2}, "n_people must be left out"),
         ({"n_people": 0}, "n_people must be an integer of at least 1"),
         ({"prior": 0.0}, "prior must be a positive number"),
         ({"prior": [1.0, 1.0]}, "prior must be a positive number, or 3 of them"),
@@ -140,8 +169,6 @@ def test_a_batch_that_is_larger_than_any_memory():
     ],
 )
 def test_bad_input(changes, message):
-    good = {"population": [0.5, 0.3, 0.2], "mechanism": ad.RRRR(3, 1.0), "n_people": 5}
-    if isinstance(changes.get("population"), list | np.ndarray) and "n_people" not in changes:
-        del good["n_people"]
+    good = {"theta": [0.5, 0.3, 0.2], "mechanism": ad.RRRR(3, 1.0), "n_people": 5}
     with pytest.raises(ValueError, match=f"^{message}"):
         simulate(**(good | changes))

@@ -65,15 +65,14 @@ def check_the_same(mechanism, method, n, seed, schedule=None, **changes):
     x = np.random.default_rng(seed).choice(k, size=n, p=np.random.default_rng(seed + 1).dirichlet(np.ones(k)))
     answers, subsets, phis, estimate = transcribed(x, mechanism, method, schedule, seed, **options)
 
-    run = simulate(
-        x, mechanism, method, schedule=schedule, final_updates=10, path_length=n, random_seed=seed, **options
-    )
+    fixed = {"people": x, "schedule": schedule, "final_updates": 10, "path_length": n, "random_seed": seed}
+    run = simulate(None, mechanism, method, **fixed, **options)
     masks = run.responses.subsets[run.responses.subset_index]
     np.testing.assert_array_equal(run.responses.answers, answers)
     assert [frozenset(np.flatnonzero(mask).tolist()) for mask in masks] == subsets
     np.testing.assert_array_equal(run.sizes, [len(subset) for subset in subsets])
     np.testing.assert_allclose(run.path, phis / phis.sum(axis=1, keepdims=True), atol=1e-10)
-    np.testing.assert_allclose(run.estimate, estimate, atol=1e-10)
+    np.testing.assert_allclose(run.chain_mean, estimate, atol=1e-10)
     np.testing.assert_allclose(
         last_phi(x, mechanism, method, schedule, seed, options), phis[-1], rtol=1e-10, atol=1e-10
     )
@@ -142,9 +141,8 @@ def test_steps_that_depend_on_the_update_are_counted_on_through_rounds_and_final
             seen.append(np.broadcast_arrays(update, n_responses))
             return super().__call__(update, n_responses)
 
-    simulate(
-        np.zeros(7, int), ad.RRRR(3, 1.0), updates=3, adapt_every=2, final_updates=4, schedule=Noted(0.1), random_seed=1
-    )
+    options = {"updates": 3, "adapt_every": 2, "final_updates": 4, "schedule": Noted(0.1), "random_seed": 1}
+    simulate(None, ad.RRRR(3, 1.0), people=np.zeros(7, int), **options)
     updates, at_hand = (np.concatenate([np.ravel(part) for part in parts]) for parts in zip(*seen, strict=True))
     np.testing.assert_array_equal(updates, np.arange(1, 4 * 3 + 4 + 1))
     np.testing.assert_array_equal(at_hand, np.repeat([2, 4, 6, 7], [3, 3, 3, 3 + 4]))

@@ -18,7 +18,7 @@ THETA = [0.4, 0.3, 0.2, 0.05, 0.05]
 def digest(seed, sampler="sgld", method="honest"):
     run = simulate(THETA, ad.RRRR(5, 1.0), method, n_people=400, sampler=sampler, random_seed=seed)
     whole = hashlib.sha256()
-    for part in (run.estimate, run.path, run.sizes, run.responses.answers, run.responses.subsets):
+    for part in (run.chain_mean, run.path, run.sizes, run.responses.answers, run.responses.subsets):
         whole.update(np.ascontiguousarray(part).tobytes())
     return whole.hexdigest()
 
@@ -58,5 +58,5 @@ def test_a_run_without_a_seed_says_which_one_it_had():
     two = simulate(THETA, ad.RRRR(5, 1.0), n_people=50)
     assert one.settings["random_seed"] != two.settings["random_seed"]
     again = simulate(THETA, ad.RRRR(5, 1.0), n_people=50, random_seed=one.settings["random_seed"]["entropy"])
-    np.testing.assert_array_equal(again.estimate, one.estimate)
+    np.testing.assert_array_equal(again.chain_mean, one.chain_mean)
     np.testing.assert_array_equal(again.responses.answers, one.responses.answers)

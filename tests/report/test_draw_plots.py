@@ -8,6 +8,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from adobest_pp import plots
+from adobest_pp.intervals import shortest_intervals
 from adobest_pp.plots._labels import shorten
 from tests.diagnostics.test_accuracy import exact, tree
 
@@ -26,7 +27,7 @@ def draws():
     return {"nuts": tree(exact(0), LABELS), "gibbs": tree(exact(1), LABELS)}
 
 
-def test_estimates_are_means_with_central_intervals(draws, tmp_path):
+def test_estimates_are_means_with_intervals(draws, tmp_path):
     ax = plots.estimates(draws, TRUTH)
     ax.figure.savefig(tmp_path / "figure.png")
     assert [bar.get_width() for bar in ax.patches] == TRUTH
@@ -35,7 +36,7 @@ def test_estimates_are_means_with_central_intervals(draws, tmp_path):
     theta = exact(1).reshape(-1, 4)
     np.testing.assert_allclose(points.get_xdata(), theta.mean(axis=0))
     ends = np.array([segment[:, 0] for segment in bars.get_segments()])
-    np.testing.assert_allclose(ends, np.quantile(theta, [0.025, 0.975], axis=0).T)
+    np.testing.assert_allclose(ends, shortest_intervals(theta).T)
 
 
 def test_estimates_of_some_categories(draws):

@@ -19,10 +19,24 @@ def test_every_stage_is_announced_once():
 
 def test_checkpoints_are_fits_of_the_first_answers():
     poll = simulated_poll(300)
-    findings = grade_samplers(poll, draws=100)
+    findings = grade_samplers(poll, draws=100, prior=1.0)
     theta = sample(checkpoints(poll.responses, [75])[75], "gibbs", draws=100, random_seed=1)["posterior/theta"].values
     error = ((theta - poll.truth) ** 2).sum(axis=-1).mean()
     assert findings.contraction["error"].sel(label="gibbs", n=75).item() == pytest.approx(error)
+
+
+def test_a_prior_that_is_given_is_that_of_the_estimate_and_of_the_samplers():
+    findings = grade_samplers(simulated_poll(60), draws=100, prior=0.5)
+    assert findings.posterior is findings.draws["nuts"]
+    assert {tree.attrs["prior"][0] for tree in findings.draws.values()} == {0.5}
+    assert findings.estimated["tv_truth"].item() == findings.comparison["tv_truth"].sel(sampler="nuts").item()
+
+
+def test_the_estimate_learns_its_prior_by_default(hostile_findings):
+    assert hostile_findings.posterior.attrs["prior"] == "learned"
+    assert {tree.attrs["prior"][0] for tree in hostile_findings.draws.values()} == {1.0}
+    truth, mean = hostile_findings.poll.truth, hostile_findings.estimate()["mean"].values
+    assert hostile_findings.estimated["tv_truth"].item() == pytest.approx(0.5 * np.abs(mean - truth).sum())
 
 
 def test_few_answers_are_enough():
@@ -34,7 +48,7 @@ def test_few_answers_are_enough():
 def test_without_a_truth_the_center_is_the_final_estimate(tmp_path):
     simulated_poll(400).responses.to_netcdf(tmp_path / "responses.nc")
     findings = grade_samplers(poll_of_responses(tmp_path / "responses.nc"), draws=200)
-    theta = findings.theta().values.reshape(-1, 6)
+    theta = findings.theta("nuts").values.reshape(-1, 6)
     spread = ((theta - theta.mean(axis=0)) ** 2).sum(axis=1).mean()
     assert findings.contraction["error"].sel(label="nuts", n=400).item() == pytest.approx(spread, rel=1e-6)
 

@@ -77,25 +77,28 @@ def test_slip_of_the_paper_noise_enters_with_the_root_of_the_step():
         assert abs(phi.var() / exact - 1) < 4 * math.sqrt(2 / n_coordinates)
 
 
+@pytest.mark.parametrize("m", [9, 1])
 @pytest.mark.parametrize("diffusion", DIFFUSIONS)
-def test_updates_are_those_of_the_formulas(diffusion):
+def test_updates_are_those_of_the_formulas(diffusion, m):
     responses = simulated(RRRR(6, 1.0), 200, seed=7)
     rows, row_of = rows_of(responses), responses.evidence_index()
     evidence = responses.evidence()
     rng = np.random.default_rng(8)
     start = rng.gamma(2.0, size=6)
-    steps, batches, noise = rng.uniform(0.001, 0.02, 30), rng.integers(0, 200, (30, 9)), rng.standard_normal((30, 6))
+    steps, batches, noise = rng.uniform(0.01, 0.3, 30), rng.integers(0, 200, (30, m)), rng.standard_normal((30, 6))
 
     expected, reflections = start.copy(), 0
     for step, batch, white in zip(steps, batches, noise, strict=True):
-        reach = np.maximum(expected, kernels.slope_floor(diffusion, step))
-        slope = (PRIOR - 1) / reach - 1 + 200 / 9 * oracles.phi_gradient_of_the_paper(expected, rows[batch])
+        # The slope of the prior is taken no closer to zero than the width of the noise, where that does not shrink.
+        reach = expected if diffusion == kernels.PRECONDITIONED else np.maximum(expected, math.sqrt(step))
+        slope = (PRIOR - 1) / reach - 1 + 200 / m * oracles.phi_gradient_of_the_paper(expected, rows[batch])
         if diffusion == kernels.PRECONDITIONED:
             proposal = expected + step / 2 * (expected * slope + 1) + np.sqrt(step * expected) * white
         else:
             proposal = expected + step / 2 * slope + math.sqrt(step) * white
         reflections += (proposal < 0).sum()
         expected = np.abs(proposal)
+    assert reflections > 0
 
     phi, gradient, stats = start.copy(), np.empty(6), np.empty(3)
     kernels.langevin_updates(diffusion, phi, steps, row_of[batches], noise, PRIOR, evidence, gradient, stats)

@@ -44,7 +44,7 @@ def test_a_schedule_that_returns_one_number_is_a_constant_step():
         (lambda t, n: np.inf, "returned inf"),
         (lambda t, n: 0 * t, "returned 0.0"),
         (lambda t, n: np.ones(7), r"returned an array of shape \(7,\)"),
-        (lambda t, n: None, "returned nan"),
+        (lambda t, n: None, "returned None"),
         (lambda t, n: "small", "returned 'small'"),
     ],
 )

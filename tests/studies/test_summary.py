@@ -95,6 +95,14 @@ def test_the_sign_test_interval_has_the_ranks_of_the_tables(n, rank):
     assert found.too_few == (n < comparisons.smallest_n())
 
 
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.9995])
+def test_the_sign_test_interval_is_the_shortest_of_its_level(level):
+    for n in range(1, 60):
+        rank = comparisons._sign_test_rank(n, level)
+        outside = [2 * stats.binom.cdf(j - 1, n, 0.5) for j in range(1, n // 2 + 2)]
+        assert rank == sum(share <= 1 - level for share in outside)
+
+
 def test_differences_of_independent_samples():
     rng = np.random.default_rng(3)
     low, high = rng.normal(0, 1, 40), rng.normal(2, 1, 40)
@@ -104,6 +112,59 @@ def test_differences_of_independent_samples():
     assert comparisons.median_change(low[:4], high).too_few
     assert comparisons.mean_interval(low[:3]).middle == pytest.approx(low[:3].mean())
     assert np.isnan(comparisons.mean_interval([]).middle)
+
+
+def test_intervals_of_differences_are_as_wide_as_both_samples_make_them():
+    """Against standard errors: of a difference √2 times that of one sample, and 15 % of bootstrap error at n = 400."""
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(size=(2, 400))
+    expected = 2 * 1.96 / np.sqrt(400)
+    one, two = comparisons.mean_interval(first), comparisons.mean_interval(first, minus=second)
+    assert one.upper - one.lower == pytest.approx(expected, rel=0.15)
+    assert two.upper - two.lower == pytest.approx(np.sqrt(2) * expected, rel=0.15)
+    # The same values twice: with the same resamples of both, their difference would not vary at all.
+    same = comparisons.median_change(first, first)
+    assert same.upper - same.lower == pytest.approx(np.sqrt(2) * np.sqrt(np.pi / 2) * expected, rel=0.25)
+    assert comparisons.mean_interval(first, minus=first).lower < 0 < comparisons.mean_interval(first, minus=first).upper
+
+
+def test_intervals_lean_the_way_of_the_resamples():
+    """Percentiles, not reflected ones: the mean of a resample is Binomial(12, 1/12)/12, with a longer upper tail."""
+    found = comparisons.mean_interval(np.eye(12)[0])
+    np.testing.assert_allclose([found.lower, found.middle, found.upper], [0, 1 / 12, 3 / 12])
+
+
+def test_too_few_runs_have_no_interval():
+    for found in (comparisons.mean_interval(np.arange(5.0)), comparisons.median_change(np.arange(9.0), np.arange(5.0))):
+        assert found.too_few
+        assert found.n == 5
+    assert not comparisons.mean_interval(np.arange(6.0)).too_few
+
+
+def test_streams_are_independent_and_each_is_repeated():
+    values = np.random.default_rng(0).normal(size=25)
+    one, two = (comparisons.bootstrap_medians(values, stream=stream) for stream in (1, 2))
+    np.testing.assert_array_equal(one, comparisons.bootstrap_medians(values, stream=1))
+    # 4000 pairs: a correlation beyond ±0.07 has a false alarm below 1e-5.
+    assert abs(np.corrcoef(one, two)[0, 1]) < 0.07
+
+
+def test_the_interval_of_the_table_is_the_middle_95_percent_of_the_resampled_medians():
+    dataset = study(runs=40, methods=("nonadaptive", "tv2"))
+    cell = cell_of(summary.medians(dataset), epsilon=1.0, kappa=0.9, rho=0.1, method="tv2")
+    draws = comparisons.bootstrap_medians(cell_of(dataset, epsilon=1.0, kappa=0.9, rho=0.1, method="tv2").tv.values)
+    assert [cell.lower.item(), cell.upper.item()] == np.quantile(draws, [0.025, 0.975]).tolist()
+
+
+def test_a_pipe_within_a_cell_does_not_end_it():
+    assert summary.markdown_table(["|S|"], [["a|b"]]).split("\n") == [r"| \|S\| |", "| --- |", r"| a\|b |"]
+
+
+def test_cells_are_shown_by_k_then_epsilon_then_kappa_then_rho():
+    dataset = study(runs=2, K=(20, 10))
+    shown = summary.shown(dataset.isel(cell=np.random.default_rng(0).permutation(dataset.sizes["cell"])))
+    places = list(zip(*(shown[name].values.tolist() for name in ("K", "epsilon", "kappa", "rho")), strict=True))
+    assert places == sorted(places)
 
 
 def test_csv_and_markdown_have_every_cell_with_its_label(tmp_path):

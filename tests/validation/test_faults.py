@@ -1,23 +1,35 @@
 """Every program fails where the thing that it checks is broken."""
 
+import dataclasses
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from adobest_pp import RRRR, likelihood, sample, simulate, tensors
+from adobest_pp.diagnostics import accuracy
 from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.samplers.gradients import EvidenceGradient
 from tests import oracles
 from validation import (
+    bad_commands,
+    bad_inputs,
     best_subset,
     calibration,
     contraction,
+    error_rates,
+    faults,
+    goodness_of_fit,
     gradients,
     honest_optimum,
+    intervals,
     privacy,
+    public_functions,
     sampler_accuracy,
     utilities,
 )
+from validation.kills import Kills
 
 
 def failing(verdicts):
@@ -146,6 +158,35 @@ def test_findings_about_the_sizes_of_the_paper_depend_on_the_comparison():
     assert "SGLD with the paper's steps is nowhere indistinguishable from NUTS" in statements
 
 
+@pytest.mark.parametrize("factor", [10.0, 0.01])
+def test_a_comparison_with_wrong_standard_errors_is_found(monkeypatch, factor):
+    right = accuracy.rank_tests
+
+    def wrong(*arguments):
+        found = right(*arguments)
+        errors = {name: factor * getattr(found, name) for name in ("location_error", "scale_error")}
+        return dataclasses.replace(found, **errors)
+
+    monkeypatch.setattr(accuracy, "rank_tests", wrong)
+    monkeypatch.setattr(error_rates, "PRIORS", (1.0,) * 4)
+    monkeypatch.setattr(error_rates, "SIZES", (3, 3))
+    alarms, power = failing(error_rates.false_alarms(True, 1)), failing(error_rates.power(True, 1))
+    assert any("all of the grid" in statement for statement in alarms) == (factor > 1)
+    assert (len(power) == 2) == (factor < 1)
+
+
+def test_rates_are_held_to_what_chance_allows():
+    def rows(alarms, of=300):
+        values = [0.0024] * alarms + [0.5] * (of - alarms)
+        return [dict.fromkeys(error_rates.TESTS, value) | {"verdict": "biased"} for value in values]
+
+    assert error_rates.alarms(rows(7)) == 7
+    assert error_rates.as_claimed(rows(8))
+    assert not error_rates.as_claimed(rows(12))
+    assert not error_rates.as_claimed([{"verdict": "not mixed: R-hat 1.2"}])
+    assert error_rates.interval(3, 300) == "1.0 [0.2, 2.9]"
+
+
 def test_a_posterior_that_does_not_contract_is_found(monkeypatch, capsys):
     monkeypatch.setattr(contraction, "COLLECTIONS", {"SRR": contraction.COLLECTIONS["SRR"]})
     monkeypatch.setattr(contraction, "sample", lambda *arguments, **settings: sample(*arguments, 1e4, **settings))
@@ -175,3 +216,56 @@ def test_miscalibrated_samplers_are_found_and_calibrated_ones_are_not_called_ove
     assert len(statements) == 2
     assert any("K = 4, Gibbs: calibrated" in statement for statement in statements)
     assert any("hold the truth in less than" in statement for statement in statements)
+
+
+# ---------------------------------------------------------------- faults
+def test_a_function_that_takes_anything_is_found(monkeypatch, capsys):
+    monkeypatch.setattr("adobest_pp.likelihood.check_probabilities", lambda theta, k: np.ones(k) / k)
+    some = [entry for entry in public_functions.entries() if entry.name == "likelihood.log_likelihood"]
+    found = faults.tally("functions", bad_inputs.cases(some), bad_inputs.attempt)
+    assert "no bad input has another outcome" in failing(faults.input_verdicts([found], quick=True))
+    assert "   wrong: " in capsys.readouterr().out
+
+
+def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
+    def leaky(path, column, categories):
+        raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
+
+    monkeypatch.setattr("adobest_pp.online.people.read_column", leaky)
+    found = faults.tally("files", bad_commands.people_files()[6:8:2], bad_commands.attempt)
+    assert found.outcomes["wrong"] == 1
+
+
+@pytest.mark.parametrize(
+    ("killed", "statement"),
+    [
+        (Kills(3, 50, 1, ()), "no answer that was acknowledged is lost"),
+        (Kills(3, 50, 0, ("recording: unreadable",)), "every file is read, and has the answers that it should"),
+        (Kills(3, 0, 0, ()), "every file is read, and has the answers that it should"),
+    ],
+)
+def test_an_answer_that_is_lost_is_found(killed, statement):
+    assert failing(faults.kill_verdicts(killed, quick=True)) == {statement}
+    assert not failing(faults.kill_verdicts(Kills(3, 50, 0, ()), quick=True))
+    assert failing(faults.kill_verdicts(Kills(3, 50, 0, ()), quick=False)) == {"at least 200 processes were killed"}
+
+
+# ---------------------------------------------------------------- what is shown
+def test_intervals_with_equal_tails_are_found_not_to_hold_the_truth(monkeypatch, capsys):
+    def equal_tails(draws):
+        return np.quantile(draws, [0.025, 0.975], axis=0)
+
+    monkeypatch.setattr(intervals.intervals, "shortest_intervals", equal_tails)
+    monkeypatch.setattr(intervals, "RHOS", (0.01,))
+    assert intervals.main(["--quick"]) == 1
+    assert "ρ = 0.01, learned prior: intervals as shown hold the truth in 95 % or more" in failed(capsys)
+
+
+@pytest.mark.parametrize("p_value", [0.001, 0.5])
+def test_a_check_that_does_not_look_at_the_answers_is_found(monkeypatch, capsys, p_value):
+    monkeypatch.setattr(goodness_of_fit, "check", lambda job: (p_value, 1, p_value < 0.005))
+    assert goodness_of_fit.main(["--quick"]) == 1
+    alarms = {"right answers do not fit in at most 1 % of the runs"}
+    silent = {f"leaves no trace: {name}" for name in goodness_of_fit.SILENT}
+    missed = {f"found in at least 95 %: {name}" for name in goodness_of_fit.FAULTS}
+    assert failed(capsys) == (alarms | silent if p_value < 0.005 else missed)

@@ -8,9 +8,9 @@ import xarray as xr
 from adobest_pp.adaptation import utility
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.studies.comparisons import Interval, mean_interval
-from adobest_pp.studies.grids import HELD, IN_PART, NOT_HELD, Grid, Runs, Setting, Statement, Unit, judge
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.summary import markdown_table
+from validation.paper.grids import HELD, IN_PART, NOT_HELD, Grid, Runs, Setting, Statement, Unit, judge
 
 __all__ = ["honest_response_statement", "size_statements"]
 

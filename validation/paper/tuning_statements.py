@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from adobest_pp.studies.comparisons import LEVEL, median_interval
-from adobest_pp.studies.grids import (
+from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.summary import percent
+from validation.paper.grids import (
     FAILURE,
     HELD,
     IN_PART,
@@ -22,8 +24,6 @@ from adobest_pp.studies.grids import (
     best_of,
     judge,
 )
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.summary import percent
 
 __all__ = ["TUNING"]
 

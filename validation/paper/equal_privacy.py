@@ -1,15 +1,17 @@
-"""As proved and as published: what is left of the adaptive methods' advantage at equal, true privacy."""
+"""As proved and as published: the adaptive methods' advantage by label, and at equal, true privacy."""
 
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.advantages import (
+from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
+from adobest_pp.studies.methods import UTILITIES, method_label
+from adobest_pp.studies.summary import markdown_table, number, percent
+from validation.paper.advantages import (
     AT_TRUE,
     EXACT,
     PROVED,
-    PUBLISHED,
     Key,
     Source,
     by_epsilon_and_rho,
@@ -17,15 +19,11 @@ from adobest_pp.studies.advantages import (
     interpolation_factors,
     pooled,
     same_runs,
-    share_left,
     sources,
     trimmed,
 )
-from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
-from adobest_pp.studies.grids import Grid, Runs, has_own_srr, paired, paper_part, published_part
-from adobest_pp.studies.methods import UTILITIES, method_label
-from adobest_pp.studies.reference import match, match_text, read_reference
-from adobest_pp.studies.summary import markdown_table, number, percent
+from validation.paper.grids import Grid, has_own_srr, paired, paper_part, published_part
+from validation.paper.reference import match, match_text, read_reference
 
 __all__ = ["advantage_text", "equal_privacy_section", "short_answer"]
 
@@ -40,7 +38,7 @@ def equal_privacy_section(
     if as_published is not None and reference is not None:
         parts += ["### Our runs of the published budgets beside the authors' own"]
         parts += _matched(reference, as_published, dataset)
-    parts += ["### What is left of the advantage at equal, true privacy"]
+    parts += ["### The advantage as published, and at equal, true privacy"]
     for name, study in (("the published budgets", as_published), ("equal privacy", equal_privacy)):
         if study is not None and not paired(study, dataset):
             parts.append(
@@ -58,7 +56,7 @@ def equal_privacy_section(
 
 
 def short_answer(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None) -> list[str]:
-    """Return what is left of the advantage in a few sentences, from all runs of each study; empty without any."""
+    """Return the advantage at equal privacy in a few sentences, from all runs of each study; empty without any."""
     found = {source.name: source for source in sources(dataset, as_published, equal_privacy)}
     sentences, wheres = [], []
     for name, lead in (
@@ -71,21 +69,15 @@ def short_answer(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_pri
             if name == EXACT and keys <= set(found.get(PROVED, found[EXACT]).ratios):
                 runs = same_runs([found[PROVED], found[EXACT]], keys)
                 text += f", and with SGLD's estimate there {_against_srr(median_interval(runs[PROVED]))}"
-            sentences.append(f"{text}{_left_of_published(found, name)}. Settings: {_scope(keys)}.")
+            sentences.append(f"{text}. Settings: {_scope(keys)}.")
             wheres.append(f"with {'the exact mean' if name == EXACT else 'SGLD'}, {_places(found[name], keys)}")
     if not sentences:
         return []
-    where = f"- The averages hide where: {'; '.join(wheres)}. In the other (ε, ρ), no difference is shown."
-    return ["## In short: the adaptive methods against SRR", "\n".join([*sentences, where])]
-
-
-def _left_of_published(found: dict[str, Source], name: str) -> str:
-    both = [found[one] for one in (PUBLISHED, name) if one in found]
-    keys = common_keys(both)
-    if len(both) < 2 or not keys:
-        return ""
-    runs = same_runs(both, keys)
-    return f"; in the {runs[name].size} runs that the study as published has too, {_left(runs[name], runs[PUBLISHED])}"
+    where = (
+        f"- At equal, true privacy it depends on where: {'; '.join(wheres)}. In the other (ε, ρ), no difference is "
+        f"shown. Each is at {percent(LEVEL)} by itself."
+    )
+    return ["## In short: the adaptive methods against SRR", "\n".join([where, *sentences])]
 
 
 def advantage_text(block: list[Source]) -> list[str]:
@@ -99,7 +91,7 @@ def advantage_text(block: list[Source]) -> list[str]:
         f"Pooled over the {n_utilities} utilities, {_scope(common)}, in the first {n_runs} runs, as many as every "
         "study here has: the error of a utility over that of SRR, averaged (as a logarithm) within each run that has "
         f"all of its parts, then the median over the runs with its {percent(LEVEL)} sign-test interval. Below 1, "
-        "adapting helps. Intervals of shares resample the runs."
+        "adapting helps."
     )
     if any(source.name == AT_TRUE for source in block):
         scope += (
@@ -138,7 +130,7 @@ def _introduction(as_published: xr.Dataset | None) -> str:
     )
     text += (
         " *As published* is more than budgets: the program's constant step of SGLD and no empty subset come with them; "
-        f"{srr}."
+        f"{srr}. `python -m validation.causes` changes one of the three at a time."
     )
     if "true_epsilon" not in as_published:
         return text
@@ -187,9 +179,6 @@ def _answers(block: list[Source], keys: set[Key]) -> str:
         for source in block
         if source.name in runs
     ]
-    for name in (PROVED, EXACT):
-        if PUBLISHED in runs and name in runs:
-            lines.append(f"- *{name}*: {_left(runs[name], runs[PUBLISHED])}.")
     if PROVED in runs and EXACT in runs:
         # Both have the same answers, as the studies have the same seed: only the estimate differs.
         change = median_interval(runs[EXACT] - runs[PROVED])
@@ -211,22 +200,6 @@ def _against_srr(interval: Interval) -> str:
     if interval.lower <= 0 <= interval.upper:
         return f"not shown to differ from SRR's ({bounds}, {interval.n} runs)"
     return f"{change} {side} SRR's ({bounds}, {interval.n} runs)"
-
-
-def _left(now: Runs, published: Runs) -> str:
-    """Say what is left of the published advantage in the same runs."""
-    found, before = median_interval(now), median_interval(published)
-    if before.too_few:
-        return f"too few runs to tell what is left of the published advantage ({before.n} with all parts done)"
-    if before.upper >= 0:
-        return "the published budgets show no advantage there of which anything could be left"
-    if found.lower > 0:
-        return "nothing is left of the published advantage: at equal privacy, adapting costs accuracy"
-    share = share_left(now, published)
-    if found.upper >= 0:
-        return f"no advantage is shown to be left (estimate: {percent(share.middle)} of the published one)"
-    bounds = f"[{percent(share.lower)}, {percent(share.upper)}]"
-    return f"{percent(share.middle)} {bounds} of the published advantage (in logarithms) is left"
 
 
 def _table(block: list[Source], common: set[Key], by: str) -> str:

@@ -4,7 +4,8 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp.studies.comparisons import LEVEL, median_change, median_interval
-from adobest_pp.studies.grids import (
+from adobest_pp.studies.summary import percent
+from validation.paper.grids import (
     MARGIN,
     RULE,
     Grid,
@@ -18,9 +19,8 @@ from adobest_pp.studies.grids import (
     paper_part,
     with_srr,
 )
-from adobest_pp.studies.size_statements import size_statements
-from adobest_pp.studies.summary import percent
-from adobest_pp.studies.tuning_statements import TUNING
+from validation.paper.size_statements import size_statements
+from validation.paper.tuning_statements import TUNING
 
 __all__ = ["METHODOLOGY", "published_note", "published_statements", "statements"]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.comparisons import LEVEL, RESAMPLES, SEED, Interval, median_interval
-from adobest_pp.studies.grids import Grid, Runs, Setting, paired, paper_part, published_part, with_srr
+from adobest_pp.studies.comparisons import Interval, median_interval
+from validation.paper.grids import Grid, Runs, Setting, paired, paper_part, published_part, with_srr
 
 __all__ = ["Key", "Source", "by_epsilon_and_rho", "common_keys", "interpolation_factors", "pooled", "same_runs"]
-__all__ += ["share_left", "sources", "trimmed"]
+__all__ += ["sources", "trimmed"]
 
 PUBLISHED = "as published, label ε"
 AT_TRUE = "as published, SRR at the true ε"
@@ -85,20 +85,6 @@ def same_runs(found: list[Source], keys: set[Key]) -> dict[str, Runs]:
     n = min((runs.size for runs in averages.values()), default=0)
     whole = np.all([np.isfinite(runs[:n]) for runs in averages.values()], axis=0) if averages else slice(0)
     return {name: runs[:n][whole] for name, runs in averages.items()}
-
-
-def share_left(now: Runs, published: Runs) -> Interval:
-    """Return the median of the one over that of the other, with the bootstrap interval that resamples whole runs.
-
-    Parameters
-    ----------
-    now, published : array of shape (n,)
-        Logarithms of ratios in the same runs; the second must be clearly below 0 for the share to mean anything.
-    """
-    picks = np.random.default_rng([SEED, 3, now.size]).integers(now.size, size=(RESAMPLES, now.size))
-    draws = np.median(now[picks], axis=1) / np.median(published[picks], axis=1)
-    lower, upper = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(np.median(now) / np.median(published)), float(lower), float(upper), now.size)
 
 
 def by_epsilon_and_rho(keys: set[Key]) -> dict[tuple[float, float], set[Key]]:

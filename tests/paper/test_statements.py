@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from adobest_pp.studies.grids import Grid, published_part
-from adobest_pp.studies.size_statements import honest_response_statement
-from adobest_pp.studies.statements import METHODOLOGY, published_note, published_statements, statements
 from tests.studies.synthetic import SEMI, UTILITIES, as_srr, study, without
+from validation.paper.grids import Grid, published_part
+from validation.paper.size_statements import honest_response_statement
+from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
 
 HELD, IN_PART, NOT_HELD, NOT_SHOWN = "held", "held in part", "did not hold", "not shown"
 

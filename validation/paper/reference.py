@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from adobest_pp.studies.comparisons import LEVEL, Interval, bootstrap_medians
-from adobest_pp.studies.grids import Grid, Setting
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.summary import markdown_table, number, percent
+from validation.paper.grids import Grid, Setting
 
 __all__ = ["Match", "ReferenceRow", "match", "match_text", "read_reference"]
 

@@ -1,0 +1,291 @@
+"""The file of a collection: a netCDF file, and behind its end a journal of what came after it was saved.
+
+HDF5 reads what is before the end that its first block states, so xarray opens the file as it was saved. Then come a
+line with the SHA-256 of that part, two lines that tell how much is acknowledged, and the journal, one event a line::
+
+    adobest_pp journal 1 <SHA-256 of the netCDF part>
+    acknowledged <lines> <checksum of the last> <checksum of this>     (twice)
+    1 <checksum> {"answers":[2],"subset":[0,2]}
+    2 <checksum> …
+
+The checksum of a line is over its own text and the checksum before it, the first over the SHA-256, so a line that was
+changed, removed or moved is noticed. An event is on disk before the call that made it returns. A last line without its
+end was cut off within such a call, and is as if the call had not been made. After each event one of the two lines of
+acknowledgment is rewritten in place, in turn, so that one of them is always whole. Killed before that, a process leaves
+more lines than were acknowledged, which does no harm; fewer are refused.
+"""
+
+import hashlib
+import json
+import os
+import weakref
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from adobest_pp._files import check_target, install, lock, open_locked, refusal, temporary_beside, write_all
+
+__all__ = ["Journal", "Tail", "read_tail"]
+
+MAGIC = b"adobest_pp journal 1 "
+_SHA = 64
+_CHECK = 16
+_SLOT = len(f"acknowledged {0:012d} {'':16} {'':16}\n")
+_SLOTS = len(MAGIC) + _SHA + 1
+_LINES = _SLOTS + 2 * _SLOT
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_RESTORE = "restore it from a copy"
+
+
+class Tail(NamedTuple):
+    """What is behind the netCDF part, which ends at `start`: events up to `end`, and the checksum of the last."""
+
+    start: int
+    end: int
+    check: str
+    events: list[dict[str, Any]]
+
+
+def read_tail(handle: BinaryIO, name: str) -> Tail | None:
+    """Return the journal of an open file, None where there is none, or refuse a damaged one."""
+    start = _netcdf_end(handle)
+    handle.seek(0 if start is None else start)
+    content = b"" if start is None else handle.read()
+    if start is None or not content.startswith(MAGIC):
+        return None
+    digest = content[len(MAGIC) : _SLOTS - 1].decode(errors="replace")
+    if digest != _digest(handle, start):
+        raise _damaged(name, "whose saved part is not as it was written")
+    acknowledged = [slot for i in (0, 1) if (slot := _read_slot(content[_SLOTS + i * _SLOT :][:_SLOT])) is not None]
+    if not acknowledged:
+        raise _damaged(name, "whose count of acknowledged lines is not readable")
+    # What follows the last end of a line is empty, or the line that was cut off; zeros are what a power cut may leave
+    # in its place.
+    lines = content[_LINES:].partition(b"\0")[0].split(b"\n")[:-1]
+    events, checks = _read_lines(lines, digest[:_CHECK], name)
+    count, check = max(acknowledged)
+    if count > len(lines):
+        raise _damaged(name, f"whose journal has {len(lines)} lines of the {count} that were acknowledged")
+    if checks[count] != check:
+        raise _damaged(name, f"whose journal is not the one that was acknowledged at line {count}")
+    end = start + _LINES + sum(len(line) + 1 for line in lines)
+    return Tail(start, end, checks[-1], events)
+
+
+class _At(NamedTuple):
+    """Where a journal is: replaced as a whole, so that an interrupt finds the old place or the new one."""
+
+    end: int
+    lines: int
+    check: str
+    held: list[dict[str, Any]]
+    last: dict[str, Any] | None = None
+
+
+class Journal:
+    """The journal of the collection at `path`, open for its one owner until `close`. Build with `create` or `claim`."""
+
+    def __init__(self, descriptor: int, path: Path, start: int, at: _At) -> None:
+        self.path = path
+        self._file, self._start, self._at = descriptor, start, at
+        # Whether events stay in memory until `flush`: for answers that nobody has seen yet.
+        self.holds = False
+        self._torn = False
+        # Closed, and with it the lock, when the collector is no longer used, at the latest.
+        self.close = weakref.finalize(self, os.close, descriptor)
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], netcdf: bytes, *, overwrite: bool, own: "Journal | None" = None
+    ) -> "Journal":
+        """Write the file of a collection with an empty journal.
+
+        Parameters
+        ----------
+        path : path
+            Where to.
+        netcdf : bytes
+            The netCDF part.
+        overwrite : bool
+            Whether to replace an ordinary file that is there; never one that another collector has open.
+        own : Journal, optional
+            That of the same collector so far: its own file may be replaced.
+        """
+        is_own = own is not None and own.is_at(path)
+        target = check_target(path, overwrite=overwrite or is_own)
+        digest = hashlib.sha256(netcdf).hexdigest()
+        at = _At(len(netcdf) + _LINES, 0, digest[:_CHECK], [])
+        with temporary_beside(target) as temporary:
+            descriptor = os.open(temporary, os.O_RDWR)
+            try:
+                # Before the file takes its place, so that there is no moment at which it has no owner.
+                lock(descriptor, target)
+                write_all(descriptor, netcdf)
+                write_all(descriptor, MAGIC + digest.encode() + b"\n" + 2 * _slot(0, at.check))
+                install(descriptor, temporary, target, overwrite=overwrite or is_own, own=is_own)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        return cls(descriptor, target, len(netcdf), at)
+
+    @classmethod
+    def claim(cls, path: str | os.PathLike[str]) -> "Journal":
+        """Open the file of a collection for its one owner, or refuse; `resume` must follow."""
+        target = Path(os.path.realpath(path))
+        return cls(open_locked(target, os.O_RDWR), target, 0, _At(0, 0, "", []))
+
+    def resume(self, tail: Tail) -> None:
+        """Go on behind what was read; a line that was cut off is dropped."""
+        os.ftruncate(self._file, tail.end)
+        self._start, self._at = tail.start, _At(tail.end, len(tail.events), tail.check, [])
+
+    def is_at(self, path: str | os.PathLike[str]) -> bool:
+        """Tell whether this is the journal of the file at `path`."""
+        try:
+            return self.close.alive and os.path.samestat(os.fstat(self._file), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    @property
+    def size(self) -> int:
+        """Bytes in the journal."""
+        return self._at.end - self._start - _LINES
+
+    @property
+    def netcdf_size(self) -> int:
+        """Bytes in the netCDF part."""
+        return self._start
+
+    def write(self, event: dict[str, Any]) -> None:
+        """Append one event and wait until it is on disk, or raise and leave the journal as it was."""
+        if self.holds:
+            self._at.held.append(event)
+        else:
+            self._append([event])
+
+    def has(self, event: dict[str, Any]) -> bool:
+        """Tell whether this very event was the last that `write` took in, whatever became of the call."""
+        held = self._at.held
+        return (held[-1] if held else self._at.last) is event
+
+    def flush(self) -> None:
+        """Append all events that are held. Of several states of the sampler, the last is enough."""
+        held = self._at.held
+        last = max((i for i, event in enumerate(held) if "adapted" in event), default=-1)
+        kept = [event for i, event in enumerate(held) if "adapted" not in event or i == last]
+        if kept:
+            self._append(kept)
+
+    def _append(self, events: list[dict[str, Any]]) -> None:
+        count, check, lines = self._at.lines, self._at.check, []
+        for event in events:
+            count += 1
+            body = f"{count} ", json.dumps(event, separators=(",", ":"))
+            check = _chained(check, "".join(body).encode())
+            lines.append(f"{body[0]}{check} {body[1]}\n")
+        content = "".join(lines).encode()
+        self._check_untouched()
+        try:
+            os.lseek(self._file, self._at.end, os.SEEK_SET)
+            write_all(self._file, content)
+            os.fsync(self._file)
+            self._at = _At(self._at.end + len(content), count, check, [], events[-1])
+        except BaseException as problem:
+            self._torn = True
+            self._cut()
+            if isinstance(problem, OSError):
+                raise refusal(problem, self.path) from None
+            raise
+        try:
+            os.lseek(self._file, self._start + _SLOTS + count % 2 * _SLOT, os.SEEK_SET)
+            write_all(self._file, _slot(count, check))
+        except OSError:
+            pass  # the events are on disk, and more lines than are acknowledged do no harm
+
+    def _check_untouched(self) -> None:
+        """Refuse to write behind what another program has done to the file."""
+        if self._torn:
+            self._cut()
+        found = os.fstat(self._file)
+        if found.st_nlink == 0 or found.st_size != self._at.end:
+            what = "deleted" if found.st_nlink == 0 else "changed"
+            raise OSError(
+                f"path must be left alone while a collector has it open, but {str(self.path)!r} was {what} by another "
+                "program: save the collection to a new file, which has all its answers"
+            )
+
+    def _cut(self) -> None:
+        """Remove what a failed call has left, now or before the next call."""
+        try:
+            os.ftruncate(self._file, self._at.end)
+            self._torn = False
+        except OSError:
+            pass
+
+
+def _read_lines(lines: list[bytes], check: str, name: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the events, and the checksums before the first line and after each."""
+    events, checks = [], [check]
+    for place, line in enumerate(lines, start=1):
+        number, _, rest = line.partition(b" ")
+        found, _, body = rest.partition(b" ")
+        if number != str(place).encode():
+            raise _damaged(name, f"whose journal has line {_shown(number)} where line {place} must be")
+        check = _chained(check, number + b" " + body)
+        if found != check.encode():
+            raise _damaged(name, f"whose journal was changed at line {place}, or before it")
+        try:
+            event = json.loads(body)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            raise _damaged(name, f"whose journal has no event in line {place}")
+        events.append(event)
+        checks.append(check)
+    return events, checks
+
+
+def _chained(before: str, text: bytes) -> str:
+    return hashlib.blake2b(before.encode() + text, digest_size=_CHECK // 2).hexdigest()
+
+
+def _slot(count: int, check: str) -> bytes:
+    text = f"acknowledged {count:012d} {check}"
+    return f"{text} {_chained('', text.encode())}\n".encode()
+
+
+def _read_slot(slot: bytes) -> tuple[int, str] | None:
+    """Return how many lines are acknowledged, and the checksum of the last; None if the slot is damaged."""
+    parts = slot.split()
+    if len(parts) != 4 or not parts[1].isdigit():
+        return None
+    count, check = int(parts[1]), parts[2].decode(errors="replace")
+    return (count, check) if slot == _slot(count, check) else None
+
+
+def _netcdf_end(handle: BinaryIO) -> int | None:
+    """Return where the HDF5 part of a file ends, as its first block states; None if this is no HDF5 file."""
+    handle.seek(0)
+    block = handle.read(48)
+    if len(block) < 48 or not block.startswith(_SIGNATURE) or block[8] > 3:
+        return None
+    at = 40 if block[8] < 2 else 28
+    end = int.from_bytes(block[at : at + 8], "little")
+    return end if end <= handle.seek(0, os.SEEK_END) else None
+
+
+def _digest(handle: BinaryIO, size: int) -> str:
+    handle.seek(0)
+    digest = hashlib.sha256()
+    while size and (part := handle.read(min(size, 1 << 20))):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest()
+
+
+def _shown(number: bytes) -> str:
+    return number[:12].decode("ascii", errors="replace") if number.isdigit() else "without a number"
+
+
+def _damaged(name: str, what: str) -> ValueError:
+    return ValueError(f"path must name an undamaged collection, got {name!r}, {what}: {_RESTORE}")

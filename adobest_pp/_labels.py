@@ -1,0 +1,116 @@
+"""Category labels: which may stand side by side, and values that are brought to their order.
+
+Labels that cannot be told apart on paper are refused, and so is a labelled vector that does not have exactly the labels
+at hand: values never part from their names in silence.
+"""
+
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from adobest_pp._text import brief, visible
+
+__all__ = ["appearance", "by_label", "check_labels", "flaw_of", "labels_of", "same_labels"]
+
+# Variation selectors: they choose a form of the character before, and show nothing themselves.
+_SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+
+
+def appearance(label: str) -> str:
+    """Return what a reader sees of a label: equal for two labels that cannot be told apart on paper.
+
+    Characters are composed (NFC), white space counts as one space and not at all at the ends, and characters that show
+    nothing, such as a zero-width space, are left out.
+    """
+    seen = "".join(
+        c for c in unicodedata.normalize("NFC", label) if unicodedata.category(c) != "Cf" and ord(c) not in _SELECTORS
+    )
+    return visible(seen)
+
+
+def flaw_of(label: str) -> str | None:
+    """Return what is wrong with a label by itself, without the label, or None."""
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in label):
+        return "one with a control character or half of a character"
+    if not appearance(label):
+        return "one with nothing to see in it"
+    if label != label.strip():
+        return "one with white space at its ends"
+    return None
+
+
+def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[str, ...]:
+    """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or refuse."""
+    if categories is None:
+        return tuple(str(i) for i in range(n_categories))
+    allowed = f"categories must be {n_categories} distinct labels in a fixed order"
+    is_list = isinstance(categories, Iterable) and getattr(categories, "ndim", 1) > 0
+    if isinstance(categories, str | bytes | dict | set | frozenset) or not is_list:
+        raise ValueError(f"{allowed}, got {brief(categories)}")
+    labels = tuple(_label(each, allowed) for each in categories)
+    if len(labels) != n_categories:
+        raise ValueError(f"{allowed}, got {len(labels)} of them")
+    seen: dict[str, str] = {}
+    for label in labels:
+        flaw = flaw_of(label)
+        if flaw is not None:
+            raise ValueError(f"{allowed}, got {flaw}: {label!a}")
+        look = appearance(label)
+        if look in seen:
+            raise ValueError(f"{allowed}, got {seen[look]!a} and {label!a}, which look alike")
+        seen[look] = label
+    return labels
+
+
+def _label(value: Any, allowed: str) -> str:
+    """Return a label as text; only text and numbers make labels that others can write again."""
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()  # a scalar of NumPy
+    if not isinstance(value, str | int | float) or value != value:
+        raise ValueError(f"{allowed}, got {brief(value)} among them")
+    return str(value)
+
+
+def labels_of(values: Any) -> tuple[str, ...] | None:
+    """Return the labels that a vector of xarray or pandas carries, or None where positions are all there is."""
+    xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
+    if xarray is not None and isinstance(values, xarray.DataArray) and values.ndim == 1:
+        (dim,) = values.dims
+        return tuple(map(str, values[dim].values.tolist())) if dim in values.coords else None
+    if pandas is not None and isinstance(values, pandas.Series):
+        counted = isinstance(values.index, pandas.RangeIndex) and values.index.equals(pandas.RangeIndex(len(values)))
+        return None if counted else tuple(map(str, values.index.tolist()))
+    return None
+
+
+def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
+    """Return a vector in the order of the categories; one without labels is in that order already.
+
+    Parameters
+    ----------
+    values : array, xarray.DataArray or pandas.Series
+        Refused if its labels are not exactly the categories.
+    categories : sequence of str or None
+        The labels at hand. With None there are none, and a labelled vector is refused.
+    name : str
+        The argument, as the error names it.
+    """
+    labels = labels_of(values)
+    if labels is None:
+        return values
+    if categories is None:
+        raise ValueError(
+            f"{name} must come without labels here, where there are none to hold them to, got {brief(list(labels))}: "
+            "bring it to the order of the categories and pass its values"
+        )
+    if not same_labels(labels, categories):
+        raise ValueError(f"{name} must have the labels {brief(list(categories))}, got {brief(list(labels))}")
+    places = {label: i for i, label in enumerate(labels)}
+    plain = values.values if hasattr(values, "values") else values
+    return plain[[places[label] for label in categories]]
+
+
+def same_labels(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether two lists have the same labels, each once, in whatever order."""
+    return len(one) == len(other) == len(set(one)) and set(one) == set(other)

@@ -1,0 +1,89 @@
+"""Whether the answers fit the mechanism that they are read under."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adobest_pp._fit import FALSE_ALARM, LEVEL, check_fit
+from adobest_pp.diagnostics._draws import theta_of
+from adobest_pp.responses import Responses
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["FALSE_ALARM", "LEVEL", "goodness_of_fit"]
+
+
+def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> "xr.Dataset":
+    """Check whether answers are such as the mechanism gives under the posterior: a posterior predictive p-value.
+
+    Answers that are read under the wrong ε, the wrong subsets or the wrong mechanism give a posterior that looks as
+    sure of itself as any other.
+
+    Parameters
+    ----------
+    tree : DataTree
+        Of `sample`, by an exact sampler: ``posterior/theta`` by chain, draw and category.
+    responses : Responses
+        The answers; by default those in ``observed_data`` of the tree.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``p_value``; ``fits``, whether it is above the attribute ``level``; ``statistic``, the mean over draws of the
+        distance of the answer counts from what the draw predicts, in units of their covariance; ``freedom``, the
+        degrees of freedom of that distance; and ``spare``, how many of them θ cannot absorb. Without answers to count
+        the p-value is NaN, and nothing is said not to fit.
+
+    Notes
+    -----
+    **What is counted.** SRR: each category. RRRR: each category inside and outside the published subset, and answers
+    inside it by its size. Subset selection: answers that hold a category, two that are listed side by side, or the
+    most probable one and another. For a draw of θ the distance follows χ² given the subsets; `p_value` is the mean
+    over draws of its tail probability [1]_.
+
+    **False alarms.** Posterior predictive p-values are conservative: right answers have one of at most α in at most
+    2α of all cases [2]_, and usually in far fewer. Answers are said not to fit from 0.005 on, so that this is a false
+    alarm in at most 1 % (the attribute ``false_alarm``). `validation/goodness_of_fit.py` measures it, and which faults
+    are found.
+
+    **What cannot be found.** Where ``spare`` is 0, as it is for SRR and for RRRR under one subset, θ takes up all that
+    the counts could tell: only counts out of reach of any θ are found. So answers of a smaller ε than stated leave no
+    trace, in SRR and in subset selection: they are those of a more even θ. Renamed categories leave none without
+    subsets.
+
+    References
+    ----------
+    .. [1] A. Gelman, X.-L. Meng and H. Stern (1996), Posterior predictive assessment of model fitness via realized
+       discrepancies, Statistica Sinica 6.
+    .. [2] X.-L. Meng (1994), Posterior predictive p-values, Annals of Statistics 22(3).
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=2.0), n_people=2000, random_seed=1)
+    >>> tree = ad.sample(run.responses, random_seed=1, progressbar=False)
+    >>> bool(ad.diagnostics.goodness_of_fit(tree).fits)
+    True
+    """
+    import xarray as xr
+
+    told = Responses.from_xarray(tree["observed_data"].to_dataset()) if responses is None else responses
+    if not isinstance(told, Responses):
+        raise ValueError(f"responses must be a Responses, got {type(told).__name__}")
+    draws = theta_of(tree, "tree", told.categories).values
+    found = check_fit(draws.reshape(-1, told.n_categories), told)
+    values = found._asdict() | {"fits": not found.p_value <= LEVEL}
+    return xr.Dataset(
+        {name: ((), np.asarray(value), {"long_name": LONG_NAMES[name]}) for name, value in values.items()},
+        attrs={"level": LEVEL, "false_alarm": FALSE_ALARM, "n_responses": len(told)},
+    )
+
+
+LONG_NAMES = {
+    "p_value": "posterior predictive p-value of the answer counts",
+    "fits": "whether the p-value is above the level",
+    "statistic": "mean distance of the counts from their prediction",
+    "freedom": "degrees of freedom of the distance",
+    "spare": "degrees of freedom that θ cannot absorb",
+}

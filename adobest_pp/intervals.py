@@ -1,0 +1,113 @@
+"""The intervals that people are shown: the shortest that hold a share of the draws, from zero where none may be.
+
+A category that nobody may hold has a posterior that piles up at zero. An interval with equal tails leaves some of that
+pile below it, so that it excludes zero whatever the answers were, and does not hold the truth where the truth is
+nothing. The shortest interval that holds as many draws (the highest-density interval, for a density with one mode)
+begins at the pile. It still begins at the smallest of its draws, which is above zero: see `shortest_intervals`.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import as_numbers
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["INTERVAL_KIND", "PROBABILITY", "in_words", "intervals", "range_in_words", "shortest_intervals", "summary"]
+
+# The probability of the intervals that are shown.
+PROBABILITY = 0.95
+
+# What they are called in files.
+INTERVAL_KIND = "hdi"
+
+# An interval that begins within this share of its width above 0 begins at 0, and so for its other end and 1.
+AT_THE_EDGE = 0.02
+
+
+def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> NDArray[np.float64]:
+    """Return the ends of the shortest intervals that hold a share of the draws of each category.
+
+    Parameters
+    ----------
+    draws : array of shape (n, K)
+        Draws of shares, from 0 to 1.
+    probability : float, default 0.95
+        The share of the draws within each interval.
+
+    Returns
+    -------
+    array of shape (2, K)
+        Lower and upper ends.
+
+    Notes
+    -----
+    **Where it begins at zero.** An interval that would begin within a fiftieth of its own width above 0 begins at 0:
+    the category may be empty. Draws near an edge cannot tell a share of nothing from next to nothing, and the smallest
+    of them is not where the posterior ends. The same holds for its upper end and 1. The interval is then at most 2 %
+    longer at that end, and holds at least the stated probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from adobest_pp.intervals import shortest_intervals
+    >>> share = np.random.default_rng(1).beta(0.5, 50, size=4000)
+    >>> shortest_intervals(np.column_stack([share, 1 - share])).round(2).tolist()
+    [[0.0, 0.96], [0.04, 1.0]]
+    """
+    if not isinstance(probability, float) or not 0 < probability < 1:
+        raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
+    ordered = np.sort(_check_shares(draws), axis=0)
+    inside = int(np.ceil(probability * len(ordered) - 1e-9))
+    begin = np.argmin(ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1], axis=0)
+    lower, upper = (np.take_along_axis(ordered, begin[None] + shift, axis=0)[0] for shift in (0, inside - 1))
+    margin = AT_THE_EDGE * (upper - lower)
+    return np.stack([np.where(lower <= margin, 0.0, lower), np.where(1 - upper <= margin, 1.0, upper)])
+
+
+def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
+    allowed = "shares from 0 to 1 by draw and category, at least one draw"
+    try:
+        values = as_numbers(draws, "iuf").astype(np.float64)
+    except TypeError:
+        raise ValueError(f"draws must be {allowed}, got {type(draws).__name__} of something else") from None
+    if values.ndim != 2 or not len(values):
+        raise ValueError(f"draws must be {allowed}, got an array of shape {values.shape}")
+    if not np.all((values >= 0) & (values <= 1)):
+        raise ValueError(f"draws must be {allowed}, got others from {values.min():g} to {values.max():g}")
+    return values
+
+
+def intervals(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+    """Return ``lower`` and ``upper`` by category, of draws by chain, draw and category (see `shortest_intervals`)."""
+    flat = theta.transpose("chain", "draw", "category").values.reshape(-1, theta.sizes["category"])
+    lower, upper = shortest_intervals(flat, probability)
+    ends = theta.isel(chain=0, draw=0, drop=True).to_dataset(name="lower")
+    return ends.assign(lower=("category", lower), upper=("category", upper)).assign_attrs(
+        interval=INTERVAL_KIND, probability=probability
+    )
+
+
+def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+    """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category."""
+    return intervals(theta, probability).assign(mean=theta.mean(("chain", "draw")))[["mean", "lower", "upper"]]
+
+
+def in_words(lower: float, upper: float) -> str:
+    """Return an interval as a table shows it: ``12.1 – 15.0 %``, ``up to 1.3 %`` or ``at least 97.2 %``."""
+    low, high = (f"{100 * end:.1f}" for end in (lower, upper))
+    if lower <= 0 < 1 <= upper:
+        return "0 – 100 %"
+    if lower <= 0:
+        return f"up to {high} %" if upper >= 0.0005 else "below 0.1 %"
+    if upper >= 1:
+        return f"at least {low} %" if lower < 0.9995 else "above 99.9 %"
+    return f"{low} – {high} %"
+
+
+def range_in_words(lower: float, upper: float) -> str:
+    """Return an interval as a sentence has it: ``12.1 % to 15.0 %``, or as `in_words` where it has one end."""
+    return in_words(lower, upper).replace(" – ", " % to ")

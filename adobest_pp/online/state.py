@@ -1,0 +1,126 @@
+"""What the file of a collection says about its sampler: written as JSON, and checked when it comes back."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._checks import check_integer, check_subset
+from adobest_pp._stored import Stored
+from adobest_pp.online.loop import Chain
+from adobest_pp.samplers.schedules import schedule_from_settings
+
+if TYPE_CHECKING:
+    from adobest_pp.online.collector import AdaptiveCollector
+
+__all__ = ["check_state", "rebuild", "restore_chain", "store_chain"]
+
+# The settings that a collector is built from again, beside its mechanism and its schedule.
+SETTINGS = ("prior", "updates", "batch_size", "adapt_every", "sampler", "alpha")
+
+_WORD = 2**64
+_COUNT = 2**62
+
+
+def rebuild(kind: type["AdaptiveCollector"], stored: Stored) -> "AdaptiveCollector":
+    """Return the collector of a file, as it was after the last event of its journal."""
+    responses, attributes, tail = stored
+    settings = _read_json(attributes, "collector_settings")
+    collector = kind(
+        responses.mechanism,  # type: ignore[arg-type]
+        settings.get("method", ""),
+        schedule=schedule_from_settings(settings.get("schedule", {})),
+        categories=responses.categories,
+        **{name: settings[name] for name in SETTINGS if name in settings},
+    )
+    collector._responses = responses
+    answers, index, subsets = responses.answers, responses.subset_index, responses.subsets
+    # A run of answers under one subset at a time, in the order they came.
+    starts = np.flatnonzero(np.diff(index, prepend=-1))
+    for start, part in zip(starts, np.split(answers, starts[1:]), strict=False):
+        collector._add_records(part, subsets[index[start]], int(index[start]))
+    state = check_state(_read_json(attributes, "collector_state"), collector._chain)
+    people = _read_json(attributes, "collector_people") if "collector_people" in attributes else None
+    for event in tail.events if tail is not None else []:
+        if "adapted" in event:
+            state = check_state(event["adapted"], collector._chain)
+        else:
+            state["waiting"] += len(event.get("answers", []))
+            # An answer that is not of the next person in the file: from there on, nobody knows whose turn it is.
+            is_next = people is not None and "asked" in people and event.get("person") == people["asked"]
+            people = people | {"asked": people["asked"] + 1} if people is not None and is_next else None
+    collector._restore(state)
+    collector._people = people
+    return collector
+
+
+def _read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the mapping in an attribute, or refuse."""
+    try:
+        value = json.loads(attributes[name])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError(f"the attribute {name!r} must be a JSON object")
+    return value
+
+
+def store_chain(chain: Chain) -> dict[str, Any]:
+    """Return the state of the sampler as plain values."""
+    return {
+        "generator": [int(word) for word in chain.state],
+        "phi": chain.phi.tolist(),
+        "order": chain.order.tolist(),
+        "center": chain.hamiltonian.center.tolist(),
+    }
+
+
+def restore_chain(chain: Chain, state: Mapping[str, Any]) -> None:
+    """Bring the sampler back to a state that `check_state` returned."""
+    chain.state[:] = np.array(state["generator"], dtype=np.uint64)
+    chain.phi[:] = state["phi"]
+    chain.order[:] = state["order"]
+    chain.hamiltonian.center[:] = state["center"]
+
+
+def check_state(state: Any, chain: Chain) -> dict[str, Any]:
+    """Return the stored state of a collector whose sampler is `chain`, or refuse one that does not fit it."""
+    if not isinstance(state, Mapping):
+        raise ValueError("the state of the sampler must be a JSON object")
+    k = chain.phi.size
+    words = state.get("generator")
+    if not isinstance(words, list) or len(words) != chain.state.size or not any(words):
+        raise ValueError(f"the generator's state must be {chain.state.size} integers that are not all zero")
+    phi = _numbers(state.get("phi"), "phi", k)
+    if not (phi >= 0).all() or not 0 < phi.sum() < np.inf:
+        raise ValueError(f"phi must be {k} numbers of at least 0 that are not all zero")
+    order = state.get("order")
+    if not isinstance(order, list) or any(type(i) is not int for i in order) or sorted(order) != list(range(k)):
+        raise ValueError(f"order must have each of the {k} categories once")
+    published = state.get("published")
+    if published is not None:
+        published = np.flatnonzero(check_subset(published, k)).tolist()
+    return {
+        "generator": [check_integer(word, "the generator's state", 0, _WORD - 1) for word in words],
+        "phi": phi.tolist(),
+        "order": order,
+        "center": _numbers(state.get("center"), "center", chain.hamiltonian.center.size).tolist(),
+        "published": published,
+        "rounds": check_integer(state.get("rounds"), "rounds", 0, _COUNT),
+        "waiting": check_integer(state.get("waiting"), "waiting", 0, _COUNT),
+    }
+
+
+def _numbers(values: Any, name: str, size: int) -> NDArray[np.float64]:
+    refusal = ValueError(f"{name} must be {size} finite numbers")
+    if not isinstance(values, list) or len(values) != size or any(type(v) not in (int, float) for v in values):
+        raise refusal
+    try:
+        array = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise refusal from None
+    if not np.isfinite(array).all():
+        raise refusal
+    return array

@@ -1,0 +1,85 @@
+"""What `privatize` does is the same whatever is held: entropy and lines of code, counted. The clock is not tested here.
+
+How well the clock tells x apart is measured by ``python -m validation.side_channel``.
+"""
+
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import adobest_pp as ad
+from adobest_pp.mechanisms import exact
+from validation import side_channel
+
+K = 6
+CALLS = {
+    "srr": ad.SRR(K, 1.0).privatize,
+    "subset selection of 1": ad.SubsetSelection(K, 1.0, 1).privatize,
+    "subset selection of 3": ad.SubsetSelection(K, 1.0, 3).privatize,
+    **{
+        f"rrrr with {size} in S": lambda x, size=size: ad.RRRR(K, 1.0).privatize(x, subset=np.arange(size))
+        for size in range(K)
+    },
+}
+
+
+def work(privatize, x, seed):
+    """Return the requests for entropy and how often each line of the toolkit was run, on the entropy of a seed."""
+    rng, requests, lines = np.random.default_rng(seed), [], Counter()
+
+    def words(n):
+        requests.append(n)
+        return rng.integers(1 << 63, size=n, dtype=np.uint64)  # never among the few largest, which are redrawn
+
+    def trace(frame, event, argument):
+        if "adobest_pp" not in frame.f_code.co_filename:
+            return None
+        lines[frame.f_code.co_name, frame.f_lineno] += event == "line"
+        return trace
+
+    original, before = exact._words, sys.gettrace()
+    exact._words = words
+    sys.settrace(trace)
+    try:
+        privatize(x)
+    finally:
+        sys.settrace(before)
+        exact._words = original
+    return requests, lines
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_call_does_the_same_whatever_is_held(name):
+    privatize = CALLS[name]
+    privatize(0)  # what is computed once for a mechanism
+    for seed in range(10):
+        expected = work(privatize, 0, seed)
+        assert sum(expected[0]) > 0
+        assert all(work(privatize, x, seed) == expected for x in range(1, K))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_subset_selection_and_others_do_the_same_whatever_they_answer(name):
+    """The work does not depend on the entropy either, but for redraws: an answer that is the truth takes no less."""
+    CALLS[name](0)
+    first = work(CALLS[name], 2, 0)
+    assert all(work(CALLS[name], 2, seed) == first for seed in range(1, 30))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_many_at_once_draw_the_same_entropy_whatever_is_held(name):
+    rng = np.random.default_rng(1)
+    requests = [work(CALLS[name], rng.integers(K, size=50), seed)[0] for seed in range(5)]
+    assert all(request == requests[0] for request in requests)
+
+
+def test_times_that_differ_are_told_apart_and_others_are_not():
+    rng = np.random.default_rng(1)
+    group = rng.random(4000) < 0.3
+    times = rng.gamma(5, size=4000)
+    guessing, error = side_channel.accuracy(times, group)
+    assert abs(guessing - 0.5) < 4 * error < 0.06
+    assert side_channel.accuracy(times * np.where(group, 1.5, 1.0), group)[0] > 0.6
+    assert side_channel.accuracy(np.where(group, 2.0, 1.0) + 0.1 * times, group)[0] > 0.9

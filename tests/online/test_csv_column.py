@@ -1,0 +1,75 @@
+"""The rules of a file of people, and that no value of a person is shown where it breaks one."""
+
+import numpy as np
+import pytest
+
+from adobest_pp.online import collect_csv
+from adobest_pp.online.csv_column import read_column
+from validation import bad_commands
+
+SECRETS = ["quetzal", "axolotl", "okapi"]
+
+
+@pytest.fixture
+def people(tmp_path):
+    values = np.random.default_rng(0).choice(SECRETS, size=60, p=[0.6, 0.3, 0.1])
+    path = tmp_path / "people.csv"
+    path.write_text("id,vote\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("vote\nquetzal\n\nokapi\n", "got a blank line for person 2"),
+        ("vote\nquetzal\nokapi\n\n", "got a blank line for person 3"),
+        ("id,vote\n1,quetzal\n\n2,okapi\n", "got a blank line for person 2"),
+        ("vote\nquetzal\n  \nokapi\n", "got none for person 2"),
+        ("vote,vote\nquetzal,okapi\n", "named once in the first row of .* got 'vote' 2 times"),
+        ("vote, vote\nquetzal,okapi\n", "named once in the first row"),
+        ("id,vote\n1,quetzal\n2,okapi,3\n", r"as many cells in every row as in the first \(2\), got 3 for person 2"),
+        ("id,vote\n1,quetzal\n2\n", "got 1 for person 2"),
+        ('id,vote\n1,"quetzal\n2,okapi\n', "a CSV file in UTF-8"),
+        ("vote\nokapi\nquet\0zal\n", "without control characters, got another for person 2"),
+        ('vote\nokapi\n"quet\nzal"\n', "without control characters, got another for person 2"),
+        ("vote\nokapi\n\u200b\n", "got another for person 2"),
+        ("vote\nquetzal\nque\u200btzal\nokapi\n", "person 2 that only looks like that of someone before"),
+        ("vote\nred quetzal\nred\u00a0quetzal\n", "person 2 that only looks like"),
+        ("", "column must be named"),
+    ],
+)
+def test_a_file_that_breaks_the_rules_is_refused_by_the_number_of_the_person(tmp_path, content, reason):
+    path = tmp_path / "people.csv"
+    path.write_text(content, encoding="utf-8", newline="")
+    with pytest.raises(ValueError, match=reason) as caught:
+        collect_csv(path, "vote", 1.0)
+    message = str(caught.value).replace(str(path), "")
+    assert not any(part in message for part in ("quet", "zal", "okapi"))
+    assert message.isprintable()
+
+
+def test_white_space_at_the_ends_and_the_composition_of_characters_do_not_count(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("id, vote \n1, caf\u00e9\n2,cafe\u0301 \n3,tea\n", encoding="utf-8")
+    x, labels = read_column(path, "vote", None)
+    assert labels == ["caf\u00e9", "tea"]
+    assert x.tolist() == [0, 0, 1]
+    assert read_column(path, "vote", ["tea", "cafe\u0301"])[0].tolist() == [1, 1, 0]
+    with pytest.raises(ValueError, match="not that of person 3"):
+        read_column(path, "vote", ["Tea", "caf\u00e9"])
+
+
+@pytest.mark.parametrize(
+    "categories", ["quetzal,okapi,axolotl,", ",quetzal,okapi,axolotl", "quetzal,,okapi,axolotl", ""]
+)
+def test_an_empty_category_is_refused(categories):
+    options = ("--column", "vote", "--epsilon", "1", "--out", "r.nc", "--categories", categories)
+    outcome, said = bad_commands.attempt(bad_commands.Command(("collect", "people.csv", *options)))
+    assert outcome == "refused"
+    assert "--categories must be labels separated by single commas, got an empty one" in said
+
+
+@pytest.mark.parametrize("categories", [["quetzal", "okapi", "axolotl", "okapi "], ["a", "a"], "ab", 3, []])
+def test_categories_that_cannot_be_told_apart_are_refused(people, categories):
+    with pytest.raises(ValueError, match="categories must be"):
+        collect_csv(people, "vote", 1.0, categories=categories)

@@ -1,0 +1,101 @@
+"""The paper's page has its statements beside the runs, and what is not there is said."""
+
+import json
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+
+from tests.studies.synthetic import UTILITIES, study, without
+from tests.studies.test_page import check_page, small
+from validation.paper.__main__ import main as command
+from validation.paper.page import write_page
+
+REFERENCE = Path(__file__).parents[2] / "validation" / "paper" / "reference_tv.csv"
+
+
+def page_of(*arguments, **options):
+    return check_page(write_page(*arguments, **options))
+
+
+def test_everything_is_on_the_page_of_the_whole_study(tmp_path):
+    main, program = small(), small(methods=UTILITIES, budgets="published")
+    equal = main.assign(exact_tv=main.tv)
+    text, names = page_of(main, tmp_path / "page", program, equal, REFERENCE)
+    assert names >= {"tv_boxes_K10.png", "subset_sizes_K10.svg", "honest_response.png", "medians.csv", "settings.json"}
+    assert names >= {"medians_as_published.csv", "medians_equal_privacy_exact_tv.md"}
+    for part in ("| seed | 5 |", "| runs of each cell | 8 |", "The advantage as published", "Figure 2"):
+        assert part in text
+    assert len(re.findall(r"^### \d+\. .*: ", text, re.MULTILINE)) == 16
+    assert "of the 30 rows of the authors' table" in text
+    settings = json.loads((tmp_path / "page" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["study"]["study"]["seed"] == 5
+    assert settings["as_published"]["runs"] == 8
+    assert set(settings["page_made_with"]) >= {"adobest_pp", "numpy", "python"}
+
+
+def test_the_same_study_gives_the_same_files(tmp_path):
+    first, second = (write_page(small(), tmp_path / name) for name in ("a", "b"))
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+
+
+def test_statements_without_runs_are_left_out(tmp_path):
+    text, _ = page_of(without(small(), method="honest"), tmp_path / "part")
+    assert "`honest` is competitive" not in text
+    text, names = page_of(small(methods=("nonadaptive",)), tmp_path / "none")
+    assert "they are left out" in text
+    assert "honest_response.png" in names
+
+
+def test_three_runs_are_too_few_for_the_statements(tmp_path):
+    text, _ = page_of(study(epsilon=(1.0,), rho=(0.1, 1.0), runs=3), tmp_path)
+    assert "too few runs to tell" in text
+
+
+def test_studies_without_what_they_are_given_for_are_refused(tmp_path):
+    main = small()
+    target = tmp_path / "page"
+    with pytest.raises(
+        ValueError, match="as_published must be a study with cells of budgets 'published', got one with"
+    ):
+        write_page(main, target, main)
+    with pytest.raises(
+        ValueError, match=r"equal_privacy must be a study with the measure 'exact_tv', got one with 'tv'"
+    ):
+        write_page(main, target, None, main)
+    exact = main.assign_coords(sampler=("cell", np.full(main.sizes["cell"], "exact"))).assign(exact_tv=main.tv)
+    with pytest.raises(ValueError, match="equal_privacy must be a study with cells of RRRR by SGLD as proved, got one"):
+        write_page(main, target, None, exact)
+    with pytest.raises(ValueError, match=r"reference must be given with as_published, .* got it alone"):
+        write_page(main, target, reference=REFERENCE)
+    assert not target.exists()
+
+
+def test_the_answer_comes_before_all_else(tmp_path):
+    main, program = small(), small(methods=("nonadaptive", *UTILITIES), budgets="published")
+    text, _ = page_of(main, tmp_path, program, main.assign(exact_tv=main.tv))
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings[0] == "In short: the adaptive methods against SRR"
+
+
+def test_the_command_reads_stores_and_refuses_in_one_sentence(tmp_path, monkeypatch, capsys):
+    main, program = small(), small(methods=UTILITIES, budgets="published")
+    stores = {"main.zarr": main, "program.zarr": program}
+    monkeypatch.setattr("validation.paper.__main__.open_study", lambda path: stores[path.name])
+    asked = []
+    monkeypatch.setattr(
+        "validation.paper.__main__.write_page", lambda *a, **_: asked.append(a) or [tmp_path / "README.md"]
+    )
+    arguments = ["main.zarr", "--out", str(tmp_path), "--as-published", "program.zarr", "--reference", str(REFERENCE)]
+    assert command(arguments) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'README.md'}\n"
+    assert asked == [(main, tmp_path, program, None, REFERENCE)]
+    monkeypatch.setattr("validation.paper.__main__.write_page", write_page)
+    with pytest.raises(SystemExit):
+        command(["main.zarr", "--out", str(tmp_path), "--reference", str(REFERENCE)])
+    assert "reference must be given with as_published" in capsys.readouterr().err

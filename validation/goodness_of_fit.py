@@ -1,0 +1,164 @@
+"""Answers that were read under the wrong mechanism are found, where anything at all can tell.
+
+`goodness_of_fit` is put to answers of the stated mechanism, which it must let pass, and to planted faults. Some faults
+leave no trace: answers of a smaller ε are those of a more even θ, and renamed categories are a renamed θ wherever no
+subset is published. Exits with 1 if a finding stated below is not reproduced.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
+from adobest_pp.diagnostics import goodness_of_fit
+from adobest_pp.diagnostics.fit import FALSE_ALARM as STATED
+from adobest_pp.diagnostics.fit import LEVEL
+from validation.answers import Mechanisms, ask
+from validation.common import conclude, each, parse, table
+from validation.intervals import dirichlet
+
+K, N = 8, 4000
+# One category has most people, so that answers of a larger ε are out of reach of any θ.
+UNEVEN = np.array([0.79] + [0.03] * (K - 1))
+# The chance that a right check fails any of the statements of a run.
+FALSE_ALARM = 0.01
+
+Case = Callable[[np.random.Generator], Responses]
+
+
+def right(mechanism: Mechanisms, rho: float, rng: np.random.Generator) -> Responses:
+    """Return answers of the stated mechanism."""
+    return ask(mechanism, dirichlet(np.full(K, rho), rng), N, rng)
+
+
+def other_epsilon(true: Mechanisms, read_as: Mechanisms, rng: np.random.Generator) -> Responses:
+    """Return answers of one budget, read under another."""
+    return _read(ask(true, UNEVEN, N, rng), read_as)
+
+
+def shuffled_subsets(share: float, rng: np.random.Generator) -> Responses:
+    """Return answers of RRRR, a share of them beside the subset of somebody else."""
+    told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
+    index = told.subset_index
+    mixed = rng.random(N) < share
+    index[mixed] = rng.permutation(index[mixed])
+    return Responses.from_arrays(told.mechanism, told.answers, told.subsets, index)
+
+
+def renamed_answers(rng: np.random.Generator) -> Responses:
+    """Return answers of RRRR whose codes count the categories from the other end; the subsets are right."""
+    told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
+    return Responses.from_arrays(told.mechanism, K - 1 - told.answers, told.subsets, told.subset_index)
+
+
+def ignored_subsets(rng: np.random.Generator) -> Responses:
+    """Return answers of devices that ran SRR, read as if they had kept to the subsets."""
+    subsets = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
+    answers = ask(SRR(K, 2.0), UNEVEN, N, rng).answers
+    return Responses.from_arrays(subsets.mechanism, answers, subsets.subsets, subsets.subset_index)
+
+
+def neighbors(rng: np.random.Generator) -> Responses:
+    """Return sets of three that are the answer of SRR and the two categories that follow."""
+    first = ask(SRR(K, 1.0), UNEVEN, N, rng).answers
+    return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort((first[:, None] + np.arange(3)) % K, axis=1))
+
+
+def filled_up(rng: np.random.Generator) -> Responses:
+    """Return sets of two that were filled up to three with the first category that they do not hold."""
+    two = ask(SubsetSelection(K, 1.0, 2), UNEVEN, N, rng).answers
+    free = np.array([next(i for i in range(K) if i not in pair) for pair in two.tolist()])
+    return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort(np.column_stack([two, free]), axis=1))
+
+
+def _read(told: Responses, read_as: Mechanisms) -> Responses:
+    tables = {"subsets": told.subsets, "subset_index": told.subset_index} if isinstance(read_as, RRRR) else {}
+    return Responses.from_arrays(read_as, told.answers, **tables)
+
+
+def mechanisms(epsilon: float) -> dict[str, Mechanisms]:
+    """Return the three mechanisms, of one budget."""
+    return {
+        "SRR": SRR(K, epsilon),
+        "RRRR": RRRR(K, epsilon, 0.8),
+        "subset selection": SubsetSelection(K, epsilon, 3),
+    }
+
+
+RIGHT: dict[str, Case] = {
+    f"{name}, ρ = {rho:g}": partial(right, mechanism, rho)
+    for name, mechanism in mechanisms(2.0).items()
+    for rho in (0.1, 1)
+}
+FAULTS: dict[str, Case] = {
+    **{
+        f"{name}, ε = 3 read as ε = 1": partial(other_epsilon, mechanisms(3.0)[name], mechanisms(1.0)[name])
+        for name in mechanisms(1.0)
+    },
+    "RRRR, shuffled subsets": partial(shuffled_subsets, 1.0),
+    "RRRR, renamed answers": renamed_answers,
+    "RRRR, devices ran SRR": ignored_subsets,
+    "subset selection, neighbors": neighbors,
+    "subset selection, filled up": filled_up,
+}
+SILENT: dict[str, Case] = {
+    f"{name}, ε = 1 read as ε = 3": partial(other_epsilon, mechanisms(1.0)[name], mechanisms(3.0)[name])
+    for name in ("SRR", "subset selection")
+}
+# Only reported: how small a fault is found.
+MILD: dict[str, Case] = {
+    "RRRR, ε = 1 read as ε = 3": partial(other_epsilon, mechanisms(1.0)["RRRR"], mechanisms(3.0)["RRRR"]),
+    **{f"RRRR, {share:.0%} of the subsets shuffled": partial(shuffled_subsets, share) for share in (0.1, 0.2, 0.4)},
+}
+CASES = RIGHT | FAULTS | MILD | SILENT
+
+
+def check(job: tuple[str, int]) -> tuple[float, int, bool]:
+    """Return the p-value, the degrees of freedom that θ cannot absorb, and whether the answers are said not to fit."""
+    name, seed = job
+    responses = CASES[name](np.random.default_rng(seed))
+    tree = sample(responses, "nuts", draws=200, tune=200, chains=2, random_seed=seed, progressbar=False)
+    fit = goodness_of_fit(tree)
+    return float(fit["p_value"]), int(fit["spare"]), not bool(fit["fits"])
+
+
+def measure(names: list[str], runs: int, seed: int, parallel: bool) -> dict[str, NDArray[np.float64]]:
+    """Return what `check` found in every run of every case, of shape (runs, 3)."""
+    seeds = np.random.SeedSequence(seed).generate_state(runs).tolist()
+    found = each(check, [(name, one) for name in names for one in seeds], "checks", parallel)
+    return dict(zip(names, np.array(found, dtype=np.float64).reshape(len(names), runs, 3), strict=True))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print every figure and the verdicts; return the exit code."""
+    options = parse(__doc__, argv)
+    runs = {"right": 2 if options.quick else 200, "wrong": 1 if options.quick else 40}
+    found = measure(list(RIGHT), runs["right"], options.seed, not options.quick)
+    found |= measure(
+        list(FAULTS | SILENT if options.quick else FAULTS | MILD | SILENT),
+        runs["wrong"],
+        options.seed,
+        not options.quick,
+    )
+    print(f"K = {K}, n = {N}; answers are said not to fit from p = {LEVEL:g} on\n")
+    rows = [
+        [name, len(one), int(one[:, 1].max()), np.median(one[:, 0]), f"{one[:, 2].mean():.1%}"]
+        for name, one in found.items()
+    ]
+    table(["answers", "runs", "spare", "median p", "do not fit"], rows, digits=2)
+    alarms = int(sum(found[name][:, 2].sum() for name in RIGHT))
+    total = len(RIGHT) * runs["right"]
+    most = int(binom.isf(FALSE_ALARM, total, STATED))
+    print(f"\nFalse alarms: {alarms} of {total}; a check at its stated rate of {STATED:.0%} has at most {most}")
+    verdicts = {"right answers do not fit in at most 1 % of the runs": alarms <= most}
+    verdicts |= {f"found in at least 95 %: {name}": found[name][:, 2].mean() >= 0.95 for name in FAULTS}
+    verdicts |= {f"leaves no trace: {name}": found[name][:, 2].mean() <= 0.05 for name in SILENT}
+    return conclude(verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+"""Kill collections at random moments, and count what is lost and what is wrong afterwards.
+
+Most victims are forked from this process, which has everything imported and compiled, so a kill takes half a second at
+most; some are the real command. ``python -m validation.kills 200 10`` kills so many of either.
+"""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from adobest_pp import RRRR, AdaptiveCollector, Responses
+from adobest_pp.online import collect_csv
+
+MECHANISM = RRRR(4, 1.0)
+LABELS = ("red", "green", "blue", "none")
+# A file is left for a new one after so many answers, so that reading it stays quick.
+LONG = 400
+PEOPLE = 400
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True)
+class Kills:
+    """How many processes were killed, how many answers they had kept, how many of those were lost, and what was wrong.
+
+    Attributes
+    ----------
+    tried, answers, lost : int
+        Counts.
+    wrong : tuple of str
+        One sentence for each file that could not be read, or had other answers than it should.
+    """
+
+    tried: int
+    answers: int
+    lost: int
+    wrong: tuple[str, ...]
+
+    def __add__(self, other: "Kills") -> "Kills":
+        answers, lost = self.answers + other.answers, self.lost + other.lost
+        return Kills(self.tried + other.tried, answers, lost, self.wrong + other.wrong)
+
+
+def kill_while_collecting(forked: int, commands: int, seed: int = 1) -> Kills:
+    """Kill so many forked processes, half of them in `record` and half in `collect_csv`, and so many real commands."""
+    moments = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        people = _write_people(place / "people.csv", PEOPLE, seed)
+        if forked:
+            _collect(_write_people(place / "few.csv", 10, seed), place / "few.nc")  # compiles what the children run
+        return (
+            _kill_recording(place, forked - forked // 2, moments)
+            + _kill_collecting(place, people, forked // 2, moments)
+            + _kill_commands(place, people, commands, moments)
+        )
+
+
+def _kill_recording(folder: Path, kills: int, moments: random.Random) -> Kills:
+    """Kill a process that records answers, adapts and saves; every answer whose `record` returned must be there."""
+    tried, kept, lost, wrong = 0, 0, 0, []
+    files = itertools.count()
+    path, known = folder / f"recorded-{next(files)}.nc", 0
+    AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=1).save(path)
+    while tried < kills:
+        told = _fork(lambda tell, path=path: _record_forever(path, tell), moments.uniform(0, 0.06), signal.SIGKILL)
+        tried += 1
+        acknowledged = max([known, *map(int, told.split())])
+        try:
+            answers = _answers(path)
+        except (ValueError, OSError) as problem:
+            wrong.append(f"recording: {problem}")
+            break
+        expected = [_answer(i) for i in range(acknowledged + 1)]
+        lost += max(0, acknowledged - len(answers))
+        if answers != expected[: len(answers)] or len(answers) > acknowledged + 1:
+            wrong.append(f"recording: {len(answers)} answers that are not the {acknowledged} that were acknowledged")
+        kept += len(answers) - known
+        known = len(answers)
+        if known > LONG:
+            path, known = folder / f"recorded-{next(files)}.nc", 0
+            AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=1).save(path)
+    return Kills(tried, kept, lost, tuple(wrong))
+
+
+def _record_forever(path: Path, tell: Callable[[str], None]) -> None:
+    collector = AdaptiveCollector.load(path)
+    for i in itertools.count(len(collector.responses)):
+        answer, subset = _answer(i)
+        if i % 3 == 0:
+            collector.next_subset()
+        collector.record(answer, subset)
+        tell(f"{i + 1}\n")
+        if i % 25 == 0:
+            collector.save(path)
+
+
+def _answer(i: int) -> tuple[int, list[int]]:
+    """Return the answer that number `i` gives, and the subset it is given under: anyone can tell what must be there."""
+    return i * 7 % 4, [i * 5 % 4] if i % 3 else []
+
+
+def _answers(path: Path) -> list[tuple[int, list[int]]]:
+    responses = Responses.from_netcdf(path)
+    subsets = [np.flatnonzero(mask).tolist() for mask in responses.subsets]
+    return [(int(y), subsets[s]) for y, s in zip(responses.answers, responses.subset_index, strict=True)]
+
+
+def _kill_collecting(folder: Path, people: Path, kills: int, moments: random.Random) -> Kills:
+    """Kill or stop a process that asks the people of a file, and again, until all have answered; then start anew."""
+    out = itertools.count()
+
+    def attempt(path: Path, how: signal.Signals) -> None:
+        _fork(lambda tell: _collect(people, path), moments.uniform(0, 0.4), how)
+
+    return _interrupt(lambda: folder / f"collected-{next(out)}.nc", attempt, kills, moments)
+
+
+def _collect(people: Path, out: Path) -> None:
+    collect_csv(people, "vote", 1.0, categories=LABELS, progressbar=False, random_seed=1, out=out)
+
+
+def _kill_commands(folder: Path, people: Path, kills: int, moments: random.Random) -> Kills:
+    """Kill or stop the real command, which takes a while until it begins."""
+    out = itertools.count()
+
+    def attempt(path: Path, how: signal.Signals) -> None:
+        before = path.stat().st_size if path.exists() else -1
+        with _command(people, path) as process:
+            while process.poll() is None and (not path.exists() or path.stat().st_size == before):
+                time.sleep(0.001)
+            time.sleep(moments.uniform(0, 0.3))
+            process.send_signal(how)
+
+    return _interrupt(lambda: folder / f"command-{next(out)}.nc", attempt, kills, moments)
+
+
+def _command(people: Path, out: Path) -> "subprocess.Popen[bytes]":
+    options = ["--column", "vote", "--epsilon", "1", "--categories", ",".join(LABELS), "--seed", "1", "--quiet"]
+    command = [sys.executable, "-m", "adobest_pp", "collect", str(people), *options, "--out", str(out)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _interrupt(
+    new_path: Callable[[], Path],
+    attempt: Callable[[Path, signal.Signals], None],
+    kills: int,
+    moments: random.Random,
+) -> Kills:
+    """Interrupt a collection over and over: whoever is in the file once must stay there with the same answer."""
+    tried, kept, lost, wrong = 0, 0, 0, []
+    path, known = new_path(), []
+    while tried < kills:
+        attempt(path, moments.choice(SIGNALS))
+        tried += 1
+        try:
+            answers = _answers(path) if path.exists() else []
+        except (ValueError, OSError) as problem:
+            wrong.append(f"collecting: {problem}")
+            path, known = new_path(), []
+            continue
+        lost += max(0, len(known) - len(answers))
+        if answers[: len(known)] != known[: len(answers)] or len(answers) > PEOPLE:
+            wrong.append(f"collecting: {len(answers)} answers that are not a continuation of {len(known)}")
+        kept += len(answers) - len(known)
+        known = answers
+        if len(known) == PEOPLE:
+            path, known = new_path(), []
+    return Kills(tried, kept, lost, tuple(wrong))
+
+
+def _write_people(path: Path, n: int, seed: int) -> Path:
+    votes = np.random.default_rng(seed).choice(LABELS[:3], size=n)
+    path.write_text("vote\n" + "".join(f"{vote}\n" for vote in votes), encoding="utf-8")
+    return path
+
+
+def _fork(work: Callable[[Callable[[str], None]], None], delay: float, how: signal.Signals) -> str:
+    """Run `work` in a copy of this process, kill it after so many seconds, and return what it told until then."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child uses none of the threads that there may be
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(read)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            work(lambda text: _tell(write, text))
+            code = 0
+        except (Exception, KeyboardInterrupt):
+            code = 2
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as told:
+        time.sleep(delay)
+        os.kill(child, how)
+        content = told.read()
+    os.waitpid(child, 0)
+    return content
+
+
+def _tell(descriptor: int, text: str) -> None:
+    os.write(descriptor, text.encode())
+
+
+def print_counts(arguments: Sequence[str]) -> None:
+    """Print the counts of ``python -m validation.kills FORKED COMMANDS``."""
+    forked, commands = map(int, arguments)
+    began = time.perf_counter()
+    found = kill_while_collecting(forked, commands)
+    seconds = time.perf_counter() - began
+    print(
+        f"{found.tried} kills in {seconds:.0f} s, {found.answers} answers, {found.lost} lost, {len(found.wrong)} wrong"
+    )
+    for sentence in found.wrong:
+        print(sentence)
+
+
+if __name__ == "__main__":
+    print_counts(sys.argv[1:])

@@ -1,0 +1,127 @@
+"""The page of the paper's study: its statements beside what the runs say, as proved and as published."""
+
+from pathlib import Path
+
+import xarray as xr
+
+from adobest_pp.samplers.progress import SlowProgress
+from adobest_pp.studies import page as plain
+from adobest_pp.studies.summary import markdown_table
+from validation.paper.equal_privacy import equal_privacy_section, short_answer
+from validation.paper.grids import Statement, paper_part, published_part
+from validation.paper.size_statements import honest_response_statement
+from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
+
+__all__ = ["write_page"]
+
+_PAPER = (
+    "S. Aydın and S. Yıldırım, *Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive "
+    "Randomized Response Mechanism*, ACM Transactions on Knowledge Discovery from Data"
+)
+
+
+def write_page(
+    dataset: xr.Dataset,
+    folder: str | Path,
+    as_published: xr.Dataset | None = None,
+    equal_privacy: xr.Dataset | None = None,
+    reference: str | Path | None = None,
+    *,
+    progressbar: bool = False,
+) -> list[Path]:
+    """Write figures, tables, settings and the page (``README.md``) of a study, finished or not.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A study, with the dimensions (cell, run).
+    folder : path
+        Where to write; made if it is not there. Files of the same names are replaced.
+    as_published : xarray.Dataset, optional
+        The study with the budgets of the authors' program, to set beside it.
+    equal_privacy : xarray.Dataset, optional
+        The study with SGLD's and the exact estimate from the same answers.
+    reference : path, optional
+        Errors of the authors' own program, CSV.
+    progressbar : bool
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    list of Path
+        What was written, the page last.
+    """
+    plain.check_study(dataset)
+    _check_others(as_published, equal_privacy, reference)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    studies = {"study": dataset, "as_published": as_published, "equal_privacy": equal_privacy}
+    with SlowProgress(4, "writing the page", progressbar) as progress:
+        short = short_answer(dataset, as_published, equal_privacy)
+        answers = _statement_parts(dataset, as_published)
+        progress.advance(1)
+        answers += equal_privacy_section(dataset, as_published, equal_privacy, Path(reference) if reference else None)
+        written = [*plain.write_tables(studies, target), plain.write_settings(studies, target)]
+        progress.advance(1)
+        figures, drawn = _figures(dataset, target)
+        progress.advance(2)
+    settings = markdown_table(["setting", "value"], plain.settings_rows(dataset))
+    parts = [plain.title(dataset), f"Beside the paper: {_PAPER}.", *short, "## Settings", settings]
+    parts += [*plain.completeness(studies), *answers, "## Figures", *figures, *plain.contents(written)]
+    page = plain.write_parts(parts, target)
+    return [*drawn, *written, page]
+
+
+def _check_others(
+    as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None, reference: str | Path | None
+) -> None:
+    """Refuse studies that have nothing of what they are given for, which would be left out without a word."""
+    if as_published is not None and published_part(as_published).sizes["cell"] == 0:
+        raise ValueError("as_published must be a study with cells of budgets 'published', got one with none")
+    if equal_privacy is not None:
+        if "exact_tv" not in equal_privacy:
+            known = ", ".join(map(repr, equal_privacy.data_vars))
+            raise ValueError(f"equal_privacy must be a study with the measure 'exact_tv', got one with {known}")
+        if paper_part(equal_privacy).sizes["cell"] == 0:
+            raise ValueError("equal_privacy must be a study with cells of RRRR by SGLD as proved, got one with none")
+    if reference is not None and as_published is None:
+        raise ValueError("reference must be given with as_published, which it is compared with, got it alone")
+
+
+def _statement_parts(dataset: xr.Dataset, as_published: xr.Dataset | None) -> list[str]:
+    found = statements(dataset)
+    heading = "## What the paper says, and what these runs say"
+    if not found:
+        return [
+            heading,
+            "This study has none of the comparisons that the paper's statements are about: they are left out.",
+        ]
+    others = {} if as_published is None else {s.title: s for s in published_statements(as_published, dataset)}
+    found.append(honest_response_statement())
+    headings = ["", "statement", "verdict", *(["as published"] if others else [])]
+    rows = [
+        [i, one.title, one.verdict, *([others[one.title].verdict if one.title in others else "–"] if others else [])]
+        for i, one in enumerate(found, 1)
+    ]
+    texts = [_statement(i, one, others.get(one.title)) for i, one in enumerate(found, 1)]
+    note = [] if as_published is None or not others else [published_note(as_published)]
+    return [heading, METHODOLOGY, *note, markdown_table(headings, rows), *texts]
+
+
+def _statement(i: int, one: Statement, published: Statement | None) -> str:
+    lines = [f"**The paper:** {one.paper}", f"**Criterion:** {one.criterion}", f"**Found:** {one.found}", one.table]
+    if published is not None:
+        lines += [f"**As published: {published.verdict}.** {published.found}", published.table]
+    return "\n\n".join([f"### {i}. {one.title}: {one.verdict}", *lines])
+
+
+def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
+    """Draw the figures of the study, and the paper's Figure 2."""
+    from adobest_pp import plots
+
+    notes = {"boxes": " (Figures 3 and 4 of the paper)", "sizes": " (Figures 5 and 6)"}
+    parts, written = plain.draw(dataset, target, **notes)
+    panels = plots.honest_response()
+    caption = "P(Y = X) of RRRR by subset size (Figure 2), from the mechanism itself"
+    parts += plain.save(panels[0].figure, target, "honest_response", caption, written)
+    return parts, written

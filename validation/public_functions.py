@@ -1,0 +1,692 @@
+"""The public functions that bad arguments are tried on, with good arguments and what each may be."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import adobest_pp as ad
+from adobest_pp import diagnostics, likelihood, plots
+from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
+from adobest_pp.online import collect_csv
+from adobest_pp.polls import poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.samplers.schedules import schedule_from_settings
+from adobest_pp.studies import Cell, open_study, read_study, study_status
+from validation.bad_inputs import (
+    NAMES,
+    RESPONSES,
+    RRRR,
+    SRR,
+    SUBSETS,
+    Entry,
+    Illegal,
+    Kind,
+    choice,
+    either,
+    function,
+    indices,
+    integer,
+    labels,
+    matrix,
+    never,
+    numbers,
+    of_type,
+    optional,
+    prior,
+    real,
+    subset,
+)
+
+COUNT = 2**31 - 1
+METHODS = ("nonadaptive", "fisher", "entropy", "tv1", "tv2", "mse", "honest")
+UTILITY = either(choice(*METHODS[1:]), of_type(ad.Utility))
+EPSILON, KAPPA = real(0, 30), real(0, 1)
+THETA = numbers(3, 0.0, 1.0)
+NAMED_THETA = numbers(3, 0.0, 1.0, NAMES)
+SEED = integer(0)
+
+
+def entries() -> list[Entry]:
+    """Return all of them."""
+    return [*_mechanisms(), *_data(), *_adaptation(), *_samplers(), *_online(), *_diagnostics(), *_plots(), *_files()]
+
+
+def _entry(
+    name: str,
+    call: Callable[..., Any],
+    good: Mapping[str, Any],
+    kinds: Mapping[str, Kind],
+    words: Mapping[str, str] | None = None,
+) -> Entry:
+    def fresh() -> dict[str, Any]:
+        return {key: np.random.default_rng(1) if key == "rng" else value for key, value in good.items()}
+
+    return Entry(name, call, fresh, kinds, words or {})
+
+
+def _mechanisms() -> list[Entry]:
+    k, private = integer(2, 10**6), indices(3)
+    budgets = either(real(0, 30, closed_low=True), _three_budgets)
+    rng = optional(of_type(np.random.Generator))
+    return [
+        _entry("SRR", ad.SRR, {"n_categories": 3, "epsilon": 1.0}, {"n_categories": k, "epsilon": EPSILON}),
+        _entry(
+            "RRRR",
+            ad.RRRR,
+            {"n_categories": 3, "epsilon": 1.0, "kappa": 0.9},
+            {"n_categories": k, "epsilon": EPSILON, "kappa": KAPPA},
+        ),
+        _entry(
+            "RRRR.from_budgets",
+            ad.RRRR.from_budgets,
+            {"n_categories": 3, "epsilon1": 1.0, "epsilon2": 1.0},
+            {"n_categories": k, "epsilon1": real(0, 30, closed_low=True), "epsilon2": budgets},
+        ),
+        _entry(
+            "SubsetSelection",
+            ad.SubsetSelection,
+            {"n_categories": 8, "epsilon": 1.0, "size": 1},
+            {"n_categories": k, "epsilon": EPSILON, "size": optional(integer(1, 7))},
+        ),
+        _entry("SRR.privatize", _shape_of(SRR.privatize), {"x": 0}, {"x": private}),
+        _entry("SubsetSelection.privatize", _shape_of(SUBSETS.privatize), {"x": 0}, {"x": private}),
+        _entry(
+            "RRRR.privatize", _shape_of(RRRR.privatize), {"x": 0, "subset": [0]}, {"x": private, "subset": subset(3)}
+        ),
+        *(_entry(f"{m}.privatize, rng", f, g, {"rng": rng}) for m, f, g in _generators()),
+        _entry("RRRR.transition_matrix", RRRR.transition_matrix, {"subset": [0]}, {"subset": subset(3)}),
+        _entry("RRRR.exact_weights", RRRR.exact_weights, {"subset": [0]}, {"subset": subset(3)}),
+        _entry("RRRR.epsilon2", RRRR.epsilon2, {"size": 1}, {"size": integer(0, 2)}),
+        _entry("privacy_loss", ad.privacy_loss, {"matrix": np.full((2, 2), 0.5)}, {"matrix": matrix}),
+        _entry(
+            "audit",
+            ad.audit,
+            {"subject": np.full((2, 2), 0.5), "epsilon": 1.0, "rounding": None},
+            {
+                "subject": either(matrix, of_type(Mechanism)),
+                "epsilon": EPSILON,
+                "rounding": optional(real(0, 0.1)),
+            },
+            {"subject": "matrix"},
+        ),
+        _entry(
+            "mechanism_from_settings",
+            mechanism_from_settings,
+            {"settings": SRR.settings()},
+            {"settings": never},
+            {"settings": "must"},
+        ),
+    ]
+
+
+def _shape_of(privatize: Callable[..., Any]) -> Callable[..., tuple[int, ...]]:
+    return lambda **given: np.shape(privatize(**given))
+
+
+def _three_budgets(value: Any) -> Any:
+    """One budget, or three, from 0 to 30."""
+    if (
+        getattr(value, "ndim", 0) == 1
+        and hasattr(value, "values")
+        and list(map(str, getattr(value, "index", ()))) != ["0", "1", "2"]
+    ):
+        numbers(3, 0.0)(value)  # refuses labels
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Illegal from None
+    if isinstance(value, np.ma.MaskedArray) or array.dtype.kind not in "fiu" or array.shape not in ((), (3,)):
+        raise Illegal
+    if not ((array >= 0) & (array <= 30)).all():
+        raise Illegal
+    return array.astype(float).tolist()
+
+
+def _generators() -> list[tuple[str, Callable[..., Any], dict[str, Any]]]:
+    """Return ways to privatize of which only the shape counts: without a generator nobody can foresee the answers."""
+    return [
+        ("SRR", lambda rng: np.shape(SRR.privatize([0] * 5, subset=rng)), {}),
+        ("RRRR", lambda rng: np.shape(RRRR.privatize([0] * 5, subset=[0], rng=rng)), {}),
+    ]
+
+
+def _data() -> list[Entry]:
+    responses = {"mechanism": RRRR, "answers": [0, 1], "subsets": [[True, False, False]], "subset_index": [0, 0]}
+    evidence = RESPONSES.evidence()
+
+    def appended(answers: Any, subset: Any) -> ad.Responses:
+        held = ad.Responses(RRRR, NAMES)
+        held.append(answers, subset)
+        return held
+
+    def sets(answers: Any) -> ad.Responses:
+        held = ad.Responses(SUBSETS, NAMES)
+        held.append(answers)
+        return held
+
+    return [
+        _entry(
+            "Responses",
+            ad.Responses,
+            {"mechanism": RRRR, "categories": NAMES},
+            {"mechanism": of_type(Mechanism), "categories": optional(labels(3))},
+        ),
+        _entry(
+            "Responses.from_arrays",
+            ad.Responses.from_arrays,
+            {**responses, "categories": NAMES},
+            {"subset_index": _two_zeros, "categories": optional(labels(3)), "subsets": never},
+        ),
+        _entry(
+            "Responses.append",
+            appended,
+            {"answers": [0, 1], "subset": [0]},
+            {"answers": indices(3, ndim=1), "subset": subset(3, NAMES)},
+        ),
+        _entry("Responses.append, sets", sets, {"answers": [0, 1]}, {"answers": _pairs}),
+        _entry("Responses.find_subset", RESPONSES.find_subset, {"subset": [0]}, {"subset": subset(3, NAMES)}),
+        _entry(
+            "Responses.from_xarray",
+            ad.Responses.from_xarray,
+            {"dataset": None},
+            {"dataset": never},
+            {"dataset": "must"},
+        ),
+        *(
+            _entry(
+                f"likelihood.{call.__name__}",
+                call,
+                {"theta": [0.5, 0.3, 0.2], "evidence": evidence},
+                {"theta": THETA, "evidence": of_type(ad.Evidence)},
+            )
+            for call in (likelihood.log_likelihood, likelihood.gradient)
+        ),
+        _entry(
+            "likelihood.phi_gradient", likelihood.phi_gradient, {"phi": [1, 2, 3], "evidence": evidence}, {"phi": _phi}
+        ),
+        _entry(
+            "likelihood.maximum_likelihood",
+            likelihood.maximum_likelihood,
+            {"evidence": evidence, "tolerance": 1e-3, "max_iterations": 10},
+            {
+                "evidence": of_type(ad.Evidence),
+                "tolerance": real(0, np.inf),
+                "max_iterations": integer(1, COUNT),
+            },
+        ),
+    ]
+
+
+def _two_zeros(value: Any) -> list[int]:
+    listed = indices(1, ndim=1)(value).tolist()
+    if listed != [0, 0]:
+        raise Illegal
+    return listed
+
+
+def _pairs(value: Any) -> Any:
+    """Rows of two increasing categories."""
+    array = np.asarray(indices(3)(value), dtype=np.int64)
+    rows = np.atleast_2d(array)
+    if rows.ndim != 2 or rows.shape[1] != 2 or (np.diff(rows, axis=1) <= 0).any():
+        raise Illegal
+    return array.tolist()
+
+
+def _phi(value: Any) -> list[float]:
+    listed = numbers(3, 0.0)(value)
+    if sum(listed) < 1e-300:
+        raise Illegal
+    return listed
+
+
+def _adaptation() -> list[Entry]:
+    theta, good = [0.5, 0.3, 0.2], {"theta": [0.5, 0.3, 0.2], "mechanism": RRRR}
+    kinds = {"theta": THETA, "mechanism": of_type(ad.RRRR)}
+    return [
+        _entry("utility", ad.utility, {"name": "honest", **good}, {"name": UTILITY, **kinds}, {"name": "utility"}),
+        _entry("select_subset", ad.select_subset, {"utility": "honest", **good}, {"utility": UTILITY, **kinds}),
+        _entry(
+            "semi_adaptive_subset",
+            ad.semi_adaptive_subset,
+            {"theta": theta, "alpha": 0.5},
+            {"theta": either(THETA, numbers(2, 0.0, 1.0)), "alpha": real(0, 1, closed_low=True)},
+        ),
+        _entry("Utility", ad.Utility, {"name": "a", "reference": "b", "function": len}, {"function": function}),
+        _entry(
+            "a utility of one's own",
+            lambda returned: ad.utility(ad.Utility("mine", "", lambda theta, c: returned), theta, RRRR),
+            {"returned": [1.0, 2.0, 3.0]},
+            {"returned": _values},
+            {"returned": "utility"},
+        ),
+    ]
+
+
+def _values(value: Any) -> list[float]:
+    listed = indices_or_numbers(value)
+    if len(listed) != 3 or not all(number < np.inf for number in listed):
+        raise Illegal
+    return listed
+
+
+def indices_or_numbers(value: Any) -> list[float]:
+    """Return a vector of numbers of any sign."""
+    if isinstance(value, np.ma.MaskedArray | str | bytes | bytearray | dict | set | frozenset):
+        raise Illegal
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Illegal from None
+    if array.ndim != 1 or array.dtype.kind not in "fiu":
+        raise Illegal
+    return [float(number) for number in array]
+
+
+def _samplers() -> list[Entry]:
+    sizes = {"draws": 4, "tune": 2, "chains": 2, "random_seed": 1}
+    small = integer(1, 10_000)  # no hostile value lies between this and what is refused
+    kinds = {
+        "draws": small,
+        "tune": integer(0, 10_000),
+        "chains": small,
+        "random_seed": optional(integer(0, 2**63 - 1)),
+    }
+    options = {"batch_size": 2, "step_size": 0.01, "updates_per_draw": 1, "diffusion": "reflected"}
+    positive = real(0, np.inf, closed_high=False)
+
+    def sgld(**settings: Any) -> Any:
+        return ad.sample(RESPONSES, "sgld", **sizes, progressbar=False, **options | settings)
+
+    def steps(returned: Any) -> Any:
+        return sgld(step_size=None, schedule=lambda update, n: returned)
+
+    return [
+        _entry(
+            "sample",
+            lambda **given: ad.sample(progressbar=False, **given),
+            {"responses": RESPONSES, "sampler": "gibbs", "prior": 1.0, **sizes},
+            {
+                "responses": of_type(ad.Responses),
+                "sampler": choice("gibbs", "sgld", "nuts"),
+                "prior": prior(3, NAMES),
+                **kinds,
+            },
+        ),
+        _entry(
+            "sample, sgld",
+            sgld,
+            options,
+            {
+                "batch_size": optional(integer(1)),
+                "step_size": optional(positive),
+                "updates_per_draw": small,
+                "diffusion": choice("reflected", "preconditioned"),
+            },
+        ),
+        _entry(
+            "sample, schedule",
+            lambda schedule: sgld(step_size=None, schedule=schedule),
+            {"schedule": None},
+            {"schedule": _none},
+        ),
+        _entry("a schedule of one's own", steps, {"returned": 0.1}, {"returned": _step}, {"returned": "schedule"}),
+        _entry("recorded_arguments", ad.recorded_arguments, {"attributes": {}}, {"attributes": never}),
+        _entry("ConstantSteps", ad.ConstantSteps, {"step_size": 0.1}, {"step_size": positive}),
+        _entry("PaperSteps", ad.PaperSteps, {"scale": 0.1}, {"scale": positive}),
+        _entry(
+            "DecayingSteps",
+            ad.DecayingSteps,
+            {"scale": 0.1, "power": 0.5},
+            {"scale": positive, "power": real(0, 1, closed_low=True)},
+        ),
+        _entry(
+            "schedule_from_settings",
+            schedule_from_settings,
+            {"settings": {}},
+            {"settings": never},
+            {"settings": "schedule"},
+        ),
+        _entry(
+            "frequency_model",
+            lambda **given: len(ad.frequency_model(**given).free_RVs),
+            {"responses": RESPONSES, "prior": 1.0, "surrogate": False},
+            {"responses": of_type(ad.Responses), "prior": prior(3, NAMES), "surrogate": of_type(bool)},
+        ),
+    ]
+
+
+def _none(value: Any) -> None:
+    if value is not None:
+        raise Illegal
+
+
+def _step(value: Any) -> float:
+    """One positive number for all updates."""
+    array = np.asarray(prior(1)(value))
+    return float(array.ravel()[0])
+
+
+def _online() -> list[Entry]:
+    settings = {"prior": 1.0, "updates": 2, "batch_size": 5, "step_size": None, "adapt_every": 1, "sampler": "sgld"}
+    kinds: dict[str, Kind] = {
+        "prior": prior(3, NAMES),
+        "updates": integer(1, 10_000),
+        "batch_size": integer(1, COUNT),
+        "step_size": optional(real(0, np.inf, closed_high=False)),
+        "adapt_every": integer(1, COUNT),
+        "sampler": choice("sgld", "exact"),
+        "categories": optional(labels(3)),
+        "random_seed": optional(SEED),
+    }
+    common = {"mechanism": RRRR, **settings, "categories": NAMES, "random_seed": 1}
+    simulated = {"theta": [0.5, 0.3, 0.2], "method": "honest", "n_people": 5, "final_updates": 2, "path_length": 3}
+
+    def recorded(y: Any, subset: Any) -> ad.Responses:
+        collector = ad.AdaptiveCollector(RRRR, categories=NAMES, random_seed=1)
+        collector.record(y, subset)
+        return collector.responses
+
+    def asked(people: Any) -> ad.OnlineRun:
+        return ad.simulate(None, RRRR, people=people, final_updates=2, random_seed=1)
+
+    return [
+        _entry(
+            "AdaptiveCollector",
+            ad.AdaptiveCollector,
+            {**common, "utility": "honest", "alpha": None},
+            {
+                **kinds,
+                "mechanism": of_type(ad.RRRR),
+                "utility": either(UTILITY, choice("nonadaptive")),
+                "alpha": _none,
+            },
+        ),
+        _entry(
+            "AdaptiveCollector.record",
+            recorded,
+            {"y": [0, 1], "subset": [0]},
+            {"y": indices(3, ndim=1), "subset": subset(3, NAMES)},
+            {"y": "answers"},
+        ),
+        _entry(
+            "simulate",
+            ad.simulate,
+            {**common, **simulated, "alpha": None},
+            {
+                **kinds,
+                "mechanism": of_type(ad.RRRR),
+                "theta": NAMED_THETA,
+                "method": choice(*METHODS),
+                "alpha": _none,
+                "n_people": optional(integer(1, 10_000)),
+                "final_updates": integer(2, 10_000),
+                "path_length": integer(1, COUNT),
+            },
+        ),
+        _entry("simulate, people", asked, {"people": [0, 1]}, {"people": _people}),
+        _entry(
+            "simulated_poll",
+            lambda **given: simulated_poll(**given).responses,
+            {"n_people": 5, "epsilon": 1.0, "kappa": 0.9, "utility": "honest", "random_seed": 1},
+            {
+                "n_people": integer(1, 10_000),
+                "epsilon": EPSILON,
+                "kappa": KAPPA,
+                "utility": choice(*METHODS),
+                "random_seed": optional(SEED),
+            },
+        ),
+    ]
+
+
+def _people(value: Any) -> list[int]:
+    array = indices(3, ndim=1, least=1)(value)
+    if array.ndim != 1:
+        raise Illegal
+    return list(array.tolist())
+
+
+@cache
+def _results() -> dict[str, Any]:
+    """Return small results of every diagnostic, which figures are drawn from."""
+    trees = {name: ad.sample(RESPONSES, "gibbs", draws=40, tune=10, random_seed=i) for i, name in enumerate("ab")}
+    run = ad.simulate([0.5, 0.3, 0.2], RRRR, n_people=20, final_updates=2, categories=NAMES, random_seed=1)
+    options = {
+        "step_sizes": [0.01, 0.1],
+        "batch_sizes": [2],
+        "budget": 2000,
+        "draws": 10,
+        "chains": 2,
+        "random_seed": 1,
+    }
+    return {
+        "trees": trees,
+        "run": run,
+        "compare": diagnostics.compare(trees, "a", resamples=19),
+        "contraction": diagnostics.contraction({"a": {7: trees["a"]}}, [0.5, 0.3, 0.2]),
+        "regret": diagnostics.regret({"a": run}, [0.5, 0.3, 0.2]),
+        "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **options),
+        "options": options,
+    }
+
+
+def _diagnostics() -> list[Entry]:
+    made = _results()
+    truth = [0.5, 0.3, 0.2]
+
+    def calibrated(**given: Any) -> Any:
+        return diagnostics.calibration(progressbar=False, **given)
+
+    def fit(responses: ad.Responses, seed: int) -> Any:
+        return ad.sample(responses, "gibbs", draws=10, tune=0, chains=2, random_seed=seed, progressbar=False)
+
+    def studied(**given: Any) -> Any:
+        return diagnostics.step_size_study(progressbar=False, **made["options"] | given)
+
+    return [
+        _entry(
+            "compare",
+            diagnostics.compare,
+            {
+                "draws": made["trees"],
+                "reference": "a",
+                "truth": truth,
+                "max_points": 500,
+                "resamples": 9,
+                "random_seed": 0,
+            },
+            {
+                "draws": never,
+                "reference": choice("a", "b"),
+                "truth": optional(NAMED_THETA),
+                "resamples": integer(1, 10_000),
+                "random_seed": SEED,
+            },
+        ),
+        _entry(
+            "contraction",
+            diagnostics.contraction,
+            {"posteriors": {"a": {7: made["trees"]["a"]}}, "truth": truth, "probability": 0.9, "fit_from": 1},
+            {"posteriors": never, "truth": NAMED_THETA, "probability": _between, "fit_from": integer(1)},
+        ),
+        _entry(
+            "contraction, one label",
+            lambda items: diagnostics.contraction({"a": items}, truth),
+            {"items": None},
+            {"items": never},
+            {"items": "posteriors"},
+        ),
+        _entry(
+            "checkpoints",
+            diagnostics.checkpoints,
+            {"responses": RESPONSES, "ns": [3]},
+            {"responses": of_type(ad.Responses), "ns": _sizes},
+        ),
+        _entry(
+            "regret",
+            diagnostics.regret,
+            {"runs": {"a": made["run"]}, "truth": truth, "window": 5},
+            {"runs": never, "truth": NAMED_THETA, "window": optional(integer(1, 20))},
+        ),
+        _entry(
+            "calibration",
+            calibrated,
+            {
+                "fit": fit,
+                "mechanism": SRR,
+                "prior": 1.0,
+                "n_people": 5,
+                "replications": 2,
+                "n_ranked": 3,
+                "random_seed": 1,
+            },
+            {
+                "mechanism": of_type(Mechanism),
+                "prior": prior(3, ("0", "1", "2")),
+                "n_people": integer(0, 10_000),
+                "replications": integer(2, 100),
+                "n_ranked": integer(1, 20),
+                "levels": never,
+                "budget": optional(real(0, np.inf)),
+            },
+        ),
+        _entry(
+            "step_size_study",
+            studied,
+            {"responses": RESPONSES, "reference": made["trees"]["a"], "prior": 1.0},
+            {
+                "responses": of_type(ad.Responses),
+                "reference": never,
+                "prior": optional(prior(3, NAMES)),
+                "step_sizes": never,
+                "batch_sizes": never,
+                "diffusions": never,
+                "budget": never,
+            },
+        ),
+    ]
+
+
+def _between(value: Any) -> float:
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise Illegal
+    return float(value)
+
+
+def _sizes(value: Any) -> list[int]:
+    """Any numbers of responses from 1 to 7, however they are listed."""
+    if isinstance(value, set | frozenset):
+        value = list(value)
+    array = indices(8, ndim=1)(value.values if hasattr(value, "index") and hasattr(value, "values") else value)
+    if array.ndim != 1 or (array < 1).any():
+        raise Illegal
+    return list(array.tolist())
+
+
+def _listed(kind: Kind) -> Kind:
+    """Sequences of at least one value of a kind."""
+
+    def plain(value: Any) -> list[Any]:
+        if isinstance(value, str | bytes | bytearray) or not isinstance(value, list | tuple | range | np.ndarray):
+            raise Illegal
+        if np.ndim(np.asarray(value, dtype=object)) != 1 or not len(value):
+            raise Illegal
+        return [kind(each) for each in value]
+
+    return plain
+
+
+def _ratios(value: Any) -> list[float]:
+    array = np.asarray(indices_or_numbers(value))
+    if not array.size or not ((array >= 1) & np.isfinite(array)).all():
+        raise Illegal
+    return list(array.tolist())
+
+
+def _plots() -> list[Entry]:
+    made = _results()
+
+    def closed(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(**given: Any) -> None:
+            import matplotlib.pyplot as plt
+
+            try:
+                draw(**given)
+            finally:
+                plt.close("all")
+
+        return drawn
+
+    trees = made["trees"]
+    chosen = {"draws": trees, "categories": ["red"]}
+    return [
+        _entry(
+            "plots.comparison",
+            closed(plots.comparison),
+            {"dataset": made["compare"]},
+            {"dataset": never, "axes": _none},
+        ),
+        _entry("plots.calibration", closed(plots.calibration), {"dataset": None}, {"dataset": never}),
+        _entry(
+            "plots.contraction",
+            closed(plots.contraction),
+            {"result": made["contraction"]},
+            {"result": never, "axes": _none},
+        ),
+        _entry("plots.regret", closed(plots.regret), {"result": made["regret"]}, {"result": never, "axes": _none}),
+        _entry(
+            "plots.step_sizes", closed(plots.step_sizes), {"study": made["step_sizes"]}, {"study": never, "axes": _none}
+        ),
+        _entry(
+            "plots.estimates",
+            closed(plots.estimates),
+            {"draws": trees, "truth": None, "categories": None},
+            {"draws": never, "truth": optional(NAMED_THETA), "categories": _none},
+        ),
+        _entry("plots.traces", closed(plots.traces), chosen, {"draws": never, "categories": never}),
+        _entry("plots.ranks", closed(plots.ranks), chosen, {"draws": never, "categories": never}),
+        _entry(
+            "plots.honest_response",
+            closed(plots.honest_response),
+            {"epsilons": [1.0], "n_categories": 3, "kappa": 0.9, "sizes": [1], "ratios": [1.0, 2.0]},
+            {
+                "epsilons": _listed(EPSILON),
+                "n_categories": integer(2, 10**6),
+                "sizes": _listed(integer(0, 2)),
+                "ratios": optional(_ratios),
+                "kappa": KAPPA,
+            },
+            {"epsilons": "epsilon"},
+        ),
+        _entry("plots.tv_boxes", closed(plots.tv_boxes), {"dataset": None, "K": 3}, {"dataset": never}),
+        _entry("plots.subset_sizes", closed(plots.subset_sizes), {"dataset": None, "K": 3}, {"dataset": never}),
+    ]
+
+
+def _files() -> list[Entry]:
+    cell = {"n_categories": 3, "epsilon": 1.0, "kappa": 0.9, "rho": 1.0, "people_per_category": 10}
+    words = {"mechanism": "rrrr", "method": "honest", "prior": "flat", "sampler": "sgld", "budgets": "theorem1"}
+    numbers_of_cell = {
+        "n_categories": integer(2, 10**6),
+        "epsilon": EPSILON,
+        "kappa": optional(KAPPA),
+        "rho": real(0, np.inf, closed_high=False),
+        "people_per_category": integer(1),
+    }
+    csv = {"path": "no such file", "column": "vote", "epsilon": 1.0}
+    paths: list[tuple[str, Callable[..., Any], str]] = [
+        ("Responses.from_netcdf", ad.Responses.from_netcdf, "path"),
+        ("AdaptiveCollector.load", ad.AdaptiveCollector.load, "path"),
+        ("poll_of_responses", poll_of_responses, "path"),
+        ("open_study", open_study, "must be a"),
+        ("study_status", study_status, "must be a"),
+        ("read_study", read_study, "path"),
+    ]
+    return [
+        *(_entry(name, call, {"path": "none"}, {"path": never}, {"path": word}) for name, call, word in paths),
+        _entry("collect_csv", collect_csv, csv, {"path": never}),
+        _entry("poll_of_people", poll_of_people, csv, {"path": never}),
+        _entry("Cell", Cell, {**cell, **words}, numbers_of_cell),
+    ]

@@ -1,0 +1,138 @@
+"""The time that `privatize` takes tells nothing about x that a simple classifier can find.
+
+ε covers the answer alone. A program beside the device, or a server that sees when an answer was asked for and when it
+came, may also know how long one call took. Here that time alone is used to tell two groups of people apart. The
+classifier learns from one half of the calls which times, in twentieths, are more frequent in which group, and is tried
+on the other half. 50 % is guessing. The entropy drawn is counted too: it must be the same whatever is held.
+Exits with 1 if a finding stated below is not reproduced.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import median_filter
+
+from adobest_pp import RRRR, SRR, SubsetSelection
+from adobest_pp.mechanisms import exact
+from validation.common import conclude, each, parse, table
+
+K, EPSILON, SUBSET = 20, 1.0, [0, 1, 2, 3, 4]
+BINS = 20
+# A figure stands out beyond this, after four of its standard errors (false alarm 3e-5 each).
+GUESSING = 0.51
+
+Privatize = Callable[[int], Any]
+
+
+class Case(NamedTuple):
+    """A mechanism's production path, the two x that are called in turn, and what separates the groups."""
+
+    name: str
+    privatize: Privatize
+    x: tuple[int, int]
+    by_answer: bool = False  # whether the answer holds x, instead of which x it was
+
+
+def cases() -> list[Case]:
+    """Return what to tell apart."""
+    rrrr, srr, selection = RRRR(K, EPSILON), SRR(K, EPSILON), SubsetSelection(K, EPSILON)
+
+    def within(x: int) -> int:
+        return rrrr.privatize(x, subset=SUBSET)
+
+    return [
+        Case("RRRR: x in S, or not", within, (2, 12)),
+        Case("RRRR: two x in S", within, (0, 4)),
+        Case("RRRR: the answer is x in S, or not", within, (2, 2), by_answer=True),
+        Case("RRRR: the answer is x outside S, or not", within, (12, 12), by_answer=True),
+        Case("SRR: two x", srr.privatize, (2, 12)),
+        Case("SRR: the answer is x, or not", srr.privatize, (2, 2), by_answer=True),
+        Case("subset selection: two x", selection.privatize, (2, 12)),
+        Case("subset selection: the answer holds x, or not", selection.privatize, (2, 2), by_answer=True),
+    ]
+
+
+def timed(case: Case, calls: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return how long each call took, in nanoseconds, and its group; the two x come in random order."""
+    for _ in range(min(calls, 1000)):  # the first calls are slow
+        case.privatize(case.x[0])
+    group = rng.random(calls) < 0.5
+    times = np.empty(calls)
+    for i in range(calls):
+        x = case.x[int(group[i])]
+        began = time.perf_counter_ns()
+        answer = case.privatize(x)
+        times[i] = time.perf_counter_ns() - began
+        if case.by_answer:
+            group[i] = x in np.ravel(answer)
+    return times, group
+
+
+def accuracy(times: NDArray[np.float64], group: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return how often the classifier is right on the second half, averaged over the groups, and its standard error.
+
+    Times are taken relative to those of the calls around, since the speed of a machine drifts.
+    """
+    half = times.size // 2
+    relative = times / median_filter(times, 101)
+    edges = np.quantile(relative[:half], np.arange(1, BINS) / BINS)
+    bins = np.searchsorted(edges, relative)
+    shares = [np.bincount(bins[:half][group[:half] == g], minlength=BINS) for g in (False, True)]
+    guess = (shares[1] / shares[1].sum() > shares[0] / shares[0].sum())[bins[half:]]
+    right = [guess[group[half:] == g] == g for g in (False, True)]
+    error = 0.25 * np.sqrt(sum(1 / one.size for one in right))
+    return float(np.mean([one.mean() for one in right])), float(error)
+
+
+def entropy_drawn(privatize: Privatize, x: int) -> list[int]:
+    """Return how many words of entropy each request of one call takes; the words are such that none is refused."""
+    requests: list[int] = []
+
+    def words(n: int) -> NDArray[np.uint64]:
+        requests.append(n)
+        return np.full(n, len(requests) << 56, dtype=np.uint64)
+
+    original, exact._words = exact._words, words
+    try:
+        privatize(x)
+    finally:
+        exact._words = original
+    return requests
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print every figure and the verdicts; return the exit code."""
+    options = parse(__doc__, argv)
+    rng = np.random.default_rng(options.seed)
+    calls = 400 if options.quick else 20_000
+
+    def examine(case: Case) -> tuple[float, float, list[float]]:
+        times, group = timed(case, calls, rng)
+        return *accuracy(times, group), [float(np.median(times[group == g])) / 1000 for g in (False, True)]
+
+    tried = cases()
+    found = each(examine, tried, "timing")
+    print(
+        f"K = {K}, ε = {EPSILON:g}, S of {len(SUBSET)} categories, {calls} calls each: median microseconds of the two"
+    )
+    print("groups, and how often the time alone tells them apart\n")
+    rows = [
+        [case.name, *medians, f"{right:.1%} ± {error:.1%}"]
+        for case, (right, error, medians) in zip(tried, found, strict=True)
+    ]
+    table(["what is told apart", "first", "second", "right ± its standard error"], rows, digits=4)
+    same = all(len({tuple(entropy_drawn(case.privatize, x)) for x in range(K)}) == 1 for case in tried)
+    verdicts = {"the entropy drawn is the same whatever is held": same}
+    if not options.quick:  # a few calls on a busy machine say nothing
+        verdicts["the time tells no two groups apart better than guessing does"] = all(
+            right - 4 * error < GUESSING for right, error, _ in found
+        )
+    return conclude(verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
