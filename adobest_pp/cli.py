@@ -183,12 +183,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:
-    from adobest_pp.mechanisms import build_mechanism
+    from adobest_pp.mechanisms import build_mechanism, mechanism_parameters
 
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
-    given = {setting: value for setting, value in settings.items() if value is not None}
     sys.path.insert(0, "")  # a module of one's own, beside which the command is run
+    given = {setting: value for setting, value in settings.items() if value is not None}
+    for setting in given:
+        if setting not in mechanism_parameters(name):
+            raise ValueError(f"--{setting} must be left out for {name}, which has no such setting")
     return build_mechanism(name, n_categories=categories, epsilon=epsilon, **given)
 
 

@@ -27,7 +27,7 @@ def test_audit_of_a_mechanism_that_holds():
     assert done.stdout.count("yes") == 20
 
 
-@pytest.mark.parametrize("name", ["srr", "subset"])
+@pytest.mark.parametrize("name", ["srr", "subset-selection", "UnaryEncoding", "local_hashing", "hadamard-response"])
 def test_audit_of_the_other_mechanisms(name):
     done = adobest("audit", "--mechanism", name, "--categories", 12, "--epsilon", 0.5)
     assert done.returncode == 0

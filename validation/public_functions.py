@@ -146,7 +146,7 @@ def _three_budgets(value: Any) -> Any:
 def _generators() -> list[tuple[str, Callable[..., Any], dict[str, Any]]]:
     """Return ways to privatize of which only the shape counts: without a generator nobody can foresee the answers."""
     return [
-        ("SRR", lambda rng: np.shape(SRR.privatize([0] * 5, subset=rng)), {}),
+        ("SRR", lambda rng: np.shape(SRR.privatize([0] * 5, rng=rng)), {}),
         ("RRRR", lambda rng: np.shape(RRRR.privatize([0] * 5, subset=[0], rng=rng)), {}),
     ]
 

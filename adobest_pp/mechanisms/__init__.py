@@ -18,6 +18,7 @@ from adobest_pp.mechanisms.registry import (
     find_mechanism,
     mechanism_from_settings,
     mechanism_names,
+    mechanism_parameters,
     register,
 )
 from adobest_pp.mechanisms.rrrr import RRRR, Coefficients, check_rrrr
@@ -51,6 +52,7 @@ __all__ = [
     "find_mechanism",
     "mechanism_from_settings",
     "mechanism_names",
+    "mechanism_parameters",
     "privacy_loss",
     "register",
 ]

@@ -12,7 +12,14 @@ from typing import Any
 
 from adobest_pp.mechanisms.base import Mechanism
 
-__all__ = ["build_mechanism", "find_mechanism", "mechanism_from_settings", "mechanism_names", "register"]
+__all__ = [
+    "build_mechanism",
+    "find_mechanism",
+    "mechanism_from_settings",
+    "mechanism_names",
+    "mechanism_parameters",
+    "register",
+]
 
 GROUP = "adobest_pp.mechanisms"
 
@@ -62,10 +69,14 @@ def find_mechanism(name: str) -> type[Mechanism]:
     )
 
 
+def mechanism_parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    """Return the settings that a mechanism is built from, by name."""
+    return inspect.signature(find_mechanism(name)).parameters
+
+
 def build_mechanism(name: str, **settings: Any) -> Mechanism:
     """Build a mechanism by name, or raise ValueError for a setting that it does not have."""
-    mechanism = find_mechanism(name)
-    parameters = inspect.signature(mechanism).parameters
+    mechanism, parameters = find_mechanism(name), mechanism_parameters(name)
     for setting in settings:
         if setting not in parameters:
             raise ValueError(

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, kstest
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
-from adobest_pp._fit import FALSE_ALARM, LEVEL, check_fit, count
+from adobest_pp._fit import FALSE_ALARM, LEVEL, check_fit
 from adobest_pp.diagnostics import goodness_of_fit
 from validation import goodness_of_fit as program
 from validation.answers import ask
@@ -55,7 +55,7 @@ def features_of(responses, theta):
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_counts_have_the_moments_of_the_definitions(mechanism):
     theta, responses = some(mechanism, 1, n=600)
-    counts = count(mechanism, responses, theta, np.arange(mechanism.n_categories))
+    counts = responses.answer_counts(theta, np.arange(mechanism.n_categories))
     features = features_of(responses, theta)
     mean, covariance = enumerated(responses, theta, features)
     np.testing.assert_allclose(counts.constant + counts.slope @ theta, mean, rtol=1e-9, atol=1e-9)

@@ -126,10 +126,10 @@ def stop_after(monkeypatch, n):
     answers = iter(range(n - 1))
     privatize = people_module.RRRR.privatize
 
-    def counted(self, x, subset):
+    def counted(self, x, *, subset):
         if next(answers, None) is None:
             raise Stopped
-        return privatize(self, x, subset)
+        return privatize(self, x, subset=subset)
 
     monkeypatch.setattr(people_module.RRRR, "privatize", counted)
 
@@ -163,9 +163,9 @@ def test_answers_are_on_disk_after_a_moment(people, tmp_path, monkeypatch):
     out, seen = tmp_path / "responses.nc", []
     privatize = people_module.RRRR.privatize
 
-    def watched(self, x, subset):
+    def watched(self, x, *, subset):
         seen.append(len(Responses.from_netcdf(out)))
-        return privatize(self, x, subset)
+        return privatize(self, x, subset=subset)
 
     monkeypatch.setattr(people_module.RRRR, "privatize", watched)
     collect(people, out)
@@ -175,13 +175,13 @@ def test_answers_are_on_disk_after_a_moment(people, tmp_path, monkeypatch):
 def test_a_resumed_collection_is_as_one_that_never_stopped(people, tmp_path, monkeypatch):
     """With the same answers, the sampler goes on bit for bit: the same subsets are published."""
 
-    def answer(self, x, subset):
+    def answer(self, x, *, subset):
         return np.int64((x + len(subset)) % 3)
 
-    def stopping(self, x, subset):
+    def stopping(self, x, *, subset):
         if next(asked) == 20:
             raise Stopped
-        return answer(self, x, subset)
+        return answer(self, x, subset=subset)
 
     asked = itertools.count()
 
@@ -244,7 +244,7 @@ def test_a_collection_that_got_other_answers_is_not_gone_on_with(people, tmp_pat
 
 
 def test_the_target_is_checked_before_anybody_is_asked(people, tmp_path, monkeypatch):
-    def refuse(*arguments):
+    def refuse(*arguments, **settings):
         raise AssertionError("somebody was asked")
 
     monkeypatch.setattr(people_module.RRRR, "privatize", refuse)
