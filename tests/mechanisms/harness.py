@@ -94,6 +94,19 @@ def check_collector(mechanism, answers, matrix):
     assert Responses(mechanism).evidence().n_rows == 0
 
 
+def check_fit_counts(mechanism, answers, matrix):
+    """The counts that the check of fit rests on have the mean and the covariance of the definition, for one answer."""
+    theta = np.random.default_rng(3).dirichlet(np.ones(mechanism.n_categories))
+    listed = np.arange(mechanism.n_categories)
+    given = np.array(answers).reshape(len(answers), *mechanism.answer_dims.values())
+    each = [Responses.from_arrays(mechanism, given[i : i + 1]).answer_counts(theta, listed) for i in range(len(given))]
+    observed, chance = np.array([one.observed for one in each]), matrix.astype(float) @ theta
+    mean = chance @ observed
+    np.testing.assert_allclose(each[0].constant + each[0].slope @ theta, mean, rtol=1e-9, atol=1e-12)
+    covariance = (observed * chance[:, None]).T @ observed - np.outer(mean, mean)
+    np.testing.assert_allclose(each[0].covariance, covariance, rtol=1e-9, atol=1e-12)
+
+
 def check_simulation(mechanism, answers, matrix, draws=20_000):
     """The simulation path and the compiled predictive draws have the probabilities of the definition."""
     place = {answer: i for i, answer in enumerate(answers)}
@@ -121,6 +134,7 @@ def check_mechanism(mechanism, module, monkeypatch, definition):
     assert all(sum(matrix[:, x]) == 1 for x in range(mechanism.n_categories))
     check_privacy(mechanism, matrix)
     check_collector(mechanism, answers, matrix)
+    check_fit_counts(mechanism, answers, matrix)
     check_simulation(mechanism, answers, matrix)
     assert registry.find_mechanism(type(mechanism).__name__) is type(mechanism)
     with pytest.raises(ValueError, match="subset must be left out"):

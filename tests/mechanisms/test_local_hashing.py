@@ -71,6 +71,19 @@ def test_every_path_keeps_the_hash_of_the_truth_with_the_same_odds(path):
     assert len(np.unique(answers[:, 0])) > n - 20  # a seed of one's own
 
 
+def test_the_counts_of_the_check_of_fit_have_the_moments_of_the_definition():
+    """Over random seeds, of which these are enough for an error of a hundredth; six standard errors are allowed."""
+    mechanism, rng, n = LocalHashing(4, 1.2, g=3), np.random.default_rng(5), 20_000
+    theta = np.array([0.4, 0.3, 0.2, 0.1])
+    answers = mechanism.privatize(rng.choice(4, size=n, p=theta), rng=rng)
+    counts = Responses.from_arrays(mechanism, answers).answer_counts(theta, np.arange(4))
+    hits = hash_categories(answers[:, 0].astype(np.uint32), 4) % 3 == answers[:, 1:]
+    np.testing.assert_array_equal(counts.observed, hits.sum(axis=0))
+    expected = counts.constant + counts.slope @ theta
+    assert (np.abs(counts.observed - expected) < 6 * np.sqrt(np.diag(counts.covariance))).all()
+    np.testing.assert_allclose(counts.covariance / n, np.cov(hits.T), atol=6 * 0.25 / np.sqrt(n))
+
+
 def test_the_audit_has_a_seed_that_tells_two_categories_apart():
     result = audit(LocalHashing(5, 1.0))
     assert result.holds
