@@ -204,7 +204,7 @@ def _replicate(
 
 
 def _ranks(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Count the draws below the truth; those that equal it, as far as doubles can tell, are below or above at random."""
+    """Count the draws below the truth; draws that equal it, as far as doubles can tell, count or not at random."""
     draws, bar = _floored(sample), _floored(truth)
     return np.asarray((draws < bar).sum(axis=0) + rng.integers(0, (draws == bar).sum(axis=0) + 1))
 
