@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnlineRun", "simulate"]
 
+# A fraction of a second: Ctrl-C is heard between such parts only.
 _UPDATES_AT_ONCE = 40_000
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
@@ -255,9 +256,11 @@ def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_up
     n = int(records.used[RESPONSES])
     done = -(-n // settings.plan.round_size) * settings.updates
     steps = settings.steps(done, n_updates, n)
-    mean = np.zeros(settings.mechanism.n_categories)
+    mean, kept = np.zeros(settings.mechanism.n_categories), 0
     half = n_updates - n_updates // 2
-    kept = sample_round(settings.plan, chain, records, steps, mean, half)
+    for start in range(0, n_updates, _UPDATES_AT_ONCE):
+        part = steps[start : start + _UPDATES_AT_ONCE]
+        kept += sample_round(settings.plan, chain, records, part, mean, min(max(half - start, 0), part.size))
     return np.asarray(mean / kept)
 
 

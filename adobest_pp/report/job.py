@@ -12,7 +12,8 @@ from adobest_pp._checks import check_integer, is_learned
 from adobest_pp.diagnostics import checkpoints, compare, contraction
 from adobest_pp.intervals import summary
 from adobest_pp.polls import Poll
-from adobest_pp.samplers.api import logger, sample
+from adobest_pp.samplers.api import sample
+from adobest_pp.samplers.problems import logger
 
 __all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers"]
 
@@ -156,10 +157,13 @@ def _sizes(n: int) -> list[int]:
 
 @contextmanager
 def _verdicts_instead_of_warnings() -> Iterator[None]:
-    """Keep `sample` from warning of chains and divergences: the verdicts and the conclusions tell of both."""
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Keep `sample` from warning of chains that differ and of divergences: verdicts and conclusions tell of both."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return not any(words in record.getMessage() for words in ("not converged", "draws diverged"))
+
+    logger.addFilter(other)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.removeFilter(other)

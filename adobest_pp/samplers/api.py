@@ -1,7 +1,6 @@
 """One call from responses to labelled draws."""
 
 import json
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from adobest_pp._fit import check_fit, misfit_in_words
 from adobest_pp._text import brief
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
-from adobest_pp.samplers.kernels import TINY
+from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
 from adobest_pp.samplers.progress import SlowProgress
 from adobest_pp.samplers.settings import LangevinSettings
 
@@ -26,18 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["fresh_seed", "recorded_arguments", "sample"]
 
-logger = logging.getLogger("adobest_pp")
-
 SAMPLERS = ("nuts", "gibbs", "sgld")
 SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
 RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
 
 # The paper makes this many updates for each person that answers.
 UPDATES_PER_DRAW = 20
-
-# Beyond this, draws are not worth much; with fewer than so many per chain, the statistic is not.
-MAX_RHAT = 1.1
-ENOUGH_DRAWS = 100
 
 
 def sample(
@@ -86,10 +79,16 @@ def sample(
 
     Notes
     -----
-    Chains start apart, from draws of the prior, and a warning is logged if they have not come together (split
-    R-hat above 1.1). Expect it of ``"sgld"`` with the paper's steps: from there they take some hundred thousand
-    updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias. A warning is logged
-    as well where the answers do not fit the mechanism, which is a false alarm in at most 1 %.
+    A warning is logged if chains have not come together (rank-normalized split R-hat above 1.05, or fewer than 25
+    effective draws a chain), if draws do not move at all, if NUTS diverged, and, for concentrations below 0.1, if a
+    category is empty much more or less often than quadrature has it. Expect the first of ``"sgld"`` with the paper's
+    steps: its chains start from draws of the prior, and take some hundred thousand updates from there for K = 20 and
+    ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias. Expect the last of a prior of 0.01 and
+    below: there a posterior has modes, with and without a category, that no sampler here goes between often.
+
+    A warning is logged as well where the answers do not fit the mechanism, which is a false alarm in at most 1 %.
+
+    Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: what is returned is whole.
 
     See Also
     --------
@@ -129,8 +128,7 @@ def sample(
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
         details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
-    _warn_unless_converged(np.asarray(tree["posterior"]["theta"]), sampler)
-    _warn_of_divergences(tree["sample_stats"].to_dataset())
+    warn_of_problems(tree, responses.evidence(), sampler, concentration)
     details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
     return _labelled(
         tree,
@@ -264,32 +262,6 @@ def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None])
         advance(len(theta))
     kept = {name: np.concatenate([stat[name] for stat in stats])[tune:] for name in stats[0]}
     return np.concatenate(thetas)[tune:], kept
-
-
-def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
-    """Log a warning if the halves of chains differ by more than their spread explains (Gelman et al. 2013)."""
-    chains, draws, k = theta.shape
-    if chains < 2 or draws < ENOUGH_DRAWS:
-        return
-    half = draws // 2
-    halves = theta[:, : 2 * half].reshape(2 * chains, half, k)
-    within = halves.var(axis=1, ddof=1).mean(axis=0)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    worst = float(np.sqrt((half - 1) / half + between / np.maximum(within, TINY)).max())
-    if worst > MAX_RHAT:
-        logger.warning("The chains of %r have not converged: the largest split R-hat is %.2f.", sampler, worst)
-
-
-def _warn_of_divergences(stats: "xr.Dataset") -> None:
-    """Log a warning if NUTS met a part of the posterior that it could not follow."""
-    diverging = int(stats["diverging"].sum()) if "diverging" in stats else 0
-    if diverging:
-        logger.warning(
-            "%d of %d draws diverged: NUTS could not follow the posterior there, and its tails may be biased; more "
-            "tuning draws, or the sampler 'gibbs', may help.",
-            diverging,
-            stats["diverging"].size,
-        )
 
 
 def _check_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:

@@ -15,9 +15,11 @@ from adobest_pp.samplers.settings import LangevinSettings
 
 __all__ = ["gibbs_chain", "sgld_chain"]
 
-# Draws in a block, and how many random numbers may be held at once.
+# Draws in a block, how many random numbers may be held at once, and how many rows of evidence are gone through: a
+# second or two, because Ctrl-C is heard between blocks only.
 BLOCK = 200
 MAX_NUMBERS = 2_000_000
+MAX_ROWS = 100_000_000
 
 Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
 
@@ -40,8 +42,9 @@ def gibbs_chain(
     """
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
-    for start in range(0, n_draws, BLOCK):
-        draws = np.empty((min(BLOCK, n_draws - start), prior.size))
+    block = max(1, min(BLOCK, MAX_ROWS // (10 * (len(evidence) + prior.size * (evidence.n_sets + 1)))))
+    for start in range(0, n_draws, block):
+        draws = np.empty((min(block, n_draws - start), prior.size))
         before = theta.copy()
         gibbs_draws(rng, theta, prior, evidence, draws)
         distance = 0.5 * np.abs(np.diff(draws, axis=0, prepend=before[None])).sum(axis=1)
@@ -72,7 +75,9 @@ def sgld_chain(
     dirichlet(rng, prior, phi)
     phi *= prior.sum()
     per_update = k + min(settings.batch_size or 0, n)
-    block = max(1, min(BLOCK, MAX_NUMBERS // (per_update * settings.updates_per_draw)))
+    rows = per_update if settings.batch_size else len(evidence) + k * (evidence.n_sets + 1)
+    most_updates = min(MAX_NUMBERS // per_update, MAX_ROWS // rows)
+    block = max(1, min(BLOCK, most_updates // settings.updates_per_draw))
     for start in range(0, n_draws, block):
         draws = np.empty((min(block, n_draws - start), k))
         stats = np.empty((len(draws), 3))

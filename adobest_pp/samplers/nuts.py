@@ -17,7 +17,7 @@ from nutpie.compile_pymc import CompiledPyMCModel
 
 from adobest_pp._checks import is_learned
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import climb, log_likelihood
+from adobest_pp.likelihood import climb, gradient, log_likelihood
 from adobest_pp.responses import Responses
 from adobest_pp.samplers.densities import LOG_CONCENTRATION, compiled_functions, pack
 
@@ -29,6 +29,9 @@ __all__ = ["describe_nuts", "sample_nuts"]
 # Posteriors that end at the boundary of the simplex bend sharply: at nutpie's 0.8 one draw in a hundred diverges.
 TARGET_ACCEPT = 0.95
 ADAPTATION: Literal["low_rank"] = "low_rank"
+# By how many nats answers must speak against an empty category, and how many steps to look for a way to have it empty.
+CERTAIN = 10.0
+MOST_CLIMBS = 50
 
 
 def sample_nuts(
@@ -66,8 +69,9 @@ def sample_nuts(
         With ``theta`` (chain, draw, category) in ``posterior``, and ``sample_stats``; and ``concentration``
         (chain, draw) where it is learned.
     """
-    tree: xr.DataTree = nutpie.sample(
+    background = nutpie.sample(
         _posterior(responses, prior),
+        blocking=False,
         draws=draws,
         tune=tune,
         chains=chains,
@@ -78,7 +82,31 @@ def sample_nuts(
         adaptation=ADAPTATION,
         target_accept=TARGET_ACCEPT,
     )
+    tree = _finished(background)
+    _check_complete(tree["posterior"].to_dataset(), chains, draws)
     return tree
+
+
+def _finished(background: Any) -> "xr.DataTree":
+    """Wait for the draws. Ctrl-C ends the sampler and is raised, where nutpie would return what it has so far."""
+    try:
+        tree: xr.DataTree = background.wait()
+    except BaseException:
+        background.cancel()
+        raise
+    return tree
+
+
+def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
+    """Raise RuntimeError unless every chain has all of its draws, and all of them are numbers."""
+    for name, variable in posterior.data_vars.items():
+        values = variable.values
+        whole = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=2)
+        if whole.shape != (chains, draws) or not whole.all():
+            kept = ", ".join(map(str, whole.sum(axis=1)))
+            raise RuntimeError(
+                f"NUTS did not finish: of {draws} draws in each of {chains} chains, {name} is a number in {kept}"
+            )
 
 
 def describe_nuts(prior: NDArray[np.float64] | str) -> dict[str, Any]:
@@ -103,7 +131,7 @@ def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> Compil
     # A concentration that is learned may always be below one.
     boosted = np.full(k, True) if learned else weights < 1
     if boosted.any():
-        boosted &= ~held_for_certain(evidence)
+        boosted &= ~held_for_certain(evidence, weights)
     n_free = k - 1 + int(boosted.sum()) + learned
     shapes = {"theta": (k,)} | ({"concentration": ()} if learned else {})
     log_density, expand = compiled_functions()
@@ -126,12 +154,32 @@ def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> Compil
     )
 
 
-def held_for_certain(evidence: Evidence) -> NDArray[np.bool_]:
-    """Return which categories must have a share: without it the answers would be e^10 times less likely."""
+def held_for_certain(evidence: Evidence, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which categories must have a share: without it the answers would be e^10 times less likely, or more.
+
+    A prior of small concentration ρ gives an empty category 1/ρ times the weight, which has to be outweighed too: from
+    ρ = 0.05 on, e^7/ρ is asked for.
+    """
     k = evidence.n_categories
     if evidence.n_responses == 0:
         return np.zeros(k, dtype=bool)
     theta, _ = climb(evidence, tolerance=0.01, max_iterations=200)
-    least = log_likelihood(theta, evidence) - 10
-    others = theta * (1 - np.eye(k))
-    return np.array([not rest.any() or log_likelihood(rest / rest.sum(), evidence) < least for rest in others])
+    least = log_likelihood(theta, evidence) - np.maximum(CERTAIN, CERTAIN - 3 - np.log(prior))
+    return np.array([_falls_below(least[i], theta * (np.arange(k) != i), evidence) for i in range(k)])
+
+
+def _falls_below(level: float, rest: NDArray[np.float64], evidence: Evidence) -> bool:
+    """Return whether no θ on the categories of `rest` has a log-likelihood of `level`: climb there from `rest`."""
+    if not rest.any():
+        return True
+    theta, n, kept = rest / rest.sum(), evidence.n_responses, rest > 0
+    for _ in range(MOST_CLIMBS):
+        value, slope = log_likelihood(theta, evidence), gradient(theta, evidence)
+        if value >= level:
+            return False
+        # Being concave, it can be larger by no more than this anywhere on these categories.
+        if value + slope[kept].max() - n < level:
+            return True
+        theta = theta * slope / n
+        theta /= theta.sum()
+    return True

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import adobest_pp as ad
 from adobest_pp.fast_random import normal, seed_state, uniform
@@ -121,3 +121,37 @@ def test_the_estimate_of_a_whole_run_is_the_posterior_mean():
         differences.append((run.chain_mean - mean) / sd)
     assert np.abs(differences).max() < 0.2
     assert stats.ttest_1samp(np.array(differences)[:, :2], 0).pvalue.min() > 1e-5
+
+
+def posterior_of_two(rows, prior):
+    """Log-odds of θ_1 on a grid, and their distribution function."""
+    odds = np.linspace(-60, 60, 12_001)
+    theta = special.expit(np.stack([odds, -odds], axis=1))
+    logs = np.array([oracles.log_likelihood(share, rows) for share in theta]) + np.log(theta) @ prior
+    cdf = np.cumsum(np.exp(logs - logs.max()))
+    return odds, cdf / cdf[-1]
+
+
+def p_value_after_moving(own_center, replicates=2500, calls=10):
+    """Of Kolmogorov and Smirnov, that draws of the posterior are still of it after some calls of one trajectory each.
+
+    Answers say so little that θ_1 is anywhere from 0.7 to 1, and its complement, with ρ = 0.3, on all scales.
+    """
+    prior, rng, state = np.array([0.3, 0.3]), np.random.default_rng(1), seed_state(1)
+    records, rows, _ = collected(ad.RRRR(2, 0.5), 300, seed=1, counted=True)
+    odds, cdf = posterior_of_two(rows, prior)
+    exact, moved = new_exact_state(prior), np.empty(replicates)
+    for i, start in enumerate(np.interp(rng.random(replicates), cdf, odds)):
+        phi = rng.gamma(prior.sum()) * special.expit([start, -start])
+        for _ in range(calls):
+            if own_center:
+                exact.center[:] = phi / phi.sum()
+            hamiltonian_updates(state, phi, records, prior, 1, phi, 1, exact)
+        moved[i] = np.log(phi[0] / phi[1])
+    return stats.kstest(moved, lambda at: np.interp(at, odds, cdf)).pvalue
+
+
+def test_the_metric_does_not_follow_the_chain():
+    """False alarm 1e-5. With a metric around the chain's own θ the same test finds that the posterior is left."""
+    assert p_value_after_moving(own_center=False) > 1e-5
+    assert p_value_after_moving(own_center=True) < 1e-12

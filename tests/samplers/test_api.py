@@ -9,7 +9,7 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp.samplers import progress
-from adobest_pp.samplers.api import _warn_of_divergences, recorded_arguments
+from adobest_pp.samplers.api import recorded_arguments
 from tests.strategies import simulated
 
 LABELS = ["yes", "no", "unsure"]
@@ -132,12 +132,6 @@ def test_chains_that_have_not_converged_are_reported(caplog):
     ad.sample(responses, "sgld", **settings)
     (record,) = caplog.records
     assert "chains of 'sgld' have not converged" in record.getMessage()
-
-
-def test_divergences_are_reported(caplog):
-    _warn_of_divergences(xr.Dataset({"diverging": (("chain", "draw"), [[False, True, False], [False, True, True]])}))
-    (record,) = caplog.records
-    assert "3 of 6 draws diverged" in record.getMessage()
 
 
 @pytest.mark.parametrize("sampler", ["gibbs", "sgld"])

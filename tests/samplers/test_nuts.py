@@ -174,6 +174,55 @@ def test_a_second_process_reads_the_compiled_functions_from_disk(tmp_path):
     assert warm < cold / 3
 
 
+def nats_against_empty(evidence, i, points=2000):
+    """By how much the log-likelihood falls, at least, if category i of two or three is empty: on a grid."""
+    k = evidence.n_categories
+    _, best = max_on_grid(evidence, np.ones(k, dtype=bool), points)
+    _, without = max_on_grid(evidence, np.arange(k) != i, points)
+    return best - without
+
+
+def max_on_grid(evidence, allowed, points):
+    shares = np.linspace(0, 1, points + 1)[:, None]
+    if allowed.sum() == 3:
+        theta = ad.likelihood.maximum_likelihood(evidence)
+        return theta, ad.likelihood.log_likelihood(theta, evidence)
+    first, last = np.flatnonzero(allowed)[[0, -1]]
+    thetas = (1 - shares) * np.eye(allowed.size)[first] + shares * np.eye(allowed.size)[last]
+    values = [ad.likelihood.log_likelihood(theta, evidence) for theta in thetas]
+    return thetas[np.argmax(values)], max(values)
+
+
+def test_a_category_is_held_for_certain_if_answers_are_e_to_the_10_less_likely_without():
+    """Answers of two categories, from 61 : 61 to 110 : 12: the second is certain in the first of them only."""
+    found = []
+    for n in range(61, 111):
+        evidence = ad.Responses.from_arrays(ad.SRR(2, 1.0), np.repeat([0, 1], [n, 122 - n])).evidence()
+        nats = nats_against_empty(evidence, 1)
+        found.append(nats)
+        for rho in (1.0, 0.05):
+            assert nuts.held_for_certain(evidence, np.full(2, rho)).tolist() == [True, nats > 10]
+        # An empty category has 1/ρ times the weight.
+        assert nuts.held_for_certain(evidence, np.array([1.0, 1e-3]))[1] == (nats > 7 + np.log(1e3))
+    assert sum(10 < nats < 7 + np.log(1e3) for nats in found) >= 2
+    assert sum(1 < nats < 10 for nats in found) >= 5
+
+
+def test_a_category_is_not_certain_if_the_others_can_stand_in_for_it():
+    """The best θ without it is looked for, not what the others had with it."""
+    rng, borderline = np.random.default_rng(1), 0
+    for seed in range(20):
+        responses = simulated(ad.RRRR(3, 1.0), int(rng.integers(100, 400)), seed=seed)
+        evidence = responses.evidence()
+        held = nuts.held_for_certain(evidence, np.ones(3))
+        for i in range(3):
+            nats = nats_against_empty(evidence, i, 200)
+            if abs(nats - 10) > 0.05:
+                assert held[i] == (nats > 10)
+            borderline += 3 < nats < 20
+    assert borderline > 5
+
+
 def dirichlet(rng):
     """A fixed prior: its concentrations, and θ from it."""
     prior = np.array([0.7, 1.0, 1.5, 2.0])

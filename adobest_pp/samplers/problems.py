@@ -1,0 +1,129 @@
+"""What draws themselves tell of a run that went wrong: each is logged as a warning, in one sentence."""
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp.evidence import Evidence
+from adobest_pp.samplers.emptiness import SPARSE, emptiness
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["warn_of_problems"]
+
+logger = logging.getLogger("adobest_pp")
+
+# Beyond these, draws are not worth much (Vehtari et al. 2021). With fewer draws per chain, the statistics are not.
+MAX_RHAT = 1.05
+MIN_EFFECTIVE = 25
+ENOUGH_DRAWS = 100
+
+
+def warn_of_problems(tree: "xr.DataTree", evidence: Evidence, sampler: str, prior: NDArray[np.float64] | str) -> None:
+    """Log a warning for each sign that the draws are not of the posterior.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        With ``posterior/theta`` and ``sample_stats``.
+    evidence : Evidence
+        What the posterior is given.
+    sampler : str
+        Its name.
+    prior : array of shape (K,) or "learned"
+        As given to `sample`.
+    """
+    posterior = tree["posterior"].to_dataset()
+    theta = np.asarray(posterior["theta"].values, dtype=np.float64)
+    names = [str(name) for name in posterior["category"].values]
+    if isinstance(prior, str):
+        concentration = np.repeat(posterior["concentration"].values.reshape(-1, 1), len(names), axis=1)
+    else:
+        concentration = np.broadcast_to(prior, (theta.shape[0] * theta.shape[1], len(names)))
+    if theta.shape[1] >= ENOUGH_DRAWS:
+        moving = _warn_of_constants(theta, names, sampler)
+        _warn_unless_converged(theta[..., moving], sampler)
+        _warn_of_modes(theta.reshape(-1, len(names)), concentration, evidence, names, sampler)
+    _warn_of_divergences(tree["sample_stats"].to_dataset(), learned=isinstance(prior, str))
+
+
+def _warn_of_constants(theta: NDArray[np.float64], names: list[str], sampler: str) -> NDArray[np.bool_]:
+    """Warn of categories whose draws are all the same number; return which are not."""
+    constant: NDArray[np.bool_] = np.ptp(theta, axis=(0, 1)) == 0
+    if constant.any():
+        logger.warning(
+            "The chains of %r do not move: all draws of %s are the same; either the posterior is narrower than "
+            "doubles can tell, or they are stuck.",
+            sampler,
+            _listed([f"{names[i]!r} ({theta[0, 0, i]:g})" for i in np.flatnonzero(constant)]),
+        )
+    return ~constant
+
+
+def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
+    """Warn if chains differ by more than their spread explains, or have few effective draws."""
+    from arviz_stats.base import array_stats
+
+    chains = theta.shape[0]
+    if chains < 2 or theta.shape[2] == 0:
+        return
+    rhat = float(np.max(array_stats.rhat(theta, chain_axis=0, draw_axis=1)))
+    effective = float(np.min(array_stats.ess(theta, chain_axis=0, draw_axis=1)))
+    # Written so that no number at all is a failure too.
+    if not (rhat <= MAX_RHAT and effective >= MIN_EFFECTIVE * chains):
+        logger.warning(
+            "The chains of %r have not converged: the largest R-hat is %.2f, and a category has %.0f effective draws "
+            "of %d.",
+            sampler,
+            rhat,
+            effective,
+            chains * theta.shape[1],
+        )
+
+
+def _warn_of_modes(
+    theta: NDArray[np.float64],
+    concentration: NDArray[np.float64],
+    evidence: Evidence,
+    names: list[str],
+    sampler: str,
+) -> None:
+    """Warn if categories are empty more or less often than they should be: chains that stay on one side agree."""
+    if concentration.min() >= SPARSE:
+        return
+    checked = emptiness(theta, concentration, evidence)
+    if checked is None:
+        return
+    found, expected, used = checked
+    # The difference has mean zero, and over independent draws a standard error of 0.5/√used at most: four of them.
+    wrong = np.abs(found - expected) > 2 / np.sqrt(used)
+    if wrong.any():
+        parts = [f"{names[i]!r} is empty in {found[i]:.0%} instead of {expected[i]:.0%}" for i in np.flatnonzero(wrong)]
+        logger.warning(
+            "The chains of %r have missed a part of the posterior: of the draws, %s; with a prior this small there are "
+            "modes that they hardly ever leave, so use a larger one.",
+            sampler,
+            _listed(parts),
+        )
+
+
+def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
+    """Warn if NUTS met a part of the posterior that it could not follow."""
+    diverging = int(stats["diverging"].sum()) if "diverging" in stats else 0
+    if diverging:
+        logger.warning(
+            "%d of %d draws diverged: NUTS could not follow the posterior there, and its tails may be biased; "
+            "%s may help.",
+            diverging,
+            stats["diverging"].size,
+            "more tuning draws" if learned else "more tuning draws, or the sampler 'gibbs',",
+        )
+
+
+def _listed(parts: list[str], most: int = 3) -> str:
+    """Join some parts, and tell how many more there are."""
+    more = [f"{len(parts) - most} more"] if len(parts) > most else []
+    return ", ".join(parts[:most] + more)

@@ -1,0 +1,132 @@
+"""Signs that draws are not of the posterior: chains that do not move, disagree, or stay in one of its modes."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import special, stats
+
+import adobest_pp as ad
+from adobest_pp.samplers import problems
+from adobest_pp.samplers.emptiness import EMPTY, emptiness
+from tests import oracles
+from tests.strategies import rows_of, simulated
+
+NAMES = ["a", "b", "c"]
+
+
+def two(n_first, n_second, epsilon=1.0):
+    return ad.Responses.from_arrays(ad.SRR(2, epsilon), np.repeat([0, 1], [n_first, n_second]))
+
+
+def probability_of_empty(responses, rho, i):
+    """P(θ_i < e^−14) of two categories, on a fine grid of log-odds that ends where nothing is left."""
+    odds = np.concatenate(
+        [-np.geomspace(60 / rho, 20, 4000), np.linspace(-20, 20, 4001)[1:-1], np.geomspace(20, 60 / rho, 4000)]
+    )
+    shares = special.expit(np.stack([odds, -odds], axis=1))
+    if i:
+        shares = shares[:, ::-1]
+    rows = rows_of(responses)
+    logs = np.array([oracles.log_likelihood(share, rows) for share in shares]) if len(rows) else np.zeros(odds.size)
+    logs -= rho * (np.logaddexp(0, odds) + np.logaddexp(0, -odds))
+    density = np.exp(logs - logs.max())
+    return np.trapezoid(density[odds <= -14], odds[odds <= -14]) / np.trapezoid(density, odds)
+
+
+@pytest.mark.parametrize(
+    ("responses", "rho"), [(two(70, 52), 1e-3), (two(70, 52), 0.03), (two(6, 1), 0.01), (two(400, 100, 4.0), 1e-3)]
+)
+def test_the_probability_of_empty_is_that_of_quadrature(responses, rho):
+    """Of two categories it depends on the answers alone, not on the draw, be it inside or at an end."""
+    draws = np.array([[0.7, 0.3], [1.0, 0.0], [1e-300, 1.0]])
+    expected = emptiness(draws, np.full((3, 2), rho), responses.evidence())[1]
+    by_hand = [probability_of_empty(responses, rho, i) for i in (0, 1)]
+    np.testing.assert_allclose(expected, by_hand, rtol=0.02, atol=1e-4)
+
+
+def test_exact_draws_are_empty_as_often_as_they_should_be():
+    """Everybody answers truthfully, so draws are Dirichlet(ρ + counts): within 4 standard errors of 100 draws."""
+    prior = np.array([0.02, 0.05, 0.01, 0.03])
+    responses = ad.Responses.from_arrays(ad.SRR(4, 30.0), np.array([0, 0, 0, 1]))
+    rng = np.random.default_rng(1)
+    draws = rng.dirichlet(prior + np.array([3, 1, 0, 0]), size=100)
+    found, expected, used = emptiness(draws, np.broadcast_to(prior, draws.shape), responses.evidence())
+    assert used == 100
+    np.testing.assert_allclose(expected[:2], 0, atol=1e-3)
+    exact = stats.beta(prior[2:], 4 + prior.sum() - prior[2:]).cdf(EMPTY)
+    assert np.all(np.abs(found[2:] - exact) < 4 * np.sqrt(exact * (1 - exact) / used))
+    assert np.all(np.abs(found - expected) < 2 / np.sqrt(used))
+
+
+def test_without_answers_it_is_the_prior():
+    draws = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
+    expected = emptiness(draws, np.full((2, 3), 0.01), ad.Responses(ad.SRR(3, 1.0)).evidence())[1]
+    np.testing.assert_allclose(expected, stats.beta(0.01, 0.02).cdf(EMPTY), rtol=1e-3)
+
+
+def test_a_chain_at_a_corner_is_reported(caplog):
+    """Most draws of the first share are exactly 1, where quadrature has a mean of 0.82 and an sd of 0.18."""
+    ad.sample(two(70, 52), "nuts", prior=1e-3, draws=200, tune=300, random_seed=1, progressbar=False)
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("'1' is empty in" in message and "instead of 44%" in message for message in messages)
+    assert any("have not converged" in message for message in messages)
+
+
+def test_chains_that_agree_on_one_of_two_modes_are_reported(caplog):
+    """Nothing is constant and all chains are alike, but draws without the third category, or with, are as likely."""
+    responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), np.repeat([0, 1, 2], [200, 130, 130]))
+    rng = np.random.default_rng(1)
+    inside = rng.dirichlet([37, 12, 12], size=(4, 200))
+    outside = inside * [1, 1, 1e-20]
+    outside /= outside.sum(axis=-1, keepdims=True)
+    prior = np.full((800, 3), 1e-3)
+    for draws in (inside, outside):
+        problems._warn_of_modes(draws.reshape(-1, 3), prior, responses.evidence(), NAMES, "nuts")
+        problems._warn_unless_converged(draws, "nuts")
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("'c' is empty in 0% instead of" in message for message in messages)
+    assert any("'c' is empty in 100% instead of" in message for message in messages)
+    assert not any("converged" in message for message in messages)
+
+
+def test_a_sparse_fit_that_is_right_is_not_reported(caplog):
+    responses = simulated(ad.SRR(4, 2.0), 300, seed=1)
+    ad.sample(responses, "nuts", prior=0.09, draws=300, tune=500, random_seed=1, progressbar=False)
+    assert not any("missed" in record.getMessage() for record in caplog.records)
+
+
+def test_draws_that_do_not_move_are_reported(caplog):
+    theta = np.random.default_rng(1).dirichlet(np.ones(3), size=(4, 150))
+    assert problems._warn_of_constants(theta, NAMES, "gibbs").all()
+    assert not caplog.records
+    theta[..., 1] = 0.0
+    assert problems._warn_of_constants(theta, NAMES, "gibbs").tolist() == [True, False, True]
+    assert "all draws of 'b' (0) are the same" in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize("fault", ["a chain that does not move", "a chain apart", "a trend", "slow"])
+def test_chains_that_disagree_are_reported(fault, caplog):
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=(4, 400, 2))
+    problems._warn_unless_converged(theta, "nuts")
+    assert not caplog.records
+    if fault == "a chain that does not move":
+        theta[1] = 0.3
+    elif fault == "a chain apart":
+        theta[1] += 2
+    elif fault == "a trend":
+        theta += np.linspace(0, 4, 400)[:, None]
+    else:
+        theta = np.repeat(rng.normal(size=(4, 10, 2)), 40, axis=1)
+    problems._warn_unless_converged(theta, "nuts")
+    assert "have not converged" in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_divergences_are_reported_with_what_works_there(learned, caplog):
+    diverging = xr.Dataset({"diverging": (("chain", "draw"), [[False, True, False], [False, True, True]])})
+    problems._warn_of_divergences(diverging, learned)
+    (record,) = caplog.records
+    assert "3 of 6 draws diverged" in record.getMessage()
+    # `sample` refuses Gibbs sampling for the learned prior.
+    assert ("'gibbs'" in record.getMessage()) == (not learned)
