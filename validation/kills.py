@@ -74,7 +74,7 @@ def _kill_recording(folder: Path, kills: int, moments: random.Random) -> Kills:
     path, known = folder / f"recorded-{next(files)}.nc", 0
     AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=1).save(path)
     while tried < kills:
-        told = _fork(lambda tell, path=path: _record_forever(path, tell), moments.uniform(0, 0.06), signal.SIGKILL)
+        told = _fork(lambda tell, path=path: _record_forever(path, tell), path, 0.06, signal.SIGKILL, moments)
         tried += 1
         acknowledged = max([known, *map(int, told.split())])
         try:
@@ -122,7 +122,7 @@ def _kill_collecting(folder: Path, people: Path, kills: int, moments: random.Ran
     out = itertools.count()
 
     def attempt(path: Path, how: signal.Signals) -> None:
-        _fork(lambda tell: _collect(people, path), moments.uniform(0, 0.4), how)
+        _fork(lambda tell: _collect(people, path), path, 0.3, how, moments)
 
     return _interrupt(lambda: folder / f"collected-{next(out)}.nc", attempt, kills, moments)
 
@@ -136,9 +136,9 @@ def _kill_commands(folder: Path, people: Path, kills: int, moments: random.Rando
     out = itertools.count()
 
     def attempt(path: Path, how: signal.Signals) -> None:
-        before = path.stat().st_size if path.exists() else -1
+        before = _size(path)
         with _command(people, path) as process:
-            while process.poll() is None and (not path.exists() or path.stat().st_size == before):
+            while process.poll() is None and _size(path) == before:
                 time.sleep(0.001)
             time.sleep(moments.uniform(0, 0.3))
             process.send_signal(how)
@@ -186,8 +186,14 @@ def _write_people(path: Path, n: int, seed: int) -> Path:
     return path
 
 
-def _fork(work: Callable[[Callable[[str], None]], None], delay: float, how: signal.Signals) -> str:
-    """Run `work` in a copy of this process, kill it after so many seconds, and return what it told until then."""
+def _fork(
+    work: Callable[[Callable[[str], None]], None], path: Path, most: float, how: signal.Signals, moments: random.Random
+) -> str:
+    """Run `work` in a copy of this process, kill it, and return what it told until then.
+
+    Three times in four it is killed up to `most` seconds after it began to write, otherwise after it began at all.
+    """
+    before, waits = _size(path), moments.random() < 0.75
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child uses none of the threads that there may be
@@ -205,11 +211,18 @@ def _fork(work: Callable[[Callable[[str], None]], None], delay: float, how: sign
             os._exit(code)
     os.close(write)
     with os.fdopen(read) as told:
-        time.sleep(delay)
+        ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while waits and _size(path) == before and os.waitid(os.P_PID, child, ended) is None:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, most))
         os.kill(child, how)
         content = told.read()
     os.waitpid(child, 0)
     return content
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1
 
 
 def _tell(descriptor: int, text: str) -> None:

