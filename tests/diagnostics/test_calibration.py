@@ -79,6 +79,8 @@ def test_ranks_and_their_shares_agree():
     assert result["rank"].max() <= 49
     np.testing.assert_array_equal(np.floor(result.pit * 50), result["rank"])
     np.testing.assert_allclose(result.truth.sum("category"), 1)
+    np.testing.assert_allclose(result.coverage_error, np.sqrt(result.level * (1 - result.level) / 30))
+    assert result.attrs["random_seed"] == 1
 
 
 def test_ranks_are_uniform_with_ties_as_without():

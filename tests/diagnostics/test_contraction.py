@@ -82,6 +82,10 @@ def test_error_and_radius_are_those_of_the_draws():
     assert np.isnan(result["slope"].sel(label="a"))
     assert result["slope"].sel(label="b") == pytest.approx(0.0, abs=1e-12)
     assert result.attrs["probability"] == 0.95
+    several = contraction({"a": {50: [tree_of(draws), tree_of(2 * draws - THETA)]}}, THETA)
+    error = result["error"].sel(label="a", n=50)
+    assert several["error"].item() == pytest.approx(2.5 * error)  # of one and of four times that
+    assert several["error_se"].item() == pytest.approx(1.5 * error)
 
 
 def test_the_fit_may_leave_out_small_n():
@@ -160,6 +164,8 @@ def test_checkpoints_are_prefixes(mechanism):
         np.testing.assert_array_equal(first.answers, responses.answers[:n])
         np.testing.assert_array_equal(rows_of(first), rows_of(responses)[:n])
         assert first.categories == responses.categories
+    labelled = Responses.from_arrays(SRR(2, 1.0), [0, 1, 1], categories=["no", "yes"])
+    assert checkpoints(labelled, [2])[2].categories == ("no", "yes")
 
 
 @pytest.mark.parametrize(
