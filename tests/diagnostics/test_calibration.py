@@ -35,6 +35,10 @@ def conjugate(width=1.0, shift=0.0):
     return fit
 
 
+def relabelled(responses, seed):
+    return conjugate()(Responses(SRR(3, 5.0), categories=["a", "b", "c"]), seed)
+
+
 def calibrated(fit, replications=150, **options):
     return calibration(fit, SRR(3, 30.0), n_people=50, replications=replications, random_seed=1, **options)
 
@@ -81,6 +85,8 @@ def test_ranks_and_their_shares_agree():
     assert result["rank"].max() <= 49
     np.testing.assert_array_equal(np.floor(result.pit * 50), result["rank"])
     np.testing.assert_allclose(result.truth.sum("category"), 1)
+    np.testing.assert_allclose(result.coverage_error, np.sqrt(result.level * (1 - result.level) / 30))
+    assert result.attrs["random_seed"] == 1
 
 
 def test_ranks_are_uniform_with_ties_as_without():
@@ -145,6 +151,7 @@ def test_people_are_asked_as_told_and_seeds_repeat():
     [
         ({"fit": 3}, "fit must be a function"),
         ({"fit": lambda r, s: 3}, "fit must return a DataTree, got int"),
+        ({"fit": relabelled}, "fit must return draws of the categories"),
         ({"mechanism": 3}, "mechanism must be SRR"),
         ({"levels": [1.5]}, "levels must be"),
         ({"budget": -1}, "budget must be"),

@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import linregress
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -72,6 +73,12 @@ def test_the_standard_error_is_calibrated(runs, expected):
     assert np.mean(held) == pytest.approx(expected, abs=4 * np.sqrt(0.92 * 0.08 / 600))
 
 
+def test_the_slope_of_one_run_is_that_of_least_squares():
+    ns, error = np.array(NS), np.array([0.5, 0.1, 0.07, 0.02, 0.004])
+    expected = linregress(np.log(ns), np.log(error))
+    assert fit_slope(ns, error[None]) == pytest.approx((expected.slope, expected.stderr))
+
+
 def test_error_and_radius_are_those_of_the_draws():
     steps = np.linspace(0, 1, 101)
     draws = THETA + 0.02 * steps[None, :, None] * np.array([1.0, -1.0, 0.0])
@@ -82,6 +89,10 @@ def test_error_and_radius_are_those_of_the_draws():
     assert np.isnan(result["slope"].sel(label="a"))
     assert result["slope"].sel(label="b") == pytest.approx(0.0, abs=1e-12)
     assert result.attrs["probability"] == 0.95
+    several = contraction({"a": {50: [tree_of(draws), tree_of(2 * draws - THETA)]}}, THETA)
+    error = result["error"].sel(label="a", n=50)
+    assert several["error"].item() == pytest.approx(2.5 * error)  # of one and of four times that
+    assert several["error_se"].item() == pytest.approx(1.5 * error)
 
 
 def test_the_fit_may_leave_out_small_n():
@@ -90,7 +101,10 @@ def test_the_fit_may_leave_out_small_n():
         n: tree_of(THETA + np.sqrt(error / 2) * np.tile([1.0, -1.0, 0.0], (2, 5, 1))) for n, error in errors.items()
     }
     assert float(contraction({"a": trees}, THETA, fit_from=100)["slope"][0]) == pytest.approx(-1.0)
-    assert float(contraction({"a": trees}, THETA)["slope"][0]) > -0.9
+    assert float(contraction({"a": trees}, THETA, fit_from=1000)["slope"][0]) == pytest.approx(-1.0)
+    every = contraction({"a": trees}, THETA)
+    assert float(every["slope"][0]) > -0.9
+    assert every["n"].values.tolist() == [10, 100, 1000, 10_000]
 
 
 def test_bvm_of_srr_is_its_closed_form():
@@ -133,6 +147,9 @@ def test_what_does_not_determine_theta_has_no_finite_line():
     assert inverse_information_trace(responses.evidence(), THETA) < np.inf
     alike = Responses.from_arrays(SRR(3, 1.0), [0, 0])
     assert inverse_information_trace(alike.evidence(), THETA) == np.inf
+    two = Responses.from_arrays(SRR(4, 1.0), [0, 1, 1]).evidence()
+    for theta in np.random.default_rng(1).dirichlet(np.ones(4), size=30):  # rounding leaves a zero of either sign
+        assert inverse_information_trace(two, theta) == np.inf
 
 
 def test_exact_posteriors_of_srr_follow_their_line():
@@ -160,6 +177,8 @@ def test_checkpoints_are_prefixes(mechanism):
         np.testing.assert_array_equal(first.answers, responses.answers[:n])
         np.testing.assert_array_equal(rows_of(first), rows_of(responses)[:n])
         assert first.categories == responses.categories
+    labelled = Responses.from_arrays(SRR(2, 1.0), [0, 1, 1], categories=["no", "yes"])
+    assert checkpoints(labelled, [2])[2].categories == ("no", "yes")
 
 
 @pytest.mark.parametrize(
