@@ -82,6 +82,13 @@ def test_one_subset_for_all_answers():
         assert responses.subset_index.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("mechanism", [SRR(5, 1.0), SubsetSelection(5, 1.0, 2)])
+def test_without_rrrr_there_are_no_published_subsets(mechanism):
+    responses = simulated(mechanism, 30, 7)
+    assert responses.subsets.shape == (0, 5)
+    assert responses.subset_index.shape == (0,)
+
+
 def test_append_grows_one_by_one_like_all_at_once():
     mechanism = RRRR(4, 1.0)
     rng = np.random.default_rng(0)

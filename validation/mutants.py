@@ -38,7 +38,7 @@ TESTS = {
     "adobest_pp/responses.py": ["tests/test_responses.py", "-k", "not killed"],
     "adobest_pp/tensors.py": ["tests/test_tensors.py", "-k", "not seconds"],
     "adobest_pp/_marginal.py": ["tests/test_tensors.py", "-k", "not seconds"],
-    "adobest_pp/_simplex.py": ["tests/samplers/test_densities.py"],
+    "adobest_pp/_simplex.py": ["tests/test_tensors.py", "tests/samplers/test_densities.py", "-k", "not seconds"],
     "adobest_pp/distributions.py": ["tests/test_distributions.py", "-k", "not cost"],
     "adobest_pp/fast_random.py": ["tests/test_fast_random.py"],
     "adobest_pp/adaptation": ["tests/adaptation"],

@@ -121,6 +121,11 @@ def test_a_matrix_needs_a_promise():
         audit(np.eye(2))
 
 
+def test_one_output_that_rules_a_category_out_loses_everything():
+    assert privacy_loss([[0.5, 0.4, 0.5], [0.5, 0.6, 0.0], [0.0, 0.0, 0.5]]) == math.inf
+    assert privacy_loss([[1.0, 0.5], [0.0, 0.5]]) == math.inf
+
+
 def test_an_output_that_never_occurs_loses_nothing():
     assert privacy_loss([[0.5, 0.5], [0.5, 0.5], [0.0, 0.0]]) == 0
     result = audit([[0.0, 0.0], [0.5, 0.5], [0.5, 0.5]], epsilon=1.0)

@@ -83,6 +83,12 @@ def test_ties_go_on_with_the_remainder(monkeypatch):
         assert exact.OperatingSystem().bernoulli(2, 7, 1)[0] == event
 
 
+def test_what_is_certain_happens_and_what_is_impossible_does_not():
+    source = exact.OperatingSystem()
+    assert source.bernoulli(7, 7, 50).all()
+    assert not source.bernoulli(0, 7, 50).any()
+
+
 def test_all_words_of_the_incomplete_block_are_refused(monkeypatch):
     # 2^64 = 2 (mod 7): the two largest words are refused.
     for refused in (2**64 - 1, 2**64 - 2):

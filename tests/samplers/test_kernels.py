@@ -161,6 +161,8 @@ def test_schedules():
     t = np.array([1, 4, 100])
     np.testing.assert_allclose(ConstantSteps(0.2)(t, 50), [0.2, 0.2, 0.2])
     np.testing.assert_allclose(DecayingSteps(0.3, 0.5)(t, 50), [0.3, 0.15, 0.03])
+    np.testing.assert_allclose(DecayingSteps(0.3, 1.0)(t, 50), 0.3 / t)
+    np.testing.assert_allclose(DecayingSteps(0.3, 0.0)(t, 50), 0.3)
     np.testing.assert_allclose(PaperSteps()(t, 50), 0.01)
     np.testing.assert_allclose(PaperSteps()(t, t), 0.5 / t)
     np.testing.assert_allclose(PaperSteps()(t, 0), 0.5)
