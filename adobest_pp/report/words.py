@@ -162,7 +162,8 @@ def _leader(findings: Findings) -> str:
 def _of_empty(findings: Findings) -> list[str]:
     """Return a sentence on the categories whose intervals begin at zero, the largest first."""
     estimate = findings.estimate()
-    empty = estimate.isel(category=estimate["lower"].values == 0).sortby("upper", ascending=False)
+    empty = estimate.isel(category=estimate["lower"].values == 0)
+    empty = empty.isel(category=np.argsort(-empty["upper"].values, kind="stable"))
     if not empty.sizes["category"]:
         return []
     ends = zip(*(empty[name].values[:MOST_NAMED] for name in ("category", "lower", "upper")), strict=True)
