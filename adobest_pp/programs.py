@@ -1,27 +1,32 @@
 """The usual program, ready to sample: category frequencies with a Dirichlet prior."""
 
+from typing import Literal
+
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import check_prior
+from adobest_pp._checks import check_prior, is_learned
 from adobest_pp._simplex import simplex
 from adobest_pp._text import brief
 from adobest_pp.distributions import PrivateResponse
 from adobest_pp.responses import Responses
+from adobest_pp.samplers.densities import LOG_CONCENTRATION
 
 __all__ = ["frequency_model"]
 
 
-def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: bool = False) -> pm.Model:
+def frequency_model(
+    responses: Responses, prior: ArrayLike | Literal["learned"] = 1.0, surrogate: bool = False
+) -> pm.Model:
     """Return the PyMC model of category frequencies given randomized answers.
 
     Parameters
     ----------
     responses : Responses
         What was collected.
-    prior : float or array of shape (K,), default 1.0
+    prior : float or array of shape (K,) or "learned", default 1.0
         The concentrations ρ of the Dirichlet prior on θ; K of them with labels are brought to the order of the
-        categories.
+        categories. With ``"learned"`` it is one variable, ``concentration``, for all categories.
     surrogate : bool, default False
         Write θ as φ/Σφ with independent φ_i ~ Gamma(ρ_i, 1), untransformed: the same posterior of θ on variables
         that are positive only, which is what reflected SGLD moves on.
@@ -46,6 +51,8 @@ def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: boo
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
     if not isinstance(surrogate, bool):
         raise ValueError(f"surrogate must be True or False, got {brief(surrogate)}")
+    if isinstance(prior, str):
+        return _learned_model(responses, prior, surrogate)
     concentration = check_prior(prior, responses.n_categories, responses.categories)
     with pm.Model(coords={"category": responses.categories}) as model:
         if surrogate:
@@ -53,5 +60,25 @@ def frequency_model(responses: Responses, prior: ArrayLike = 1.0, surrogate: boo
             theta = pm.Deterministic("theta", phi / phi.sum(), dims="category")
         else:
             theta = pm.Dirichlet("theta", a=concentration, default_transform=simplex, dims="category")
+        PrivateResponse("y", theta, responses, dims="response")
+    return model
+
+
+def _learned_model(responses: Responses, prior: str, surrogate: bool) -> pm.Model:
+    """Return the model with θ ~ Dirichlet(a, …, a) and ln a normal.
+
+    θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) times U^(1/a), U uniform, which is the same: the
+    orders of magnitude of an empty category, which grow as 1/a, then are no scale that NUTS would have to follow.
+    """
+    if not is_learned(prior) or surrogate:
+        allowed = f"a positive number, {responses.n_categories} of them, or 'learned' (without surrogate)"
+        raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
+    mean, sd = LOG_CONCENTRATION
+    with pm.Model(coords={"category": responses.categories}) as model:
+        concentration = pm.LogNormal("concentration", mu=mean, sigma=sd)
+        boosted = pm.Gamma("boosted", concentration + 1, 1, dims="category")
+        gap = pm.Exponential("gap", 1, dims="category")
+        log_phi = pm.math.log(boosted) - gap / concentration
+        theta = pm.Deterministic("theta", pm.math.softmax(log_phi), dims="category")
         PrivateResponse("y", theta, responses, dims="response")
     return model

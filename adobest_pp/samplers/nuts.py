@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numba
 import numpy as np
 import nutpie
-import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
-from nutpie.compile_pymc import CompiledPyMCModel
 
 from adobest_pp._checks import is_learned
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import climb, gradient, log_likelihood
 from adobest_pp.responses import Responses
-from adobest_pp.samplers.densities import LOG_CONCENTRATION, compiled_functions, pack
+from adobest_pp.samplers import nutpie_bridge
+from adobest_pp.samplers.densities import LOG_CONCENTRATION, pack
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -83,6 +82,9 @@ def sample_nuts(
         target_accept=TARGET_ACCEPT,
     )
     tree = _finished(background)
+    # Compiled from a PyMC model, the tree has its other variables too.
+    wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
+    tree["posterior"] = tree["posterior"].to_dataset()[wanted]
     _check_complete(tree["posterior"].to_dataset(), chains, draws)
     return tree
 
@@ -122,8 +124,10 @@ def describe_nuts(prior: NDArray[np.float64] | str) -> dict[str, Any]:
     }
 
 
-def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> CompiledPyMCModel:
-    """Return what `nutpie.compile_pymc_model` would, around functions that are compiled already."""
+def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> Any:
+    """Return the posterior as nutpie takes it."""
+    if not nutpie_bridge.is_known():
+        return nutpie_bridge.from_pymc(responses, prior)
     k = responses.n_categories
     learned = is_learned(prior)
     weights = np.ones(k) if isinstance(prior, str) else prior
@@ -133,25 +137,8 @@ def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> Compil
     if boosted.any():
         boosted &= ~held_for_certain(evidence, weights)
     n_free = k - 1 + int(boosted.sum()) + learned
-    shapes = {"theta": (k,)} | ({"concentration": ()} if learned else {})
-    log_density, expand = compiled_functions()
-    return CompiledPyMCModel(
-        dims={"theta": ("category",)},
-        reparameterized_names=[],
-        compiled_logp_func=log_density,
-        compiled_expand_func=expand,
-        initial_point_func=lambda seed: np.random.default_rng(seed).uniform(-1, 1, size=n_free),
-        shared_data={},
-        shared_var_keys={},
-        user_data=pack(weights, boosted, learned, evidence),
-        n_expanded=k + learned,
-        shape_info=(list(shapes), [slice(0, k), slice(k, k + 1)][: len(shapes)], list(shapes.values())),
-        logp_func=None,
-        expand_func=None,
-        _n_dim=n_free,
-        _shapes=shapes,
-        _coords={"category": pd.Index(responses.categories)},
-    )
+    block = pack(weights, boosted, learned, evidence)
+    return nutpie_bridge.from_c_functions(block, n_free, responses.categories, learned)
 
 
 def held_for_certain(evidence: Evidence, prior: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from numba.core import event
 from scipy import stats
 
 import adobest_pp as ad
-from adobest_pp.samplers import nuts
+from adobest_pp.samplers import nutpie_bridge, nuts
 from tests import oracles
 from tests.strategies import rows_of, simulated
 
@@ -264,3 +264,29 @@ def test_calibration(prior, replications):
 @pytest.mark.parametrize("prior", [dirichlet, learned])
 def test_calibration_in_full(prior):
     assert min(calibration_p_values(prior, 2000)) > 1e-4
+
+
+@pytest.mark.parametrize("prior", ["flat", "learned"])
+def test_another_nutpie_gets_the_posterior_by_its_public_way(prior, monkeypatch):
+    """The class that takes our C functions is private to nutpie; where it has changed, the model is compiled by nutpie.
+
+    Four Monte Carlo errors of the difference are allowed: a false alarm in less than one of a thousand.
+    """
+    responses = simulated(ad.SRR(3, 2.0), 300, seed=5)
+    concentration = np.ones(3) if prior == "flat" else "learned"
+    settings = {"prior": concentration, "draws": 1000, "tune": 500, "chains": 2, "random_seed": 1, "progressbar": False}
+    ours = nuts.sample_nuts(responses, **settings)["posterior"].to_dataset()
+    monkeypatch.setattr(nutpie_bridge, "KNOWN_FIELDS", nutpie_bridge.KNOWN_FIELDS | {"new_in_another_version"})
+    assert not nutpie_bridge.is_known()
+    theirs = nuts.sample_nuts(responses, **settings)["posterior"].to_dataset()
+    assert set(ours.data_vars) == set(theirs.data_vars)
+    assert ours["theta"].dims == theirs["theta"].dims
+    assert ours["category"].values.tolist() == theirs["category"].values.tolist()
+    for i in range(3):
+        one, other = (tree["theta"].values[..., i] for tree in (ours, theirs))
+        error = np.hypot(*(array_stats.mcse(values, chain_axis=0, draw_axis=1) for values in (one, other)))
+        assert abs(one.mean() - other.mean()) < 4 * error
+
+
+def test_this_nutpie_is_the_one_that_is_known():
+    assert nutpie_bridge.is_known()
