@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 try:
     import fcntl
@@ -20,10 +20,13 @@ except ImportError:  # not on Windows, where nothing keeps a second process from
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "JOURNAL",
     "check_target",
+    "has_journal",
     "install",
     "lock",
     "netcdf_bytes",
+    "netcdf_end",
     "open_locked",
     "refusal",
     "replacing",
@@ -31,6 +34,10 @@ __all__ = [
     "write_all",
     "write_whole",
 ]
+
+# What the journal of a collection begins with, right behind the netCDF part of its file.
+JOURNAL = b"adobest_pp journal 1 "
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
@@ -116,12 +123,12 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool, own: bool = False) -> None:
     """Put a finished file, open as `descriptor`, in the place of the target, and wait until that is on disk.
 
-    With `overwrite`, the file that is there is locked meanwhile, unless the caller says that it has the lock already.
+    With `overwrite`, a collection that is there is locked meanwhile, unless the caller has the lock already.
     """
     with ExitStack() as held:
         if overwrite and target.exists():
             os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
-            if not own:
+            if not own and has_journal(target):
                 held.callback(os.close, open_locked(target, os.O_RDONLY))
         os.fsync(descriptor)
         if overwrite:
@@ -183,6 +190,25 @@ def netcdf_bytes(dataset: Any) -> bytes:
     finally:
         if isinstance(view, memoryview):
             view.release()
+
+
+def netcdf_end(handle: BinaryIO) -> int | None:
+    """Return where the HDF5 part of a file ends, as its first block states; None if this is no HDF5 file."""
+    handle.seek(0)
+    block = handle.read(48)
+    if len(block) < 48 or not block.startswith(_SIGNATURE) or block[8] > 3:
+        return None
+    at = 40 if block[8] < 2 else 28
+    end = int.from_bytes(block[at : at + 8], "little")
+    return end if end <= handle.seek(0, os.SEEK_END) else None
+
+
+def has_journal(path: Path) -> bool:
+    """Tell whether a file is that of a collection."""
+    with path.open("rb") as handle:
+        end = netcdf_end(handle)
+        handle.seek(0 if end is None else end)
+        return end is not None and handle.read(len(JOURNAL)) == JOURNAL
 
 
 def _link(temporary: Path, target: Path) -> None:

@@ -22,41 +22,54 @@ import weakref
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from adobest_pp._files import check_target, install, lock, open_locked, refusal, temporary_beside, write_all
+from adobest_pp._files import (
+    JOURNAL,
+    check_target,
+    install,
+    lock,
+    netcdf_end,
+    open_locked,
+    refusal,
+    temporary_beside,
+    write_all,
+)
 
 __all__ = ["Journal", "Tail", "read_tail"]
 
-MAGIC = b"adobest_pp journal 1 "
 _SHA = 64
 _CHECK = 16
 _SLOT = len(f"acknowledged {0:012d} {'':16} {'':16}\n")
-_SLOTS = len(MAGIC) + _SHA + 1
+_SLOTS = len(JOURNAL) + _SHA + 1
 _LINES = _SLOTS + 2 * _SLOT
 
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _RESTORE = "restore it from a copy"
 
 
 class Tail(NamedTuple):
-    """What is behind the netCDF part, which ends at `start`: events up to `end`, and the checksum of the last."""
+    """What is behind the netCDF part, which ends at `start`: events up to `end`, and the checksum of the last.
+
+    `torn` is the line of acknowledgment that is not whole, if one is not.
+    """
 
     start: int
     end: int
     check: str
     events: list[dict[str, Any]]
+    torn: int | None
 
 
 def read_tail(handle: BinaryIO, name: str) -> Tail | None:
     """Return the journal of an open file, None where there is none, or refuse a damaged one."""
-    start = _netcdf_end(handle)
+    start = netcdf_end(handle)
     handle.seek(0 if start is None else start)
     content = b"" if start is None else handle.read()
-    if start is None or not content.startswith(MAGIC):
+    if start is None or not content.startswith(JOURNAL):
         return None
-    digest = content[len(MAGIC) : _SLOTS - 1].decode(errors="replace")
+    digest = content[len(JOURNAL) : _SLOTS - 1].decode(errors="replace")
     if digest != _digest(handle, start):
         raise _damaged(name, "whose saved part is not as it was written")
-    acknowledged = [slot for i in (0, 1) if (slot := _read_slot(content[_SLOTS + i * _SLOT :][:_SLOT])) is not None]
+    slots = [_read_slot(content[_SLOTS + i * _SLOT :][:_SLOT]) for i in (0, 1)]
+    acknowledged = [slot for slot in slots if slot is not None]
     if not acknowledged:
         raise _damaged(name, "whose count of acknowledged lines is not readable")
     # What follows the last end of a line is empty, or the line that was cut off; zeros are what a power cut may leave
@@ -69,7 +82,7 @@ def read_tail(handle: BinaryIO, name: str) -> Tail | None:
     if checks[count] != check:
         raise _damaged(name, f"whose journal is not the one that was acknowledged at line {count}")
     end = start + _LINES + sum(len(line) + 1 for line in lines)
-    return Tail(start, end, checks[-1], events)
+    return Tail(start, end, checks[-1], events, slots.index(None) if None in slots else None)
 
 
 class _At(NamedTuple):
@@ -91,6 +104,8 @@ class Journal:
         # Whether events stay in memory until `flush`: for answers that nobody has seen yet.
         self.holds = False
         self._torn = False
+        # The line of acknowledgment that may not be whole, and comes next: so that the other always is.
+        self._torn_slot: int | None = None
         # Closed, and with it the lock, when the collector is no longer used, at the latest.
         self.close = weakref.finalize(self, os.close, descriptor)
 
@@ -121,7 +136,7 @@ class Journal:
                 # Before the file takes its place, so that there is no moment at which it has no owner.
                 lock(descriptor, target)
                 write_all(descriptor, netcdf)
-                write_all(descriptor, MAGIC + digest.encode() + b"\n" + 2 * _slot(0, at.check))
+                write_all(descriptor, JOURNAL + digest.encode() + b"\n" + 2 * _slot(0, at.check))
                 install(descriptor, temporary, target, overwrite=overwrite or is_own, own=is_own)
             except BaseException:
                 os.close(descriptor)
@@ -138,6 +153,7 @@ class Journal:
         """Go on behind what was read; a line that was cut off is dropped."""
         os.ftruncate(self._file, tail.end)
         self._start, self._at = tail.start, _At(tail.end, len(tail.events), tail.check, [])
+        self._torn_slot = tail.torn
 
     def is_at(self, path: str | os.PathLike[str]) -> bool:
         """Tell whether this is the journal of the file at `path`."""
@@ -196,9 +212,12 @@ class Journal:
             if isinstance(problem, OSError):
                 raise refusal(problem, self.path) from None
             raise
+        if self._torn_slot is None:
+            self._torn_slot = count % 2
         try:
-            os.lseek(self._file, self._start + _SLOTS + count % 2 * _SLOT, os.SEEK_SET)
+            os.lseek(self._file, self._start + _SLOTS + self._torn_slot * _SLOT, os.SEEK_SET)
             write_all(self._file, _slot(count, check))
+            self._torn_slot = None
         except OSError:
             pass  # the events are on disk, and more lines than are acknowledged do no harm
 
@@ -261,17 +280,6 @@ def _read_slot(slot: bytes) -> tuple[int, str] | None:
         return None
     count, check = int(parts[1]), parts[2].decode(errors="replace")
     return (count, check) if slot == _slot(count, check) else None
-
-
-def _netcdf_end(handle: BinaryIO) -> int | None:
-    """Return where the HDF5 part of a file ends, as its first block states; None if this is no HDF5 file."""
-    handle.seek(0)
-    block = handle.read(48)
-    if len(block) < 48 or not block.startswith(_SIGNATURE) or block[8] > 3:
-        return None
-    at = 40 if block[8] < 2 else 28
-    end = int.from_bytes(block[at : at + 8], "little")
-    return end if end <= handle.seek(0, os.SEEK_END) else None
 
 
 def _digest(handle: BinaryIO, size: int) -> str:

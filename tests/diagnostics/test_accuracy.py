@@ -185,7 +185,7 @@ def test_seed_repeats():
         ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got others for 'b'"),
         ({"nuts": "tree", "b": "other prior"}, {}, "same prior"),
         ({"nuts": "short"}, {}, "at least 4 finite ones"),
-        ({"nuts": "tree"}, {"truth": [0.5, 0.5]}, "theta must be 4"),
+        ({"nuts": "tree"}, {"truth": [0.5, 0.5]}, "truth must be 4"),
         ({"nuts": "tree"}, {"max_points": 2}, "max_points must be an integer of at least 20"),
     ],
 )

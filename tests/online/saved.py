@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp import RRRR, AdaptiveCollector
-from adobest_pp._journal import MAGIC
+from adobest_pp._files import JOURNAL
 
 MECHANISM = RRRR(5, 1.0, 0.8)
 LABELS = ["a", "b", "c", "d", "<e>"]
@@ -44,7 +44,7 @@ def reload(path):
 def split(path):
     """Return the netCDF part of a collection's file, its three lines of heading, and the lines of its journal."""
     content = Path(path).read_bytes()
-    at = content.rindex(MAGIC)
+    at = content.rindex(JOURNAL)
     lines = content[at:].splitlines(keepends=True)
     return content[:at], lines[:3], lines[3:]
 

@@ -159,6 +159,7 @@ def test_a_changed_bit_in_the_saved_part_is_refused(going, path):
 def test_one_of_the_two_acknowledgments_is_enough(going, path):
     going.close()
     netcdf, heading, lines = split(path)
+    assert [int(line.split()[1]) for line in heading[1:]] == [20, 19]  # in turn
     for broken in (1, 2):
         damaged = [line if i != broken else b"x" * 10 + line[10:] for i, line in enumerate(heading)]
         path.write_bytes(netcdf + b"".join(damaged) + b"".join(lines))
@@ -166,6 +167,28 @@ def test_one_of_the_two_acknowledgments_is_enough(going, path):
     path.write_bytes(netcdf + heading[0] + b"x" * len(heading[1]) + b"x" * len(heading[2]) + b"".join(lines))
     with pytest.raises(ValueError, match="whose count of acknowledged lines is not readable"):
         AdaptiveCollector.load(path)
+
+
+def test_acknowledgments_that_are_cut_off_one_after_the_other(going, path, monkeypatch):
+    """Killed within each of them, twice in a row: the one that is whole is not written to before the other is."""
+    write = os.write
+
+    def cut(descriptor, content):
+        if bytes(content).startswith(b"acknowledged"):
+            write(descriptor, b"acknow-")
+            raise KeyboardInterrupt
+        return write(descriptor, content)
+
+    collector = going
+    for n in (16, 17, 18):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", cut)
+            with pytest.raises(KeyboardInterrupt):
+                collector.record(0, [1])
+        assert len(collector.responses) == n  # it was on disk
+        collector.close()
+        collector = AdaptiveCollector.load(path)
+        assert len(collector.responses) == n
 
 
 def test_a_line_that_was_cut_off_is_as_if_never_written(going, path):
@@ -234,6 +257,17 @@ def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_enough(going, pat
     monkeypatch.setattr(fcntl, "flock", save_first)
     with pytest.raises(ValueError, match="in use by another collector"):
         AdaptiveCollector.load(path)
+
+
+def test_a_collection_that_is_being_read_is_not_replaced_and_other_files_are(going, path):
+    plain = path.with_name("responses.nc")
+    going.responses.to_netcdf(plain)
+    going.close()
+    with xr.open_dataset(path), xr.open_dataset(plain):
+        going.responses.to_netcdf(plain, overwrite=True)
+        with pytest.raises(ValueError, match="in use by another collector or program"):
+            going.responses.to_netcdf(path, overwrite=True)
+    assert len(Responses.from_netcdf(path)) == 15
 
 
 def test_saving_elsewhere_leaves_a_whole_copy_behind(going, path):

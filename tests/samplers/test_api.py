@@ -199,3 +199,26 @@ def test_refuses(arguments, message):
 def test_refuses_what_is_not_responses():
     with pytest.raises(ValueError, match="responses must be a Responses, got list"):
         ad.sample([0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({}, "attributes must be those of what `sample` returned, but sampler, prior"),
+        ([], "attributes must be"),
+        (None, "attributes must be"),
+        ({"sampler_settings": "{"}, "sampler_settings must be"),
+        ({"sampler_settings": 3}, "sampler_settings must be"),
+        ({"sampler_settings": "[]"}, "sampler_settings must be"),
+        ({"sampler_settings": '{"batch_size": 3}'}, "sampler_settings must be"),
+        ({"sampler_settings": '{"schedule": {"schedule": "none"}}'}, "schedule must be one of"),
+        ({"sampler_settings": '{"schedule": [1]}'}, "schedule must be one of"),
+    ],
+)
+def test_recorded_arguments_of_something_else_are_refused(attributes, told):
+    if attributes:
+        names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
+        attributes = dict.fromkeys(names, 1) | attributes
+    with pytest.raises(ValueError, match=told) as raised:
+        recorded_arguments(attributes)
+    assert type(raised.value) is ValueError

@@ -85,6 +85,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, adobest_study
     StudyStore(store, study()).close()
     typo = tmp_path / "typo.toml"
     typo.write_text(TINY.replace("kappa", "kapa"))
+    mine = tmp_path / "mine.csv"
+    mine.write_text("mine")
     for arguments, reason in [
         (["run", typo, "--store", tmp_path / "new.zarr"], "typo.toml: grid.kapa must be a known key"),
         (["run", file, "--store", store], "store must be of this study"),
@@ -93,12 +95,16 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, adobest_study
         (["status", tmp_path], "store must be a folder made by `adobest study run`"),
         (["export", store, "--out", tmp_path / "results.doc"], "out must name a .nc or .csv file"),
         (["export", tmp_path / "none.zarr", "--out", tmp_path / "results.csv"], "store must be a folder made by"),
+        (["export", store, "--out", mine], "out must name a new file"),
     ]:
         code, _, errors = adobest_study(*arguments)
         assert code == 2
         assert reason in errors
         assert len(errors.splitlines()) == 1
     assert not (tmp_path / "new.zarr").exists()
+    assert mine.read_text() == "mine"
+    assert adobest_study("export", store, "--out", mine, "--overwrite")[0] == 0
+    assert mine.read_text().startswith("cell,run")
 
 
 def test_without_the_libraries_of_studies_it_says_what_to_install(tmp_path, adobest_study, monkeypatch):
