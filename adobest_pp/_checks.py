@@ -26,7 +26,7 @@ MAX_CATEGORIES = 1_000_000
 # one result may hold, 32 GiB of them: more is a slip, which would end in the machine's memory.
 MAX_COUNT = 2**31 - 1
 MAX_NUMBERS = 2**32
-# Of a Dirichlet prior: sums and products of such numbers are still numbers.
+# Of a Dirichlet prior: sums, products and quotients of such numbers are still numbers. Its inverse is the least.
 MAX_CONCENTRATION = 1e100
 SUM_TOLERANCE = 1e-6
 
@@ -35,7 +35,7 @@ def check_integer(value: Any, name: str, low: int, high: int | None = None) -> i
     """Return `value` as an int in ``low … high``, or refuse."""
     allowed = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
     try:
-        if isinstance(value, bool | np.bool_):
+        if isinstance(value, bool | np.bool_ | np.ma.MaskedArray):
             raise TypeError
         integer = operator.index(value)
     except TypeError:
@@ -249,7 +249,10 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
         numbers = as_numbers(values, "fiu").astype(np.float64)
     except TypeError:
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}") from None
-    if numbers.shape not in ((), (n_categories,)) or not ((numbers > 0) & (numbers <= MAX_CONCENTRATION)).all():
+    if (
+        numbers.shape not in ((), (n_categories,))
+        or not ((numbers >= 1 / MAX_CONCENTRATION) & (numbers <= MAX_CONCENTRATION)).all()
+    ):
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
     return np.full(n_categories, numbers)
 

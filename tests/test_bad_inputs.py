@@ -7,6 +7,7 @@ them, and makes values of its own.
 import inspect
 
 import numpy as np
+import pymc  # noqa: F401  (it raises the recursion limit, which hypothesis does not want to happen in a test)
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -164,7 +164,7 @@ def prior(k: int, labels: Sequence[str] | None = None) -> Kind:
 
     def plain(value: Any) -> Any:
         array = _numbers(value, "fiu", labels)
-        if array.shape not in ((), (k,)) or any(not 0 < number <= 1e100 for number in array.ravel().tolist()):
+        if array.shape not in ((), (k,)) or any(not 1e-100 <= number <= 1e100 for number in array.ravel().tolist()):
             raise Illegal
         return array.astype(float).tolist()
 
@@ -442,7 +442,7 @@ def same(found: Any, expected: Any) -> bool:
     match found:
         case np.ndarray() if found.dtype == object:
             return True  # axes of figures
-        case np.ndarray() | float() | int() | str() | None:
+        case np.ndarray() | np.generic() | float() | int() | str() | None:
             return bool(np.array_equal(found, expected, equal_nan=isinstance(found, float)))
         case xr.DataTree():
             return bool(np.array_equal(found["posterior"]["theta"].values, expected["posterior"]["theta"].values))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def _entry(
     words: Mapping[str, str] | None = None,
 ) -> Entry:
     def fresh() -> dict[str, Any]:
-        return {key: np.random.default_rng(1) if key == "rng" else value for key, value in good.items()}
+        return {key: _results()[value.name] if isinstance(value, Made) else value for key, value in good.items()}
 
     return Entry(name, call, fresh, kinds, words or {})
 
@@ -448,32 +448,34 @@ def _people(value: Any) -> list[int]:
     return list(array.tolist())
 
 
+class Made(NamedTuple):
+    """One of `_results`, which take a while to make: not before they are needed."""
+
+    name: str
+
+
+STEPS = {"step_sizes": [0.01, 0.1], "batch_sizes": [2], "budget": 2000, "draws": 10, "chains": 2, "random_seed": 1}
+
+
 @cache
 def _results() -> dict[str, Any]:
-    """Return small results of every diagnostic, which figures are drawn from."""
+    """Return draws, runs, and small results of every diagnostic, which figures are drawn from."""
     trees = {name: ad.sample(RESPONSES, "gibbs", draws=40, tune=10, random_seed=i) for i, name in enumerate("ab")}
     run = ad.simulate([0.5, 0.3, 0.2], RRRR, n_people=20, final_updates=2, categories=NAMES, random_seed=1)
-    options = {
-        "step_sizes": [0.01, 0.1],
-        "batch_sizes": [2],
-        "budget": 2000,
-        "draws": 10,
-        "chains": 2,
-        "random_seed": 1,
-    }
+    posteriors = {"a": {7: trees["a"]}}
     return {
         "trees": trees,
-        "run": run,
+        "tree": trees["a"],
+        "posteriors": posteriors,
+        "runs": {"a": run},
         "compare": diagnostics.compare(trees, "a", resamples=19),
-        "contraction": diagnostics.contraction({"a": {7: trees["a"]}}, [0.5, 0.3, 0.2]),
+        "contraction": diagnostics.contraction(posteriors, [0.5, 0.3, 0.2]),
         "regret": diagnostics.regret({"a": run}, [0.5, 0.3, 0.2]),
-        "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **options),
-        "options": options,
+        "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **STEPS),
     }
 
 
 def _diagnostics() -> list[Entry]:
-    made = _results()
     truth = [0.5, 0.3, 0.2]
 
     def calibrated(**given: Any) -> Any:
@@ -483,14 +485,14 @@ def _diagnostics() -> list[Entry]:
         return ad.sample(responses, "gibbs", draws=10, tune=0, chains=2, random_seed=seed, progressbar=False)
 
     def studied(**given: Any) -> Any:
-        return diagnostics.step_size_study(progressbar=False, **made["options"] | given)
+        return diagnostics.step_size_study(progressbar=False, **STEPS | given)
 
     return [
         _entry(
             "compare",
             diagnostics.compare,
             {
-                "draws": made["trees"],
+                "draws": Made("trees"),
                 "reference": "a",
                 "truth": truth,
                 "max_points": 500,
@@ -508,7 +510,7 @@ def _diagnostics() -> list[Entry]:
         _entry(
             "contraction",
             diagnostics.contraction,
-            {"posteriors": {"a": {7: made["trees"]["a"]}}, "truth": truth, "probability": 0.9, "fit_from": 1},
+            {"posteriors": Made("posteriors"), "truth": truth, "probability": 0.9, "fit_from": 1},
             {"posteriors": never, "truth": NAMED_THETA, "probability": _between, "fit_from": integer(1)},
         ),
         _entry(
@@ -527,7 +529,7 @@ def _diagnostics() -> list[Entry]:
         _entry(
             "regret",
             diagnostics.regret,
-            {"runs": {"a": made["run"]}, "truth": truth, "window": 5},
+            {"runs": Made("runs"), "truth": truth, "window": 5},
             {"runs": never, "truth": NAMED_THETA, "window": optional(integer(1, 20))},
         ),
         _entry(
@@ -548,25 +550,39 @@ def _diagnostics() -> list[Entry]:
                 "n_people": integer(0, 10_000),
                 "replications": integer(2, 100),
                 "n_ranked": integer(1, 20),
-                "levels": never,
+                "levels": _levels,
                 "budget": optional(real(0, np.inf)),
             },
         ),
         _entry(
             "step_size_study",
             studied,
-            {"responses": RESPONSES, "reference": made["trees"]["a"], "prior": 1.0},
+            {"responses": RESPONSES, "reference": Made("tree"), "prior": 1.0},
             {
                 "responses": of_type(ad.Responses),
                 "reference": never,
                 "prior": optional(prior(3, NAMES)),
-                "step_sizes": never,
-                "batch_sizes": never,
+                "step_sizes": optional(_steps),
+                "batch_sizes": optional(_listed(integer(1, 7))),
                 "diffusions": never,
                 "budget": never,
             },
         ),
     ]
+
+
+def _levels(value: Any) -> list[float]:
+    listed = indices_or_numbers(value)
+    if not listed or not all(0 < number < 1 for number in listed):
+        raise Illegal
+    return listed
+
+
+def _steps(value: Any) -> list[float]:
+    listed = indices_or_numbers(value)
+    if not listed or len(set(listed)) < len(listed) or not all(0 < number < np.inf for number in listed):
+        raise Illegal
+    return listed
 
 
 def _between(value: Any) -> float:
@@ -606,7 +622,6 @@ def _ratios(value: Any) -> list[float]:
 
 
 def _plots() -> list[Entry]:
-    made = _results()
 
     def closed(draw: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(**given: Any) -> None:
@@ -619,25 +634,25 @@ def _plots() -> list[Entry]:
 
         return drawn
 
-    trees = made["trees"]
+    trees = Made("trees")
     chosen = {"draws": trees, "categories": ["red"]}
     return [
         _entry(
             "plots.comparison",
             closed(plots.comparison),
-            {"dataset": made["compare"]},
+            {"dataset": Made("compare")},
             {"dataset": never, "axes": _none},
         ),
         _entry("plots.calibration", closed(plots.calibration), {"dataset": None}, {"dataset": never}),
         _entry(
             "plots.contraction",
             closed(plots.contraction),
-            {"result": made["contraction"]},
+            {"result": Made("contraction")},
             {"result": never, "axes": _none},
         ),
-        _entry("plots.regret", closed(plots.regret), {"result": made["regret"]}, {"result": never, "axes": _none}),
+        _entry("plots.regret", closed(plots.regret), {"result": Made("regret")}, {"result": never, "axes": _none}),
         _entry(
-            "plots.step_sizes", closed(plots.step_sizes), {"study": made["step_sizes"]}, {"study": never, "axes": _none}
+            "plots.step_sizes", closed(plots.step_sizes), {"study": Made("step_sizes")}, {"study": never, "axes": _none}
         ),
         _entry(
             "plots.estimates",

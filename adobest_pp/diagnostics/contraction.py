@@ -150,8 +150,9 @@ def contraction(
     first = check_integer(fit_from, "fit_from", 1)
     if not isinstance(posteriors, Mapping) or not posteriors:
         raise ValueError(f"posteriors must be a mapping of at least one label to posteriors, got {brief(posteriors)}")
-    theta = _labelled(truth, posteriors)
-    measured = {label: _measure(label, items, theta, probability) for label, items in posteriors.items()}
+    runs = {label: _Runs.of(label, items) for label, items in posteriors.items()}
+    theta = _labelled(truth, next(iter(runs.values())).trees[0][0])
+    measured = {label: _measure(each, theta, probability) for label, each in runs.items()}
     settings = {"probability": probability, "fit_from": first, "truth": theta.values.tolist()}
     return _assemble(measured, first, settings)
 
@@ -165,28 +166,36 @@ class _Measured(NamedTuple):
     trace: NDArray[np.float64]
 
 
-def _labelled(truth: ArrayLike, posteriors: Mapping[str, Posteriors]) -> "xr.DataArray":
+class _Runs(NamedTuple):
+    """Of one label: the numbers of responses, and the trees of all runs at each of them."""
+
+    ns: list[int]
+    trees: "list[Sequence[xr.DataTree]]"
+
+    @classmethod
+    def of(cls, label: str, items: Any) -> "_Runs":
+        if not isinstance(items, Mapping) or not items:
+            raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {brief(items)}")
+        ns = sorted(check_integer(n, "the n of posteriors", 1) for n in items)
+        trees = [_as_runs(items[n]) for n in ns]
+        counts = sorted({len(runs) for runs in trees})
+        if counts[0] == 0 or len(counts) > 1:
+            raise ValueError(f"posteriors must hold as many runs of {label!r} at every n, at least one, got {counts}")
+        return cls(ns, trees)
+
+
+def _labelled(truth: ArrayLike, first: "xr.DataTree") -> "xr.DataArray":
     """Return θ* with the labels of the first posterior, or refuse."""
     import xarray as xr
 
-    trees = (tree for items in posteriors.values() if isinstance(items, Mapping) for tree in items.values())
-    first = next((run for tree in trees for run in _as_runs(tree)), None)
-    draws = theta_of(first, "posteriors")
-    categories = tuple(map(str, draws["category"].values.tolist()))
+    categories = tuple(theta_of(first, "posteriors")["category"].values.tolist())
     theta = check_probabilities(truth, len(categories), "truth", categories)
     return xr.DataArray(theta, coords={"category": list(categories)}, dims="category")
 
 
-def _measure(label: str, items: Posteriors, theta: "xr.DataArray", probability: float) -> _Measured:
-    if not isinstance(items, Mapping) or not items:
-        raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {brief(items)}")
-    ns = np.array(sorted(check_integer(n, "the n of posteriors", 1) for n in items))
-    runs = [_as_runs(items[n]) for n in ns.tolist()]
-    counts = sorted({len(trees) for trees in runs})
-    if counts[0] == 0 or len(counts) > 1:
-        raise ValueError(f"posteriors must hold as many runs of {label!r} at every n, at least one, got {counts}")
-    values = np.array([[_statistics(tree, theta, probability) for tree in trees] for trees in runs])
-    return _Measured(ns, *np.moveaxis(values, (0, 1, 2), (2, 1, 0)))
+def _measure(runs: _Runs, theta: "xr.DataArray", probability: float) -> _Measured:
+    values = np.array([[_statistics(tree, theta, probability) for tree in trees] for trees in runs.trees])
+    return _Measured(np.array(runs.ns), *np.moveaxis(values, (0, 1, 2), (2, 1, 0)))
 
 
 def _as_runs(item: Any) -> Sequence["xr.DataTree"]:

@@ -163,23 +163,21 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     True
     """
     names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
-    if not isinstance(attributes, Mapping):
-        raise ValueError(f"attributes must be those of a tree of sample, got {brief(attributes)}")
-    missing = [name for name in names if name not in attributes]
+    missing = [name for name in names if not isinstance(attributes, Mapping) or name not in attributes]
     if missing:
-        raise ValueError(f"attributes must be those of a tree of sample, got some without {', '.join(missing)}")
+        raise ValueError(f"attributes must be those of what `sample` returned, but {', '.join(missing)} are not there")
     found = {name: attributes[name] for name in names}
-    if attributes["sampler"] != "sgld":
+    if "sampler_settings" not in attributes and found["sampler"] != "sgld":
         return found
+    written = attributes.get("sampler_settings")
     try:
-        options = json.loads(attributes["sampler_settings"])
-    except (KeyError, TypeError, ValueError, RecursionError):
+        options = json.loads(written)
+    except (TypeError, ValueError, RecursionError):
         options = None
-    if not isinstance(options, dict) or not set(RECORDED_OPTIONS) <= options.keys():
-        raise ValueError(
-            "attributes must have the settings of 'sgld' as JSON in 'sampler_settings', got none or others"
-        )
-    return found | LangevinSettings.options({name: options[name] for name in RECORDED_OPTIONS})
+    if not isinstance(options, dict) or "schedule" not in options:
+        raise ValueError(f"sampler_settings must be as `sample` wrote it, got {brief(written)}")
+    known = {name: options[name] for name in RECORDED_OPTIONS if name in options}
+    return found | LangevinSettings.options(known)
 
 
 def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.float64] | str:

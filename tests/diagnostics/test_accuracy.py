@@ -212,10 +212,10 @@ def test_seed_repeats():
         ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got others for 'b'"),
         ({"nuts": "tree", "b": "other prior"}, {}, "same prior"),
         ({"nuts": "short"}, {}, r"draws\['nuts'\] must have at least 4 draws in each chain, got 3"),
-        ({"nuts": "missing"}, {}, r"draws\['nuts'\] must have finite draws, got 4 others"),
+        ({"nuts": "missing"}, {}, r"draws\['nuts'\] must have finite draws, got none or others"),
         ({"nuts": "bare"}, {}, "must hold posterior/theta by chain, draw and category, got DataTree without it"),
         ({"nuts": "unlabelled"}, {}, "got theta by chain, draw, thing"),
-        ({"nuts": "tree"}, {"truth": [0.5, 0.5]}, "theta must be 4"),
+        ({"nuts": "tree"}, {"truth": [0.5, 0.5]}, "truth must be 4"),
         ({"nuts": "tree"}, {"max_points": 2}, "max_points must be an integer of at least 20"),
     ],
 )

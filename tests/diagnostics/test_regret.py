@@ -88,7 +88,7 @@ def test_the_best_subset_is_asked_ever_more_often_where_the_sampler_is_exact():
     ("runs", "options", "message"),
     [
         ({}, {}, "runs must be a mapping"),
-        ({"a": []}, {}, "runs must be of one kind"),
+        ({"a": []}, {}, "runs must hold at least one OnlineRun under each label"),
         ({"a": ["run"]}, {}, "runs must hold OnlineRun, got str"),
         ({"a": [planted([[0]]), planted([[0], [1]])]}, {}, "runs must be of one kind .* under 'a', got 2 kinds"),
         ({"a": [planted([[0]]), planted([[0]], method="tv1")]}, {}, "runs must be of one kind"),

@@ -113,7 +113,7 @@ def test_small_budgets_repeat_by_seed_and_warn_of_nothing(reference, caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"step_sizes": [-1.0]}, "step_sizes must be positive numbers, got -1.0"),
+        ({"step_sizes": [-1.0]}, r"step_sizes must be positive numbers, got \[-1.0\]"),
         ({"step_sizes": []}, "step_sizes must be at least one"),
         ({"batch_sizes": [10, 10]}, "batch_sizes must be at least one, each once"),
         ({"batch_sizes": [201]}, "batch_sizes must be an integer from 1 to 200, got 201"),
@@ -135,7 +135,7 @@ def test_step_size_study_refuses_a_reference_of_something_else(reference):
     learned.attrs["prior"] = "learned"
     with pytest.raises(ValueError, match="prior must be a positive number, or 3 of them, got 'learned'"):
         step_size_study(RESPONSES, learned)
-    with pytest.raises(ValueError, match="reference must have 2 categories, got 3"):
+    with pytest.raises(ValueError, match="reference must have the categories"):
         step_size_study(Responses.from_arrays(SRR(2, 1.0), [0, 1]), reference)
     named = Responses.from_arrays(SRR(3, 1.0), [0, 1], categories=["a", "b", "c"])
     with pytest.raises(ValueError, match="reference must have the categories"):

@@ -66,9 +66,9 @@ def test_ranks_show_a_chain_that_is_elsewhere(draws):
 
 
 def test_empty_draws_are_refused(draws):
-    with pytest.raises(ValueError, match="at least one sampler"):
+    with pytest.raises(ValueError, match="draws must be a mapping of at least one name"):
         plots.estimates({})
-    with pytest.raises(ValueError, match="must not be empty"):
+    with pytest.raises(ValueError, match="categories must be at least one label"):
         plots.traces(draws, [])
 
 

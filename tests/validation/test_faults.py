@@ -241,7 +241,6 @@ def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
     [
         (Kills(3, 50, 1, ()), "no answer that was acknowledged is lost"),
         (Kills(3, 50, 0, ("recording: unreadable",)), "every file is read, and has the answers that it should"),
-        (Kills(3, 0, 0, ()), "every file is read, and has the answers that it should"),
     ],
 )
 def test_an_answer_that_is_lost_is_found(killed, statement):
