@@ -75,6 +75,14 @@ def test_the_answer_says_that_no_difference_is_shown_or_that_adapting_harms():
     assert "as proved, SGLD**: the utilities' error is not shown to differ from SRR's" in text
 
 
+def test_where_nothing_is_planted_adapting_neither_helps_nor_harms():
+    """Nine places at 95 %: four or more by chance have a probability of 1e-3, for each of the sources."""
+    text = section(*three(published=0.0, proved=0.0, exact=0.0))
+    counts = re.findall(r"adapting helps in (\d) and harms in (\d) of 9", text)
+    assert len(counts) >= 4
+    assert all(int(helps) + int(harms) < 4 for helps, harms in counts)
+
+
 def test_an_advantage_is_never_told_as_a_share_of_another():
     """Shares of averages hide cells of either sign: by cell, from −156 to +217 % in the paper's study."""
     studies = three(published=-0.4, proved=-0.2, exact=-0.1)
