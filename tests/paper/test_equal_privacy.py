@@ -75,6 +75,14 @@ def test_the_answer_says_that_no_difference_is_shown_or_that_adapting_harms():
     assert "as proved, SGLD**: the utilities' error is not shown to differ from SRR's" in text
 
 
+def test_the_exact_mean_is_told_relative_to_sgld_and_not_the_other_way_round():
+    """From −0.4 to −0.1: the ratio is e^0.3 = 1.35 times what it was, with a standard error of 0.02."""
+    text = section(*three(proved=-0.4, exact=-0.1))
+    factors = re.findall(r"the ratio of the utilities' error to SRR's is ([\d.]+) \[", text)
+    assert len(factors) == 2
+    assert [float(factor) for factor in factors] == pytest.approx([np.exp(0.3)] * 2, abs=0.1)
+
+
 def test_where_nothing_is_planted_adapting_neither_helps_nor_harms():
     """Nine places at 95 %: four or more by chance have a probability of 1e-3, for each of the sources."""
     text = section(*three(published=0.0, proved=0.0, exact=0.0))
@@ -186,6 +194,16 @@ def test_intervals_hold_one_as_often_as_they_say_if_both_programs_are_the_same()
     assert "108 of the 110 rows" in text
     assert "no fewer than chance allows" in text
     assert table.count("\n") == 109
+
+
+def test_the_interval_of_a_match_leans_against_the_chance_of_their_few_runs():
+    """With a long upper tail, the median of their ten runs may be far above its own truth: the ratio reaches up."""
+    published = study(methods=("mse",), budgets="published", runs=50, kappa=(0.8,), epsilon=(0.5,), rho=(0.01,))
+    published["tv"].values[:] = np.exp(np.exp(2 * np.random.default_rng(0).normal(size=50)))
+    row = ReferenceRow(Setting(10, 0.5, 0.8, 0.01), "mse", 10, float(np.median(published.tv.values)), 0.8)
+    (one,) = match([row], published, study(runs=2))
+    assert one.ratio.middle == pytest.approx(0, abs=1e-3)
+    assert one.ratio.upper > 1.5 * -one.ratio.lower > 0
 
 
 def test_another_program_is_told_apart():
