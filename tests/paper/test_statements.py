@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.studies.synthetic import SEMI, UTILITIES, as_srr, study, without
-from validation.paper.grids import Grid, published_part
+from validation.paper.grids import Grid, best_of, published_part
 from validation.paper.size_statements import honest_response_statement
 from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
 
@@ -255,6 +255,12 @@ def test_the_clearest_failure_is_named_as_a_reader_knows_it():
     dataset = study(only(0.7, lambda cell: cell["method"] == "semi_adaptive_0.2"))
     (fails,) = (one for one in statements(dataset) if "fail badly" in one.title)
     assert "The clearest: semi-adaptive α = 0.2 at K = 10" in fails.found
+
+
+def test_the_best_is_that_of_the_smallest_median_among_the_runs_that_are_done():
+    runs = {"wild": np.array([0.0, 0.0, 9.0, np.nan]), "even": np.array([1.0, 1.0, 1.0, -9.0])}
+    assert best_of(runs) is runs["wild"]
+    assert best_of({}) is None
 
 
 def test_a_setting_and_method_twice_is_refused():
