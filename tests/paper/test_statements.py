@@ -153,6 +153,12 @@ def test_planted_sizes_give_their_verdict(title, place, expected):
     assert verdict(title, size=PLANTED_SIZES[title][place]) == expected
 
 
+def test_sizes_fall_with_epsilon_at_the_smallest_rho_whatever_they_do_elsewhere():
+    assert (
+        verdict("|S| falls with ε", size=lambda cell: 6 + cell["epsilon"] * (1 if cell["rho"] > 0.01 else -1)) == HELD
+    )
+
+
 def test_pairing_finds_what_the_spread_between_runs_hides():
     """Between runs errors differ by a factor of e^0.5: an effect of 10 % shows only within runs."""
     dataset = study(only(-0.1, is_utility), noise=0.05)
@@ -281,4 +287,5 @@ def test_the_published_part_is_of_the_papers_method_alone():
 
 def test_the_example_of_figure_2():
     assert honest_response_statement().verdict == HELD
+    assert "| 1 | 18, 0.918 | 19, 0.931 |" in honest_response_statement().table  # for even θ no subset gains
     assert honest_response_statement(epsilons=(5.0, 1.0)).verdict == IN_PART
