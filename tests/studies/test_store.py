@@ -192,6 +192,21 @@ def test_a_second_attempt_that_breaks_off_anywhere_leaves_the_failure_with_its_e
     assert found == {FAILED, DONE}
 
 
+def test_a_first_failure_that_breaks_off_anywhere_is_never_without_its_error(made, tmp_path):
+    found = set()
+    for room in range(len(made.measures) + 5):
+        path = tmp_path / f"{room}.zarr"
+        with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
+            FullDisk(patch, room)
+            with suppress(OSError):
+                store.commit(0, [Outcome(0, {}, 0.1, "no")])
+        dataset = xr.open_zarr(path).load()
+        status, error = int(dataset["status"].values[0, 0]), str(dataset["error"].values[0, 0])
+        assert status != FAILED or error == "no"
+        found.add(status)
+    assert found == {NOT_RUN, FAILED}
+
+
 def test_what_was_written_of_a_run_in_flight_is_not_shown(made, path):
     with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
         store.commit(0, [outcome(made, 0, 1.0), Outcome(1, {}, 0.5, "no")])
