@@ -188,6 +188,8 @@ def test_a_second_attempt_that_breaks_off_anywhere_leaves_the_failure_with_its_e
             assert errors[1] in ("neither", "still not")
             assert (status[0], errors[0]) == (FAILED, "no") or status[0] == DONE
         assert errors[0] == ("no" if status[0] == FAILED else "")
+        # What the second attempt had written by then does not belong to the failure of the first.
+        assert np.isnan(dataset["tv"].values[0, 0]) == (status[0] == FAILED)
         found.add(status[0])
     assert found == {FAILED, DONE}
 
