@@ -295,7 +295,7 @@ def stated(findings: Findings) -> dict[str, bool]:
 def main(argv: list[str] | None = None) -> int:
     """Print every figure and the verdicts; return the exit code. A full run writes them to `FOLDER` too."""
     options = parse(__doc__, argv)
-    runs, people = (2, 20) if options.quick else (RUNS, PEOPLE_PER_CATEGORY)
+    runs, people = (1, 20) if options.quick else (RUNS, PEOPLE_PER_CATEGORY)
     settings = [
         Setting(N_CATEGORIES, epsilon, rho, run, options.seed, people)
         for epsilon, rho, run in product(EPSILONS, RHOS, range(runs))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.studies.synthetic import SEMI, UTILITIES, as_srr, study, without
-from validation.paper.grids import Grid, published_part
+from validation.paper.grids import Grid, best_of, published_part
 from validation.paper.size_statements import honest_response_statement
 from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
 
@@ -153,6 +153,12 @@ def test_planted_sizes_give_their_verdict(title, place, expected):
     assert verdict(title, size=PLANTED_SIZES[title][place]) == expected
 
 
+def test_sizes_fall_with_epsilon_at_the_smallest_rho_whatever_they_do_elsewhere():
+    assert (
+        verdict("|S| falls with ε", size=lambda cell: 6 + cell["epsilon"] * (1 if cell["rho"] > 0.01 else -1)) == HELD
+    )
+
+
 def test_pairing_finds_what_the_spread_between_runs_hides():
     """Between runs errors differ by a factor of e^0.5: an effect of 10 % shows only within runs."""
     dataset = study(only(-0.1, is_utility), noise=0.05)
@@ -257,6 +263,12 @@ def test_the_clearest_failure_is_named_as_a_reader_knows_it():
     assert "The clearest: semi-adaptive α = 0.2 at K = 10" in fails.found
 
 
+def test_the_best_is_that_of_the_smallest_median_among_the_runs_that_are_done():
+    runs = {"wild": np.array([0.0, 0.0, 9.0, np.nan]), "even": np.array([1.0, 1.0, 1.0, -9.0])}
+    assert best_of(runs) is runs["wild"]
+    assert best_of({}) is None
+
+
 def test_a_setting_and_method_twice_is_refused():
     dataset = study(runs=2)
     twice = dataset.isel(cell=[*range(dataset.sizes["cell"]), 0])
@@ -275,4 +287,5 @@ def test_the_published_part_is_of_the_papers_method_alone():
 
 def test_the_example_of_figure_2():
     assert honest_response_statement().verdict == HELD
+    assert "| 1 | 18, 0.918 | 19, 0.931 |" in honest_response_statement().table  # for even θ no subset gains
     assert honest_response_statement(epsilons=(5.0, 1.0)).verdict == IN_PART

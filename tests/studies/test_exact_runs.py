@@ -81,12 +81,12 @@ def test_both_priors_see_the_same_answers_and_runs_see_others(cell, monkeypatch)
 
 def test_measures_of_the_posterior_by_hand(monkeypatch):
     truth = runs.truth_of(1, SRR, 0)
-    below, above = np.array([[0.1, 0.1, 0.1, -0.01], [0.1, 0.3, 0.0, 0.2]])
+    below, above = np.array([[0.1, 0.1, 0.1, -0.01], [0.1, -0.02, 0.0, 0.2]])
     planted = Posterior(np.array([0.4, 0.3, 0.2, 0.1]), truth - below, truth + above)
     monkeypatch.setattr(runs, "exact_posterior", lambda *_: planted)
     result = runs.run_once(SRR, 1, 0, ["coverage", "width", "exact_tv"])
-    assert result["coverage"] == 0.75
-    assert result["width"] == pytest.approx(np.mean([0.2, 0.4, 0.1, 0.19]))
+    assert result["coverage"] == 0.5  # one truth is above its interval, and one below
+    assert result["width"] == pytest.approx(np.mean([0.2, 0.08, 0.1, 0.19]))
     assert result["exact_tv"] == pytest.approx(max(0, *[(planted.mean - truth)[list(a)].sum() for a in _events(4)]))
 
 

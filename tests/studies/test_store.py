@@ -188,8 +188,25 @@ def test_a_second_attempt_that_breaks_off_anywhere_leaves_the_failure_with_its_e
             assert errors[1] in ("neither", "still not")
             assert (status[0], errors[0]) == (FAILED, "no") or status[0] == DONE
         assert errors[0] == ("no" if status[0] == FAILED else "")
+        # What the second attempt had written by then does not belong to the failure of the first.
+        assert np.isnan(dataset["tv"].values[0, 0]) == (status[0] == FAILED)
         found.add(status[0])
     assert found == {FAILED, DONE}
+
+
+def test_a_first_failure_that_breaks_off_anywhere_is_never_without_its_error(made, tmp_path):
+    found = set()
+    for room in range(len(made.measures) + 5):
+        path = tmp_path / f"{room}.zarr"
+        with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
+            FullDisk(patch, room)
+            with suppress(OSError):
+                store.commit(0, [Outcome(0, {}, 0.1, "no")])
+        dataset = xr.open_zarr(path).load()
+        status, error = int(dataset["status"].values[0, 0]), str(dataset["error"].values[0, 0])
+        assert status != FAILED or error == "no"
+        found.add(status)
+    assert found == {NOT_RUN, FAILED}
 
 
 def test_what_was_written_of_a_run_in_flight_is_not_shown(made, path):
