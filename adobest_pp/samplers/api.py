@@ -169,7 +169,7 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: attributes[name] for name in names}
     if "sampler_settings" not in attributes and found["sampler"] != "sgld":
         return found
-    written = attributes.get("sampler_settings")
+    written: Any = attributes.get("sampler_settings")
     try:
         options = json.loads(written)
     except (TypeError, ValueError, RecursionError):
