@@ -249,11 +249,11 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
         numbers = as_numbers(values, "fiu").astype(np.float64)
     except TypeError:
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}") from None
-    if (
-        numbers.shape not in ((), (n_categories,))
-        or not ((numbers >= 1 / MAX_CONCENTRATION) & (numbers <= MAX_CONCENTRATION)).all()
-    ):
+    if numbers.shape not in ((), (n_categories,)) or not (numbers > 0).all():
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
+    if not ((numbers >= 1 / MAX_CONCENTRATION) & (numbers <= MAX_CONCENTRATION)).all():
+        limits = f"{1 / MAX_CONCENTRATION:g} to {MAX_CONCENTRATION:g}"
+        raise ValueError(f"prior must be {allowed}, each from {limits}, got {brief(prior)}")
     return np.full(n_categories, numbers)
 
 

@@ -119,7 +119,7 @@ def function(value: Any) -> Any:
     return value
 
 
-def _numbers(value: Any, kinds: str, labels: Sequence[str] | None) -> np.ndarray:
+def plain_numbers(value: Any, kinds: str, labels: Sequence[str] | None) -> np.ndarray:
     """Return the numbers of a list, array or labelled vector, in the order of the labels."""
     if isinstance(value, np.ma.MaskedArray | str | bytes | bytearray | Mapping | set | frozenset | Decimal):
         raise Illegal
@@ -145,7 +145,7 @@ def numbers(k: int, low: float, total: float | None = None, labels: Sequence[str
     """Vectors of K finite numbers of at least `low` (above it, for the positive), that sum to `total`."""
 
     def plain(value: Any) -> list[float]:
-        array = _numbers(value, "fiu", labels)
+        array = plain_numbers(value, "fiu", labels)
         if array.shape != (k,):
             raise Illegal
         listed = [float(number) for number in array]
@@ -163,7 +163,7 @@ def prior(k: int, labels: Sequence[str] | None = None) -> Kind:
     """One positive number, or K of them."""
 
     def plain(value: Any) -> Any:
-        array = _numbers(value, "fiu", labels)
+        array = plain_numbers(value, "fiu", labels)
         if array.shape not in ((), (k,)) or any(not 1e-100 <= number <= 1e100 for number in array.ravel().tolist()):
             raise Illegal
         return array.astype(float).tolist()
@@ -175,7 +175,7 @@ def indices(k: int, ndim: int | None = None, least: int = 0) -> Kind:
     """Integer arrays with values from 0 to K−1."""
 
     def plain(value: Any) -> Any:
-        array = _numbers(value, "iu", NAMES[:0] if isinstance(value, pd.Series) else None)
+        array = plain_numbers(value, "iu", NAMES[:0] if isinstance(value, pd.Series) else None)
         if (ndim is not None and array.ndim > ndim) or array.size < least:
             raise Illegal
         if any(not 0 <= number < k for number in array.ravel().tolist()):
@@ -194,7 +194,7 @@ def subset(k: int, labels: Sequence[str] | None = None) -> Kind:
         mask = getattr(getattr(value, "dtype", None), "kind", "") == "b"
         if not mask and isinstance(value, xr.DataArray | pd.Series):
             value = value.values
-        array = _numbers(value, "biu", labels)
+        array = plain_numbers(value, "biu", labels)
         if array.ndim != 1:
             raise Illegal
         listed = array.tolist()
@@ -234,7 +234,7 @@ def labels(k: int) -> Kind:
 
 def matrix(value: Any) -> list[list[float]]:
     """Channels G[y, x]."""
-    array = _numbers(value, "fiu", None)
+    array = plain_numbers(value, "fiu", None)
     if array.ndim != 2 or array.shape[1] < 2 or array.shape[0] < 1:
         raise Illegal
     rows = [[float(number) for number in row] for row in array]

@@ -33,6 +33,7 @@ from validation.bad_inputs import (
     numbers,
     of_type,
     optional,
+    plain_numbers,
     prior,
     real,
     subset,
@@ -89,6 +90,32 @@ def _mechanisms() -> list[Entry]:
             {"n_categories": 8, "epsilon": 1.0, "size": 1},
             {"n_categories": k, "epsilon": EPSILON, "size": optional(integer(1, 7))},
         ),
+        _entry(
+            "UnaryEncoding",
+            ad.UnaryEncoding,
+            {"n_categories": 3, "epsilon": 1.0, "kind": "optimized"},
+            {"n_categories": k, "epsilon": EPSILON, "kind": choice("optimized", "symmetric")},
+        ),
+        _entry(
+            "LocalHashing",
+            ad.LocalHashing,
+            {"n_categories": 3, "epsilon": 1.0, "g": 3},
+            {"n_categories": k, "epsilon": EPSILON, "g": optional(integer(2, 2**31))},
+        ),
+        _entry(
+            "HadamardResponse",
+            ad.HadamardResponse,
+            {"n_categories": 3, "epsilon": 1.0},
+            {"n_categories": k, "epsilon": EPSILON},
+        ),
+        _entry(
+            "SetFamily",
+            ad.SetFamily,
+            {"sets": [[0], [1], [2]], "weights": [1, 1, 1], "epsilon": 1.0},
+            {"sets": never, "weights": _balanced, "epsilon": EPSILON},
+            {"sets": "must"},
+        ),
+        _entry("Channel", ad.Channel, {"matrix": [[0.6, 0.4], [0.4, 0.6]]}, {"matrix": _private_channel}),
         _entry("SRR.privatize", _shape_of(SRR.privatize), {"x": 0}, {"x": private}),
         _entry("SubsetSelection.privatize", _shape_of(SUBSETS.privatize), {"x": 0}, {"x": private}),
         _entry(
@@ -122,6 +149,25 @@ def _mechanisms() -> list[Entry]:
 
 def _shape_of(privatize: Callable[..., Any]) -> Callable[..., tuple[int, ...]]:
     return lambda **given: np.shape(privatize(**given))
+
+
+def _balanced(value: Any) -> list[float]:
+    """Weights of three sets of one category each: equal, and positive."""
+    array = plain_numbers(value, "fiu", None)
+    if array.shape != (3,) or not (np.isfinite(array).all() and (array > 0).all()):
+        raise Illegal
+    if array.max() - array.min() > 1e-9 * array.max():
+        raise Illegal
+    return [float(number) for number in array]
+
+
+def _private_channel(value: Any) -> list[list[float]]:
+    """Channels in which no answer rules a category out, and whose loss is at most 30."""
+    rows = matrix(value)
+    for row in rows:
+        if any(row) and (min(row) == 0 or max(row) / min(row) > np.exp(30)):
+            raise Illegal
+    return list(rows)
 
 
 def _three_budgets(value: Any) -> Any:
@@ -525,6 +571,12 @@ def _diagnostics() -> list[Entry]:
             diagnostics.checkpoints,
             {"responses": RESPONSES, "ns": [3]},
             {"responses": of_type(ad.Responses), "ns": _sizes},
+        ),
+        _entry(
+            "goodness_of_fit",
+            diagnostics.goodness_of_fit,
+            {"tree": Made("tree"), "responses": None},
+            {"tree": never, "responses": optional(of_type(ad.Responses))},
         ),
         _entry(
             "regret",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adobest_pp._fit import FALSE_ALARM, LEVEL, check_fit
+from adobest_pp._text import brief
 from adobest_pp.diagnostics._draws import theta_of
 from adobest_pp.responses import Responses
 
@@ -68,9 +69,12 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> 
     """
     import xarray as xr
 
+    theta_of(tree, "tree")
+    if responses is None and "observed_data" not in tree:
+        raise ValueError("responses must be given for a tree without observed_data, got None")
     told = Responses.from_xarray(tree["observed_data"].to_dataset()) if responses is None else responses
     if not isinstance(told, Responses):
-        raise ValueError(f"responses must be a Responses, got {type(told).__name__}")
+        raise ValueError(f"responses must be a Responses, got {brief(told)}")
     draws = theta_of(tree, "tree", told.categories).values
     found = check_fit(draws.reshape(-1, told.n_categories), told)
     values = found._asdict() | {"fits": not found.p_value <= LEVEL}

@@ -296,7 +296,7 @@ def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:
         array = as_numbers(answers, "biu")
     except TypeError:
         raise ValueError(f"answers must be {allowed}, got {brief(answers)}") from None
-    rows = array.reshape(0, width) if array.size == 0 else np.atleast_2d(array)
+    rows = np.atleast_2d(array)
     if rows.ndim != 2 or rows.shape[1] != width:
         raise ValueError(f"answers must be {allowed}, got an array of shape {array.shape}")
     return rows

@@ -151,7 +151,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     >>> written = SRR(4, epsilon=1.0).transition_matrix().round(6)
     >>> result = audit(written, 1.0, rounding=1e-6)
     >>> result.holds, result.broken, round(result.least, 6), round(result.loss, 6)
-    (False, False, 0.999993, 1.000007)
+    (False, False, 0.999991, 1.000006)
     >>> audit(written, 1.00002, rounding=1e-6).holds
     True
     """

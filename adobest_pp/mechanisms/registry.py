@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import Mechanism
 
 __all__ = [
@@ -41,7 +42,7 @@ def register[M: type[Mechanism]](mechanism: M) -> M:
     name = mechanism.__name__
     known = _HOMES.get(name) or (_OTHERS.get(name) is not None and _OTHERS[name].__module__ != mechanism.__module__)
     if known:
-        raise ValueError(f"mechanism must have a name of its own, got {name!r}, which is taken")
+        raise ValueError(f"mechanism must have a name of its own, got {brief(name)}, which is taken")
     _OTHERS[name] = mechanism
     return mechanism
 
@@ -64,7 +65,7 @@ def find_mechanism(name: str) -> type[Mechanism]:
                 return _OTHERS[known]
             return register(_checked(entry_points(group=GROUP)[known].load(), known))
     raise ValueError(
-        f"mechanism must be one of {', '.join(mechanism_names())}, got {name!r}; "
+        f"mechanism must be one of {', '.join(mechanism_names())}, got {brief(name)}; "
         "one of your own must be imported and registered first"
     )
 
@@ -91,7 +92,7 @@ def build_mechanism(name: str, **settings: Any) -> Mechanism:
 def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
     """Build the mechanism whose `settings` these are (more keys than needed do no harm)."""
     if not isinstance(settings, Mapping) or not isinstance(settings.get("mechanism"), str):
-        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {settings!r}")
+        raise ValueError(f"settings must be a mapping with the key 'mechanism', got {brief(settings)}")
     mechanism = find_mechanism(settings["mechanism"])
     try:
         return mechanism.from_settings(settings)
@@ -106,13 +107,13 @@ def _imported(path: str) -> type[Mechanism]:
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as problem:
-        raise ValueError(f"mechanism must be a class that can be imported, got {path!r}: {problem}") from None
+        raise ValueError(f"mechanism must be a class that can be imported, got {brief(path)}: {problem}") from None
     return _checked(found, path)
 
 
 def _checked(found: Any, name: str) -> type[Mechanism]:
     if not (isinstance(found, type) and issubclass(found, Mechanism)):
-        raise ValueError(f"mechanism must be a Mechanism class, got {name!r}, which is none")
+        raise ValueError(f"mechanism must be a Mechanism class, got {brief(name)}, which is none")
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories
+from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 
@@ -141,13 +142,13 @@ def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
     try:
         rows = [as_numbers(each, "biu") for each in sets]
     except TypeError:
-        raise ValueError(f"sets must be {allowed}, got {sets!r}") from None
+        raise ValueError(f"sets must be {allowed}, got {brief(sets)}") from None
     masked = bool(rows) and all(row.dtype == bool for row in rows)
     members = [np.flatnonzero(row) if masked else np.sort(row) for row in rows if row.ndim == 1]
     whole = all(each.size == np.unique(each).size and (each.size == 0 or each[0] >= 0) for each in members)
     distinct = {tuple(each.tolist()) for each in members}
     if not members or len(members) < len(rows) or not whole or len(distinct) < len(rows):
-        raise ValueError(f"sets must be {allowed}, got {sets!r}")
+        raise ValueError(f"sets must be {allowed}, got {brief(sets)}")
     if masked:
         if len({row.size for row in rows}) > 1:
             raise ValueError(f"sets must be masks of one length, got {sorted({row.size for row in rows})}")
@@ -166,12 +167,12 @@ def _check_weights(weights: Any, n_sets: int) -> tuple[int, ...]:
         try:
             array = as_numbers(values, "fiu").astype(np.float64)
         except TypeError:
-            raise ValueError(f"weights must be {allowed}, got {weights!r}") from None
+            raise ValueError(f"weights must be {allowed}, got {brief(weights)}") from None
         if array.ndim != 1 or not (np.isfinite(array).all() and array.size and array.max() > 0):
-            raise ValueError(f"weights must be {allowed}, got {weights!r}")
+            raise ValueError(f"weights must be {allowed}, got {brief(weights)}")
         unit = Fraction(1 << WEIGHT_BITS) / Fraction(float(array.max()))
         integers = [round(Fraction(value) * unit) for value in array.tolist()]
     if len(integers) != n_sets or min(integers) <= 0:
-        raise ValueError(f"weights must be {allowed}, got {weights!r}")
+        raise ValueError(f"weights must be {allowed}, got {brief(weights)}")
     divisor = math.gcd(*integers)
     return tuple(value // divisor for value in integers)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories, check_private
+from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -79,8 +80,8 @@ class UnaryEncoding(ExtremalMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be 'optimized' or 'symmetric', got {self.kind!r}")
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ValueError(f"kind must be 'optimized' or 'symmetric', got {brief(self.kind)}")
 
     def outputs(self) -> NDArray[np.int64]:
         """Return every possible answer, of shape (2^K, K), where there are not too many."""

@@ -22,7 +22,7 @@ MAX_LETTERS = 60
 MAX_LEGEND = 90
 
 COMPARED = (
-    *("category", "sampler", "mean_shift", "mean_error", "sd_ratio", "sd_error", "tail_error", "error_limit"),
+    *("category", "sampler", "mean_shift", "location_error", "sd_ratio", "scale_error", "tail_error", "error_limit"),
     *("verdict", "ess_per_second", "ess_bulk", "r_hat"),
 )
 CALIBRATED = (

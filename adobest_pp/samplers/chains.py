@@ -42,7 +42,7 @@ def gibbs_chain(
     """
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
-    block = max(1, min(BLOCK, MAX_ROWS // (10 * (len(evidence) + prior.size * (evidence.n_sets + 1)))))
+    block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
     for start in range(0, n_draws, block):
         draws = np.empty((min(block, n_draws - start), prior.size))
         before = theta.copy()
@@ -75,7 +75,7 @@ def sgld_chain(
     dirichlet(rng, prior, phi)
     phi *= prior.sum()
     per_update = k + min(settings.batch_size or 0, n)
-    rows = per_update if settings.batch_size else len(evidence) + k * (evidence.n_sets + 1)
+    rows = per_update if settings.batch_size else evidence.n_rows + k * (evidence.n_sets + 1)
     most_updates = min(MAX_NUMBERS // per_update, MAX_ROWS // rows)
     block = max(1, min(BLOCK, most_updates // settings.updates_per_draw))
     for start in range(0, n_draws, block):

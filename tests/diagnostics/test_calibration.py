@@ -152,7 +152,7 @@ def test_people_are_asked_as_told_and_seeds_repeat():
         ({"fit": 3}, "fit must be a function"),
         ({"fit": lambda r, s: 3}, "fit must return a DataTree, got int"),
         ({"fit": relabelled}, "fit must return draws of the categories"),
-        ({"mechanism": 3}, "mechanism must be SRR"),
+        ({"mechanism": 3}, "mechanism must be a Mechanism"),
         ({"levels": [1.5]}, "levels must be"),
         ({"budget": -1}, "budget must be"),
         ({"replications": 1}, "replications must be"),

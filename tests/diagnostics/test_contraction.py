@@ -159,7 +159,7 @@ def test_exact_posteriors_of_srr_follow_their_line():
     trees = {n: [] for n in (200, 800, 3200)}
     for seed in range(15):
         answers = mechanism.privatize(rng.choice(3, size=3200, p=THETA), rng=rng)
-        for n, first in checkpoints(Responses.from_arrays(mechanism, answers), trees).items():
+        for n, first in checkpoints(Responses.from_arrays(mechanism, answers), list(trees)).items():
             trees[n].append(sample(first, "gibbs", draws=200, tune=100, chains=2, random_seed=seed, progressbar=False))
     result = contraction({"gibbs": trees}, THETA).sel(label="gibbs")
     last = result.isel(n=-1)
@@ -188,7 +188,7 @@ def test_checkpoints_are_prefixes(mechanism):
         ({"a": {}}, {}, "posteriors must map 'a'"),
         ({"a": {0: tree_of(np.ones((1, 4, 3)) / 3)}}, {}, "the n of posteriors must be an integer of at least 1"),
         ({"a": {5: tree_of(np.ones((1, 4, 2)) / 2)}}, {}, "truth must be 2 finite"),
-        ({"a": {5: xr.DataTree()}}, {}, "posteriors must hold finite posterior/theta"),
+        ({"a": {5: xr.DataTree()}}, {}, "posteriors must hold posterior/theta"),
         ({"a": {5: [], 6: []}}, {}, "posteriors must hold as many runs of 'a' at every n"),
         ({"a": {5: tree_of(np.ones((1, 4, 3)) / 3)}}, {"probability": 95}, "probability must be a number between"),
     ],

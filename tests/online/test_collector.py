@@ -160,7 +160,7 @@ def test_an_answer_before_any_subset_is_refused():
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        ({"utility": "best"}, "method"),
+        ({"utility": "best"}, "utility"),
         ({"utility": "honest", "alpha": 0.5}, "alpha"),
         ({"utility": "semi_adaptive"}, "alpha"),
         ({"utility": "semi_adaptive", "alpha": 2}, "alpha"),

@@ -13,6 +13,7 @@ from adobest_pp.online import simulate
 # Decades, so that hypothesis goes far out.
 decades = st.integers(-300, 300).map(lambda power: 10.0**power)
 moderate_decades = st.integers(-12, 12).map(lambda power: 10.0**power)
+concentrations = st.integers(-100, 100).map(lambda power: 10.0**power)
 
 
 @st.composite
@@ -36,7 +37,7 @@ def arguments(draw):
         "final_updates": draw(st.sampled_from([2, 3, 20])),
         "adapt_every": draw(st.sampled_from([1, 4, 10**9])),
         "smallest_size": draw(st.integers(0, theta.size - 1)),
-        "prior": draw(st.one_of(st.just(1.0), moderate_decades, decades)),
+        "prior": draw(st.one_of(st.just(1.0), moderate_decades, concentrations)),
         "sampler": draw(st.sampled_from(["sgld", "exact"])),
         "step_size": draw(st.one_of(st.none(), moderate_decades, decades)),
         "random_seed": draw(st.integers(0, 2**32)),

@@ -79,7 +79,7 @@ def test_how_often_signals_are_heard_changes_nothing(monkeypatch):
 
     def results():
         draws = ad.sample(responses, "gibbs", **settings)["posterior"]["theta"].values
-        return draws, ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), **options).estimate
+        return draws, ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), **options).chain_mean
 
     draws, estimate = results()
     monkeypatch.setattr(chains, "MAX_ROWS", 5000)
