@@ -71,7 +71,7 @@ def _learned_model(responses: Responses, prior: str, surrogate: bool) -> pm.Mode
     orders of magnitude of an empty category, which grow as 1/a, then are no scale that NUTS would have to follow.
     """
     if not is_learned(prior) or surrogate:
-        allowed = f"a positive number, {responses.n_categories} of them, or 'learned' (without surrogate)"
+        allowed = f"a positive number, or {responses.n_categories} of them, or 'learned' (without surrogate)"
         raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
     mean, sd = LOG_CONCENTRATION
     with pm.Model(coords={"category": responses.categories}) as model:

@@ -272,7 +272,7 @@ def test_a_theta_with_labels_in_another_order_is_read_by_label():
     wrong = log_likelihood(point, NAMED.evidence())
     assert response_logp(model)({"theta": point}).sum() == pytest.approx(expected) != pytest.approx(wrong)
     with pytest.raises(ValueError, match="must be given theta"):
-        ad.DataAugmentationGibbs("theta", responses=NAMED, model=model)
+        ad.DataAugmentationGibbs("theta", model=model)
 
 
 @pytest.mark.parametrize("labels", [("north", "south", "east", "up"), range(4), ("a", "b", "c", "d")])

@@ -259,8 +259,14 @@ def change(path, edit):
         (lambda ds: ds.assign_attrs(schema_version=99), "schema version must be 2, got 99: upgrade"),
         (lambda ds: ds.assign_attrs(schema="somebody.else"), "'schema' must be"),
         (lambda ds: ds.drop_attrs(), "'schema' must be"),
-        (lambda ds: ds.assign_attrs(mechanism_settings="{not json"), "'mechanism_settings' must be there, as JSON"),
-        (lambda ds: ds.assign_attrs(mechanism_settings="[" * 100_000), "'mechanism_settings' must be there, as JSON"),
+        (
+            lambda ds: ds.assign_attrs(mechanism_settings="{not json"),
+            "'mechanism_settings' must be settings of a mechanism as JSON",
+        ),
+        (
+            lambda ds: ds.assign_attrs(mechanism_settings="[" * 100_000),
+            "'mechanism_settings' must be settings of a mechanism as JSON",
+        ),
         (lambda ds: ds.assign_attrs(mechanism_settings="[]"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(schema_version="newest"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(schema_version=[1, 2]), "schema version must be a whole number"),

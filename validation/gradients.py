@@ -16,6 +16,7 @@ from scipy.stats import norm
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simulate, tensors
 from adobest_pp.samplers.gradients import EvidenceGradient
 from adobest_pp.samplers.settings import LangevinSettings
+from adobest_pp.samplers.structure import Surrogate
 from tests import oracles
 from tests.strategies import rows_of
 from validation.answers import ask
@@ -132,7 +133,7 @@ def check_tensors(data: Data) -> dict[str, float]:
 
 def check_minibatch(data: Data) -> dict[str, float]:
     """Return differences of SGLD's gradient on all responses, and of the mean over all batches of one response."""
-    estimator = EvidenceGradient(data.responses, data.prior)
+    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()))
     exact = complex_step(lambda phi: surrogate_density(phi, data.rows, data.prior), data.phi)
     tiny = float(np.finfo(float).tiny)
     everything = estimator.gradient(data.phi, np.empty(0, dtype=np.int64), tiny)
@@ -145,7 +146,7 @@ def z_scores(data: Data, batches: int, rng: np.random.Generator) -> Array:
 
     The batches are those that the sampler draws: 50 responses with replacement.
     """
-    estimator = EvidenceGradient(data.responses, data.prior)
+    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()))
     settings = LangevinSettings.of()
     _, indices, _ = settings.randomness(rng, 0, batches, estimator.populations(), data.phi.size)
     tiny = float(np.finfo(float).tiny)

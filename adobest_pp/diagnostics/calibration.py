@@ -112,7 +112,7 @@ def calibration(
     if not callable(fit):
         raise ValueError(f"fit must be a function of responses and a seed, got {brief(fit)}")
     if not isinstance(mechanism, Mechanism):
-        raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {mechanism!r}")
+        raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     concentration = check_prior(prior, mechanism.n_categories)
     people = check_count(n_people, "n_people", 0)
     wanted = check_count(replications, "replications", 2)

@@ -19,7 +19,6 @@ from adobest_pp._checks import (
     check_path,
     check_rho,
 )
-from adobest_pp._text import brief
 from adobest_pp.studies.measures import MEASURES
 from adobest_pp.studies.methods import KAPPA_FREE, METHOD_LABELS, SEMI, UTILITIES
 
@@ -182,7 +181,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     """
     source = check_path(path)
     if not source.is_file():
-        raise FileNotFoundError(f"path must name a study file, got {brief(str(source))}, which does not exist")
+        raise FileNotFoundError(f"path must name a study file, got {str(source)!r}, which does not exist")
     try:
         return Study.from_dict(tomllib.loads(source.read_text(encoding="utf-8")))
     except ValueError as problem:  # tomllib and UnicodeDecodeError raise subclasses of it

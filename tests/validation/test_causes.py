@@ -77,7 +77,7 @@ def test_runs_differ_in_what_their_corner_says_and_in_nothing_else(monkeypatch):
 
     def fake(theta, mechanism, method, **options):
         asked.append((theta.tolist(), mechanism, method, options))
-        return type("Run", (), {"estimate": theta + 0.01 * len(asked)})
+        return type("Run", (), {"chain_mean": theta + 0.01 * len(asked)})
 
     monkeypatch.setattr(causes, "simulate", fake)
     found = causes.errors(causes.Setting(4, 1.0, 0.1, 3, 1, 50))
