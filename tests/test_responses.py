@@ -261,11 +261,11 @@ def change(path, edit):
         (lambda ds: ds.drop_attrs(), "'schema' must be"),
         (
             lambda ds: ds.assign_attrs(mechanism_settings="{not json"),
-            "'mechanism_settings' must be settings of a mechanism as JSON",
+            "'mechanism_settings' must be settings of a mechanism",
         ),
         (
             lambda ds: ds.assign_attrs(mechanism_settings="[" * 100_000),
-            "'mechanism_settings' must be settings of a mechanism as JSON",
+            "'mechanism_settings' must be settings of a mechanism",
         ),
         (lambda ds: ds.assign_attrs(mechanism_settings="[]"), "path must name a response file"),
         (lambda ds: ds.assign_attrs(schema_version="newest"), "path must name a response file"),

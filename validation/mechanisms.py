@@ -187,7 +187,6 @@ def sound(runs: xr.Dataset) -> dict[str, bool]:
     """Return what is checked of any runs: what theory says, and what a learned prior is for."""
     loss = runs["true_epsilon"]
     sparse = [rho for rho in runs["rho"].values.tolist() if rho < 1]
-    names = mechanisms_of(runs)
     cover = pooled(runs["coverage"]).mean("run").sel(rho=sparse)
     tv = runs["exact_tv"].sel(rho=1.0)
     cost = pooled(tv.sel(prior="learned") - tv.sel(prior="flat")).median("run")

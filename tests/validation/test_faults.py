@@ -232,7 +232,7 @@ def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
         raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
 
     monkeypatch.setattr("adobest_pp.online.people.read_column", leaky)
-    found = faults.tally("files", bad_commands.people_files()[6:8:2], bad_commands.attempt)
+    found = faults.tally("files", bad_commands.people_files()[12:14:2], bad_commands.attempt)
     assert found.outcomes["wrong"] == 1
 
 
