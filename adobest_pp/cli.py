@@ -187,7 +187,8 @@ def _build_mechanism(name: str | None, categories: int | None, epsilon: float, *
 
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
-    sys.path.insert(0, "")  # a module of one's own, beside which the command is run
+    if ":" in name and "" not in sys.path:
+        sys.path.insert(0, "")  # a module of one's own, in the folder where the command is run
     given = {setting: value for setting, value in settings.items() if value is not None}
     for setting in given:
         if setting not in mechanism_parameters(name):

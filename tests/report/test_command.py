@@ -6,18 +6,18 @@ import json
 import pytest
 
 from adobest_pp import RRRR, Responses
-from tests.test_cli import adobest
+from tests.test_cli import adobest, run_here
 
 SMALL = ("--draws", 200, "--seed", 5)
 
 
-def test_a_simulated_poll_in_words_and_as_json(tmp_path):
+def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     words, plain = tmp_path / "new" / "words", tmp_path / "plain"
     options = ("--people", 300, *SMALL)
     done = adobest("compare", *options, "--out", words)
     assert done.returncode == 0, done.stderr
     assert "Are the samplers right?" in done.stdout
-    again = adobest("compare", *options, "--json", "--out", plain)
+    again = run_here(capsys, "compare", *options, "--json", "--out", plain)
     told = json.loads(again.stdout)
     assert again.stderr == ""
     assert told["conclusions"][0][:40] in done.stdout  # the seed gives the same findings
@@ -26,12 +26,12 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path):
     assert (words / "comparison.csv").is_file()
 
 
-def test_people_of_a_file(tmp_path):
+def test_people_of_a_file(tmp_path, capsys):
     path = tmp_path / "people.csv"
     with path.open("w", newline="") as handle:
         csv.writer(handle).writerows([["vote"], *[["<b>"]] * 60, *[["no"]] * 40])
     options = ("--column", "vote", "--categories", "<b>,no,maybe", "--epsilon", 2, "--utility", "entropy")
-    done = adobest("compare", "--data", path, *options, *SMALL, "--quiet", "--out", tmp_path)
+    done = run_here(capsys, "compare", "--data", path, *options, *SMALL, "--quiet", "--out", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;" in page
@@ -40,12 +40,14 @@ def test_people_of_a_file(tmp_path):
     assert len(Responses.from_netcdf(tmp_path / "responses.nc")) == 100
 
 
-def test_responses_of_a_file(tmp_path):
+def test_responses_of_a_file(tmp_path, capsys):
     mechanism = RRRR(3, 1.0)
     responses = Responses(mechanism, ["red", "green", "blue"])
     responses.append([0, 1, 2, 0] * 30, subset=[0])
     responses.to_netcdf(tmp_path / "responses.nc")
-    done = adobest("compare", "--responses", tmp_path / "responses.nc", *SMALL, "--json", "--out", tmp_path / "out")
+    done = run_here(
+        capsys, "compare", "--responses", tmp_path / "responses.nc", *SMALL, "--json", "--out", tmp_path / "out"
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["n_responses"] == 120
@@ -69,18 +71,18 @@ def test_responses_of_a_file(tmp_path):
         (("--utility", "honst"), "honst"),
     ],
 )
-def test_contradictions_are_refused_in_one_sentence(tmp_path, options, named):
-    done = adobest("compare", *options, "--out", tmp_path / "out")
+def test_contradictions_are_refused_in_one_sentence(tmp_path, capsys, options, named):
+    done = run_here(capsys, "compare", *options, "--out", tmp_path / "out")
     assert done.returncode == 2
     assert named in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, capsys):
     (tmp_path / "out").write_text("mine")
     for place in ("out", "out/below"):
-        done = adobest("compare", "--people", 100, "--out", tmp_path / place)
+        done = run_here(capsys, "compare", "--people", 100, "--out", tmp_path / place)
         assert done.returncode == 2
         assert "--out" in done.stderr
     assert (tmp_path / "out").read_text() == "mine"

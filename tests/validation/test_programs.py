@@ -8,7 +8,8 @@ import pytest
 from validation.__main__ import programs
 
 
-@pytest.mark.parametrize("name", programs())
+# The comparison of mechanisms takes the longest, and is run in test_mechanisms.py.
+@pytest.mark.parametrize("name", [name for name in programs() if name != "mechanisms"])
 def test_the_findings_are_reproduced(name, capsys):
     program = importlib.import_module(f"validation.{name}")
     code = program.main(["--quick"])
