@@ -87,9 +87,11 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
         array = np.asarray(values)
     except (ValueError, OverflowError):
         raise TypeError from None
-    if array.size and array.dtype.kind not in kinds:
+    if array.dtype.kind in kinds:
+        return array
+    if array.size:
         raise TypeError
-    return array
+    return np.empty(array.shape)
 
 
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
 def _check_budget(budget: float | None) -> float:
     if budget is None:
         return float("inf")
-    if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not budget > 0:
         raise ValueError(f"budget must be a positive number of seconds, got {brief(budget)}")
     return float(budget)
 
