@@ -9,8 +9,8 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 
 # The tests that say most in the least time: mechanisms, responses, likelihood, adaptation, studies' settings, files.
-QUICK := tests/mechanisms tests/adaptation tests/test_responses.py tests/test_likelihood.py tests/test_labels.py \
-  tests/test_files.py tests/test_cli.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_design.py
+QUICK := tests/mechanisms tests/adaptation tests/data/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
+  tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
 .PHONY: demo test quick install lint bench clean
 

@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adobest_pp.adaptation import Utility as Utility
-    from adobest_pp.adaptation import select_subset as select_subset
-    from adobest_pp.adaptation import semi_adaptive_subset as semi_adaptive_subset
-    from adobest_pp.adaptation import utility as utility
-    from adobest_pp.distributions import PrivateResponse as PrivateResponse
-    from adobest_pp.evidence import Evidence as Evidence
+    from adobest_pp.data.evidence import Evidence as Evidence
+    from adobest_pp.data.responses import Responses as Responses
+    from adobest_pp.design import Utility as Utility
+    from adobest_pp.design import select_subset as select_subset
+    from adobest_pp.design import semi_adaptive_subset as semi_adaptive_subset
+    from adobest_pp.design import utility as utility
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
     from adobest_pp.mechanisms import Audit as Audit
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import UnaryEncoding as UnaryEncoding
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
+    from adobest_pp.model.frequency import frequency_model as frequency_model
+    from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
     from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
     from adobest_pp.online import OnlineRun as OnlineRun
     from adobest_pp.online import simulate as simulate
-    from adobest_pp.programs import frequency_model as frequency_model
-    from adobest_pp.responses import Responses as Responses
-    from adobest_pp.samplers.api import recorded_arguments as recorded_arguments
-    from adobest_pp.samplers.api import sample as sample
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
+    from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
+    from adobest_pp.samplers.sampling import sample as sample
     from adobest_pp.samplers.schedules import ConstantSteps as ConstantSteps
     from adobest_pp.samplers.schedules import DecayingSteps as DecayingSteps
     from adobest_pp.samplers.schedules import PaperSteps as PaperSteps
@@ -46,43 +46,42 @@ _HOMES = {
     "ConstantSteps": "samplers.schedules",
     "DataAugmentationGibbs": "samplers.gibbs",
     "DecayingSteps": "samplers.schedules",
-    "Evidence": "evidence",
+    "Evidence": "data.evidence",
     "HadamardResponse": "mechanisms",
     "LocalHashing": "mechanisms",
     "OnlineRun": "online",
     "PaperSteps": "samplers.schedules",
-    "PrivateResponse": "distributions",
+    "PrivateResponse": "model.private_response",
     "RRRR": "mechanisms",
     "ReflectedSGLD": "samplers.sgld",
-    "Responses": "responses",
+    "Responses": "data.responses",
     "SRR": "mechanisms",
     "SetFamily": "mechanisms",
     "SubsetSelection": "mechanisms",
     "UnaryEncoding": "mechanisms",
-    "Utility": "adaptation",
+    "Utility": "design",
     "audit": "mechanisms",
-    "frequency_model": "programs",
+    "frequency_model": "model.frequency",
     "privacy_loss": "mechanisms",
-    "recorded_arguments": "samplers.api",
-    "sample": "samplers.api",
-    "select_subset": "adaptation",
-    "semi_adaptive_subset": "adaptation",
+    "recorded_arguments": "samplers.sampling",
+    "sample": "samplers.sampling",
+    "select_subset": "design",
+    "semi_adaptive_subset": "design",
     "simulate": "online",
-    "utility": "adaptation",
+    "utility": "design",
 }
 _MODULES = (
-    "adaptation",
+    "data",
+    "design",
     "diagnostics",
-    "evidence",
     "intervals",
     "likelihood",
     "mechanisms",
+    "model",
     "online",
     "plots",
-    "responses",
     "samplers",
     "studies",
-    "tensors",
 )
 
 __all__ = [*_HOMES, *_MODULES, "__version__"]

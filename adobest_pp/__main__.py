@@ -1,5 +1,5 @@
 """``python -m adobest_pp`` is the same as ``adobest``."""
 
-from adobest_pp.cli import main
+from adobest_pp.cli.main import main
 
 main()

@@ -7,7 +7,7 @@ import numpy as np
 from timing import best_seconds, markdown_table
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from adobest_pp.likelihood import gradient, log_likelihood
+from adobest_pp.likelihood.marginal import gradient, log_likelihood
 
 K, EPSILON = 20, 1.0
 

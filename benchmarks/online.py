@@ -13,10 +13,10 @@ from numba import njit
 from timing import markdown_table
 
 from adobest_pp import RRRR, Responses, select_subset
-from adobest_pp.adaptation import METHODS
-from adobest_pp.fast_random import integer, normal, seed_state
+from adobest_pp.design import UTILITY_CODES
 from adobest_pp.online import AdaptiveCollector, simulate
-from adobest_pp.online.exact import hamiltonian_updates, new_exact_state
+from adobest_pp.online.fast_random import integer, normal, seed_state
+from adobest_pp.online.hamiltonian import hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import langevin_updates, new_workspace
 from adobest_pp.online.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
 from adobest_pp.samplers.augmentation import gibbs_draws
@@ -117,7 +117,7 @@ def numpy_loop(theta: np.ndarray, mechanism: RRRR, choose, n_people: int, rng: n
     return phi / phi.sum()
 
 
-def numpy_choice(method: str, mechanism: RRRR, *, matrices_once: bool):  # type: ignore[no-untyped-def]
+def numpy_choice(utility: str, mechanism: RRRR, *, matrices_once: bool):  # type: ignore[no-untyped-def]
     """Return the choice of a subset by the definition of each utility, over the matrices of the K nested sets.
 
     The plain program forms these matrices for every choice, as `benchmarks/subset_selection.py` does; a tuned one forms
@@ -146,12 +146,12 @@ def numpy_choice(method: str, mechanism: RRRR, *, matrices_once: bool):  # type:
     def choose(theta):  # type: ignore[no-untyped-def]
         order = np.argsort(-theta)
         ranked = theta[order]
-        if method == "nonadaptive":
+        if utility == "nonadaptive":
             return order[:0]
-        if method == "semi_adaptive":
+        if utility == "semi_adaptive":
             return order[: min(int(np.searchsorted(np.cumsum(ranked), 0.9)) + 1, k - 1)]
         nested = kept if matrices_once else matrices()
-        return order[: int(np.argmax(utilities[method](nested, nested @ ranked, ranked)))]
+        return order[: int(np.argmax(utilities[utility](nested, nested @ ranked, ranked)))]
 
     return choose
 
@@ -160,24 +160,24 @@ def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> li
     theta = np.random.default_rng(1).dirichlet(np.ones(K))
     mechanism = RRRR(K, EPSILON)
 
-    def ours(method):  # type: ignore[no-untyped-def]
-        alpha = 0.9 if method == "semi_adaptive" else None
-        return lambda: simulate(theta, mechanism, method, alpha=alpha, n_people=n_people, updates=M, random_seed=1)
+    def ours(utility):  # type: ignore[no-untyped-def]
+        alpha = 0.9 if utility == "semi_adaptive" else None
+        return lambda: simulate(theta, mechanism, utility, alpha=alpha, n_people=n_people, updates=M, random_seed=1)
 
-    def numpys(method, once):  # type: ignore[no-untyped-def]
-        choose = numpy_choice(method, mechanism, matrices_once=once)
+    def numpys(utility, once):  # type: ignore[no-untyped-def]
+        choose = numpy_choice(utility, mechanism, matrices_once=once)
         return lambda: numpy_loop(theta, mechanism, choose, n_numpy, np.random.default_rng(1))
 
-    calls = {method: ours(method) for method in METHODS}
+    calls = {utility: ours(utility) for utility in UTILITY_CODES}
     best = interleaved(calls, repeats)
-    plain = interleaved({method: numpys(method, False) for method in METHODS}, 2)
-    tuned = interleaved({method: numpys(method, True) for method in METHODS}, 2)
+    plain = interleaved({utility: numpys(utility, False) for utility in UTILITY_CODES}, 2)
+    tuned = interleaved({utility: numpys(utility, True) for utility in UTILITY_CODES}, 2)
     rows = []
-    for method in METHODS:
-        cells = [method, f"{best[method]:.3f} s"]
-        for seconds in (plain[method], tuned[method]):
+    for utility in UTILITY_CODES:
+        cells = [utility, f"{best[utility]:.3f} s"]
+        for seconds in (plain[utility], tuned[utility]):
             whole = seconds / n_numpy * n_people
-            cells += [f"{whole:.1f} s", f"{whole / best[method]:.0f}×"]
+            cells += [f"{whole:.1f} s", f"{whole / best[utility]:.0f}×"]
         rows.append(cells)
     return rows
 
@@ -191,18 +191,18 @@ def growth_rows() -> list[list[str]]:
     cases = {"K": [10, 30, 100, 300, 1000], "T": [1_000, 3_000, 10_000, 30_000, 100_000], "m": [10, 50, 250, 1_250]}
     rows = []
     for name, sizes in cases.items():
-        for method in ("nonadaptive", "honest"):
+        for utility in ("nonadaptive", "honest"):
             calls = {}
             for size in sizes:
                 usual = {"K": K, "T": 5_000, "m": BATCH} | {name: size}
                 k, n, m = usual.values()
                 theta = np.random.default_rng(1).dirichlet(np.ones(k))
-                calls[str(size)] = lambda k=k, n=n, m=m, theta=theta, method=method: simulate(
-                    theta, RRRR(k, EPSILON), method, n_people=n, batch_size=m, random_seed=1
+                calls[str(size)] = lambda k=k, n=n, m=m, theta=theta, utility=utility: simulate(
+                    theta, RRRR(k, EPSILON), utility, n_people=n, batch_size=m, random_seed=1
                 )
             best = interleaved(calls, 3)
             cells = ", ".join(f"{size:,}: {best[str(size)]:.3f}" for size in sizes)
-            rows.append([name, method, cells, exponent(sizes, [best[str(size)] for size in sizes])])
+            rows.append([name, utility, cells, exponent(sizes, [best[str(size)] for size in sizes])])
     return rows
 
 
@@ -288,8 +288,8 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
 
 PARTS = {
     "a": (update_rows, ["responses as collected by", "sets", "ns an update", "× the draws"]),
-    "b": (run_rows, ["method", "compiled", "NumPy", "ratio", "NumPy, matrices made once", "ratio"]),
-    "c": (growth_rows, ["of", "method", "seconds", "exponent"]),
+    "b": (run_rows, ["utility", "compiled", "NumPy", "ratio", "NumPy, matrices made once", "ratio"]),
+    "c": (growth_rows, ["of", "utility", "seconds", "exponent"]),
     "d": (round_rows, ["through", "answers", "time", "peak memory", "bytes an answer"]),
     "e": (
         exact_rows,

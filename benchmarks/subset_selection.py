@@ -15,10 +15,10 @@ from numba import njit
 from timing import best_seconds, markdown_table
 
 from adobest_pp import RRRR
-from adobest_pp.adaptation import METHODS, UTILITIES, choose_size
+from adobest_pp.design import UTILITIES, UTILITY_CODES, choose_size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.oracles import DENSE_UTILITIES
+from oracles import DENSE_UTILITIES
 
 SIZES = (20, 200, 2000)
 DENSE_LIMIT = 200
@@ -41,7 +41,7 @@ def ours(name: str, n_categories: int) -> float:
     thetas = rng.dirichlet(np.ones(n_categories)) * moves
     order = np.arange(n_categories)
     repeats = max(20, 20_000 // n_categories)
-    arguments = (repeats, METHODS[name], thetas, mechanism.coefficients, order)
+    arguments = (repeats, UTILITY_CODES[name], thetas, mechanism.coefficients, order)
     return best_seconds(lambda: choose_repeatedly(*arguments), 7) / repeats
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pymc as pm
 
 import adobest_pp as ad
-from adobest_pp.polls import simulated_poll
-from adobest_pp.tensors import transition_matrix
+from adobest_pp.model.tensors import transition_matrix
+from adobest_pp.report.answer_sources import simulated_poll
 
 
 def build(responses: ad.Responses) -> pm.Model:

@@ -4,7 +4,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from tests import oracles
 
 epsilons = st.floats(0.01, 8.0)
 kappas = st.floats(0.01, 1.0)
@@ -26,7 +25,7 @@ def simulated(mechanism, n, seed):
     theta = rng.dirichlet(np.ones(k))
     x = rng.choice(k, size=n, p=theta)
     responses = Responses(mechanism)
-    if not isinstance(mechanism, RRRR):
+    if not mechanism.publishes_subset:
         responses.append(mechanism.privatize(x, rng=rng))
         return responses
     pool = [rng.choice(k, size=rng.integers(0, k), replace=False) for _ in range(4)]
@@ -34,23 +33,6 @@ def simulated(mechanism, n, seed):
         subset = pool[rng.integers(4)]
         responses.append(mechanism.privatize(person, subset=subset, rng=rng), subset)
     return responses
-
-
-def rows_of(responses):
-    """The row g(y|·) of every response, of shape (n, K), from the oracles."""
-    mechanism, k = responses.mechanism, responses.n_categories
-    if isinstance(mechanism, SRR):
-        return oracles.rrrr_matrix(k, [], 0.0, mechanism.epsilon)[responses.answers]
-    if isinstance(mechanism, SubsetSelection):
-        places = {tuple(z): i for i, z in enumerate(mechanism.outputs())}
-        matrix = oracles.subset_selection_matrix(k, mechanism.size, mechanism.epsilon)
-        return matrix[[places[tuple(z)] for z in responses.answers]].reshape(-1, k)
-    matrices = [
-        oracles.rrrr_matrix(k, np.flatnonzero(mask), mechanism.epsilon1, mechanism.epsilon2(int(mask.sum())))
-        for mask in responses.subsets
-    ]
-    pairs = zip(responses.answers, responses.subset_index, strict=True)
-    return np.array([matrices[index][answer] for answer, index in pairs]).reshape(-1, k)
 
 
 @st.composite

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from adobest_pp._dirichlet import draw_dirichlet, draw_log_dirichlet
-from adobest_pp.studies.design import Cell
+from adobest_pp.studies.grid import Cell
 from adobest_pp.studies.runs import truth_of
 
 FALSE_ALARM = 1e-5

@@ -12,7 +12,7 @@ import adobest_pp as ad
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, plots
 from adobest_pp._checks import check_prior, check_probabilities
 from adobest_pp._labels import appearance
-from adobest_pp.diagnostics import compare, contraction, regret, step_size_study
+from adobest_pp.diagnostics import best_subset_frequency, compare, contraction, step_size_study
 from tests.strategies import data_sets, simulated
 
 NAMES = ("red", "green", "blue")
@@ -218,25 +218,25 @@ def test_a_study_of_steps_reads_its_reference_by_label(fitted):
 def test_estimates_are_drawn_by_label_and_unknown_ones_refused(fitted):
     _, tree = fitted
     for truth in (TRUTH, *shuffled_truth()):
-        axes = plots.estimates({"a": tree, "b": in_order_of_the_alphabet(tree)}, truth)
+        axes = plots.plot_estimates({"a": tree, "b": in_order_of_the_alphabet(tree)}, truth)
         assert [text.get_text() for text in axes.get_yticklabels()] == list(NAMES)
         np.testing.assert_allclose([bar.get_width() for bar in axes.patches], TRUTH)
         (first, _, _), (second, _, _) = (container.lines for container in axes.containers[1:])
         np.testing.assert_allclose(first.get_xdata(), second.get_xdata())
         plt.close(axes.figure)
-    for draw in (plots.estimates, plots.traces, plots.ranks):
+    for draw in (plots.plot_estimates, plots.plot_traces, plots.plot_ranks):
         with pytest.raises(ValueError, match=r"categories must be among .* got 'violet'"):
             draw({"a": tree}, categories=["red", "violet"])
 
 
-def test_runs_with_another_order_of_categories_are_refused_by_regret():
+def test_runs_with_another_order_of_categories_are_refused_by_best_subset_frequency():
     runs = [
         ad.simulate(TRUTH, RRRR(3, 1.0), n_people=20, final_updates=2, categories=names, random_seed=1)
         for names in (NAMES, tuple(sorted(NAMES)))
     ]
-    expected = regret({"a": runs[0]}, TRUTH)
+    expected = best_subset_frequency({"a": runs[0]}, TRUTH)
     for truth in shuffled_truth():
-        xr.testing.assert_equal(regret({"a": runs[0]}, truth), expected)
+        xr.testing.assert_equal(best_subset_frequency({"a": runs[0]}, truth), expected)
     for together in ({"a": runs}, {"a": runs[0], "b": runs[1]}):
         with pytest.raises(ValueError, match="runs must all have the same categories"):
-            regret(together, TRUTH)
+            best_subset_frequency(together, TRUTH)

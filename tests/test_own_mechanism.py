@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 import adobest_pp as ad
-from tests import oracles
+import oracles
 from tests.own_mechanism import Neighbors
 from tests.samplers.harness import check_moment
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from adobest_pp import RRRR, Responses, audit
-from adobest_pp.cli import main
+from adobest_pp.cli.main import main
 
 SECRETS = ("quetzal", "axolotl", "okapi")
 PEOPLE = "id,vote\n" + "".join(f"{i},{SECRETS[i % 3]}\n" for i in range(12))

@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp import RRRR, OnlineRun, select_subset, simulate, utility
-from adobest_pp.adaptation import UTILITIES
-from adobest_pp.diagnostics import regret
+from adobest_pp.design import UTILITIES
+from adobest_pp.diagnostics import best_subset_frequency
 from validation.common import conclude, each, parse, table
 
 SAMPLERS = ("exact", "sgld")
@@ -50,7 +50,7 @@ def margins(setting: Setting) -> list[list[object]]:
     """Return for each utility |S*| and how much better S* is than the next size, relative to it."""
     rows = []
     for name in UTILITIES:
-        values = np.sort(utility(name, setting.theta, setting.mechanism))
+        values = np.sort(utility(setting.theta, setting.mechanism, name))
         size = len(select_subset(setting.theta, setting.mechanism, name))
         rows.append([name, size, float((values[-1] - values[-2]) / abs(values[-1]))])
     return rows
@@ -78,7 +78,7 @@ def measure(setting: Setting, people: int, runs: int, seed: int, parallel: bool)
     jobs = [(setting, *pair, people, one) for pair, some in zip(pairs, seeds, strict=True) for one in some]
     found = each(collect, jobs, "collections", parallel)
     labelled = {f"{pair[0]}, {pair[1]}": found[i * runs : (i + 1) * runs] for i, pair in enumerate(pairs)}
-    return regret(labelled, setting.theta, window=people // WINDOWS)
+    return best_subset_frequency(labelled, setting.theta, window=people // WINDOWS)
 
 
 def print_frequencies(result: xr.Dataset) -> None:

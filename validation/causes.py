@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp import RRRR, simulate
-from adobest_pp.adaptation import UTILITIES
+from adobest_pp.design import UTILITIES
 from adobest_pp.samplers.schedules import ConstantSteps
-from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.published import published_mechanism
+from adobest_pp.studies.run_intervals import LEVEL, Interval, median_interval
 from adobest_pp.studies.summary import markdown_table, number, percent
 from validation.common import conclude, each, parse
 

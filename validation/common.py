@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from adobest_pp.samplers.progress import SlowProgress
+from adobest_pp._progress import SlowProgress
 
 SEED = 1
 

@@ -13,12 +13,13 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simulate, tensors
+import oracles
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simulate
+from adobest_pp.model import tensors
 from adobest_pp.samplers.gradients import EvidenceGradient
-from adobest_pp.samplers.settings import LangevinSettings
-from adobest_pp.samplers.structure import Surrogate
-from tests import oracles
-from tests.strategies import rows_of
+from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.model_structure import Surrogate
+from oracles import rows_of
 from validation.answers import ask
 from validation.common import conclude, each, parse, table
 

@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+import oracles
 from adobest_pp import RRRR, select_subset
-from adobest_pp.adaptation import UTILITIES
-from tests import oracles
+from adobest_pp.design import UTILITIES
 from validation.common import conclude, each, parse, table
 
 # Values of a utility from sums in another order.

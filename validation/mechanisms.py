@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp import RRRR
-from adobest_pp.adaptation import UTILITIES
+from adobest_pp.design import UTILITIES
 from adobest_pp.studies import Study, open_study, read_study, run_study
-from adobest_pp.studies.comparisons import LEVEL, median_interval
+from adobest_pp.studies.run_intervals import LEVEL, median_interval
 from validation.common import conclude, parse, table
 
 STUDY = Path(__file__).parents[1] / "studies" / "mechanisms.toml"

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+import oracles
 from adobest_pp import RRRR, SRR, SubsetSelection, audit, simulate
-from adobest_pp.adaptation import UTILITIES
-from tests import oracles
+from adobest_pp.design import UTILITIES
 from validation.common import conclude, each, parse, table
 
 PAPER = list(product((10, 20), (0.5, 1.0, 5.0), (0.8, 0.9)))

@@ -10,7 +10,7 @@ import adobest_pp as ad
 from adobest_pp import diagnostics, likelihood, plots
 from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
 from adobest_pp.online import collect_csv
-from adobest_pp.polls import poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.schedules import schedule_from_settings
 from adobest_pp.studies import Cell, open_study, read_study, study_status
 from validation.bad_inputs import (
@@ -40,8 +40,8 @@ from validation.bad_inputs import (
 )
 
 COUNT = 2**31 - 1
-METHODS = ("nonadaptive", "fisher", "entropy", "tv1", "tv2", "mse", "honest")
-UTILITY = either(choice(*METHODS[1:]), of_type(ad.Utility))
+UTILITY_CODES = ("nonadaptive", "fisher", "entropy", "tv1", "tv2", "mse", "honest")
+UTILITY = either(choice(*UTILITY_CODES[1:]), of_type(ad.Utility))
 EPSILON, KAPPA = real(0, 30), real(0, 1)
 THETA = numbers(3, 0.0, 1.0)
 NAMED_THETA = numbers(3, 0.0, 1.0, NAMES)
@@ -302,7 +302,7 @@ def _adaptation() -> list[Entry]:
         _entry("Utility", ad.Utility, {"name": "a", "reference": "b", "function": len}, {"function": function}),
         _entry(
             "a utility of one's own",
-            lambda returned: ad.utility(ad.Utility("mine", "", lambda theta, c: returned), theta, RRRR),
+            lambda returned: ad.utility(theta, RRRR, ad.Utility("mine", "", lambda theta, c: returned)),
             {"returned": [1.0, 2.0, 3.0]},
             {"returned": _values},
             {"returned": "utility"},
@@ -427,7 +427,7 @@ def _online() -> list[Entry]:
         "random_seed": optional(SEED),
     }
     common = {"mechanism": RRRR, **settings, "categories": NAMES, "random_seed": 1}
-    simulated = {"theta": [0.5, 0.3, 0.2], "method": "honest", "n_people": 5, "final_updates": 2, "path_length": 3}
+    simulated = {"theta": [0.5, 0.3, 0.2], "utility": "honest", "n_people": 5, "final_updates": 2, "path_length": 3}
 
     def recorded(y: Any, subset: Any) -> ad.Responses:
         collector = ad.AdaptiveCollector(RRRR, categories=NAMES, random_seed=1)
@@ -464,7 +464,7 @@ def _online() -> list[Entry]:
                 **kinds,
                 "mechanism": of_type(ad.RRRR),
                 "theta": NAMED_THETA,
-                "method": choice(*METHODS),
+                "utility": choice(*UTILITY_CODES),
                 "alpha": _none,
                 "n_people": optional(integer(1, 10_000)),
                 "final_updates": integer(2, 10_000),
@@ -480,7 +480,7 @@ def _online() -> list[Entry]:
                 "n_people": integer(1, 10_000),
                 "epsilon": EPSILON,
                 "kappa": KAPPA,
-                "utility": choice(*METHODS),
+                "utility": choice(*UTILITY_CODES),
                 "random_seed": optional(SEED),
             },
         ),
@@ -516,7 +516,7 @@ def _results() -> dict[str, Any]:
         "runs": {"a": run},
         "compare": diagnostics.compare(trees, "a", resamples=19),
         "contraction": diagnostics.contraction(posteriors, [0.5, 0.3, 0.2]),
-        "regret": diagnostics.regret({"a": run}, [0.5, 0.3, 0.2]),
+        "best_subset": diagnostics.best_subset_frequency({"a": run}, [0.5, 0.3, 0.2]),
         "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **STEPS),
     }
 
@@ -579,8 +579,8 @@ def _diagnostics() -> list[Entry]:
             {"tree": never, "responses": optional(of_type(ad.Responses))},
         ),
         _entry(
-            "regret",
-            diagnostics.regret,
+            "best_subset",
+            diagnostics.best_subset_frequency,
             {"runs": Made("runs"), "truth": truth, "window": 5},
             {"runs": never, "truth": NAMED_THETA, "window": optional(integer(1, 20))},
         ),
@@ -690,33 +690,41 @@ def _plots() -> list[Entry]:
     chosen = {"draws": trees, "categories": ["red"]}
     return [
         _entry(
-            "plots.comparison",
-            closed(plots.comparison),
+            "plots.plot_comparison",
+            closed(plots.plot_comparison),
             {"dataset": Made("compare")},
             {"dataset": never, "axes": _none},
         ),
-        _entry("plots.calibration", closed(plots.calibration), {"dataset": None}, {"dataset": never}),
+        _entry("plots.plot_calibration", closed(plots.plot_calibration), {"dataset": None}, {"dataset": never}),
         _entry(
-            "plots.contraction",
-            closed(plots.contraction),
+            "plots.plot_contraction",
+            closed(plots.plot_contraction),
             {"result": Made("contraction")},
             {"result": never, "axes": _none},
         ),
-        _entry("plots.regret", closed(plots.regret), {"result": Made("regret")}, {"result": never, "axes": _none}),
         _entry(
-            "plots.step_sizes", closed(plots.step_sizes), {"study": Made("step_sizes")}, {"study": never, "axes": _none}
+            "plots.plot_best_subset",
+            closed(plots.plot_best_subset),
+            {"result": Made("best_subset")},
+            {"result": never, "axes": _none},
         ),
         _entry(
-            "plots.estimates",
-            closed(plots.estimates),
+            "plots.plot_step_sizes",
+            closed(plots.plot_step_sizes),
+            {"study": Made("step_sizes")},
+            {"study": never, "axes": _none},
+        ),
+        _entry(
+            "plots.plot_estimates",
+            closed(plots.plot_estimates),
             {"draws": trees, "truth": None, "categories": None},
             {"draws": never, "truth": optional(NAMED_THETA), "categories": _none},
         ),
-        _entry("plots.traces", closed(plots.traces), chosen, {"draws": never, "categories": never}),
-        _entry("plots.ranks", closed(plots.ranks), chosen, {"draws": never, "categories": never}),
+        _entry("plots.plot_traces", closed(plots.plot_traces), chosen, {"draws": never, "categories": never}),
+        _entry("plots.plot_ranks", closed(plots.plot_ranks), chosen, {"draws": never, "categories": never}),
         _entry(
-            "plots.honest_response",
-            closed(plots.honest_response),
+            "plots.plot_honest_response",
+            closed(plots.plot_honest_response),
             {"epsilons": [1.0], "n_categories": 3, "kappa": 0.9, "sizes": [1], "ratios": [1.0, 2.0]},
             {
                 "epsilons": _listed(EPSILON),
@@ -727,8 +735,10 @@ def _plots() -> list[Entry]:
             },
             {"epsilons": "epsilon"},
         ),
-        _entry("plots.tv_boxes", closed(plots.tv_boxes), {"dataset": None, "K": 3}, {"dataset": never}),
-        _entry("plots.subset_sizes", closed(plots.subset_sizes), {"dataset": None, "K": 3}, {"dataset": never}),
+        _entry("plots.plot_tv_boxes", closed(plots.plot_tv_boxes), {"dataset": None, "K": 3}, {"dataset": never}),
+        _entry(
+            "plots.plot_subset_sizes", closed(plots.plot_subset_sizes), {"dataset": None, "K": 3}, {"dataset": never}
+        ),
     ]
 
 

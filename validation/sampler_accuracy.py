@@ -16,10 +16,10 @@ from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import compare
-from tests import oracles
-from tests.strategies import rows_of
+from oracles import rows_of
 from validation.answers import ask
 from validation.common import conclude, each, parse, table
 

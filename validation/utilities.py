@@ -12,10 +12,10 @@ from itertools import chain, product
 import numpy as np
 
 from adobest_pp import RRRR, select_subset
-from adobest_pp.adaptation import UTILITIES
-from adobest_pp.adaptation.choice import best_size
-from adobest_pp.adaptation.kernels import fisher
-from adobest_pp.plots import family
+from adobest_pp.design import UTILITIES
+from adobest_pp.design.subset_choice import best_size
+from adobest_pp.design.utility_kernels import fisher
+from adobest_pp.plots.honest_response_plot import family
 from validation.common import conclude, each, parse
 
 PAPER = [(epsilon, kappa) for epsilon in (0.5, 1.0, 5.0) for kappa in (0.8, 0.9)]

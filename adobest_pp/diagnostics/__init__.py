@@ -1,10 +1,18 @@
 """Is the sampling right? Functions of draws, never of samplers; each returns a labelled Dataset."""
 
-from adobest_pp.diagnostics.accuracy import compare
+from adobest_pp.diagnostics.best_subset import best_subset_frequency
 from adobest_pp.diagnostics.calibration import calibration
+from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.diagnostics.contraction import checkpoints, contraction
 from adobest_pp.diagnostics.fit import goodness_of_fit
-from adobest_pp.diagnostics.regret import regret
 from adobest_pp.diagnostics.step_sizes import step_size_study
 
-__all__ = ["calibration", "checkpoints", "compare", "contraction", "goodness_of_fit", "regret", "step_size_study"]
+__all__ = [
+    "best_subset_frequency",
+    "calibration",
+    "checkpoints",
+    "compare",
+    "contraction",
+    "goodness_of_fit",
+    "step_size_study",
+]

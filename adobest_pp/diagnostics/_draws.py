@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import is_learned
 from adobest_pp._labels import same_labels
 from adobest_pp._text import brief
-from adobest_pp.responses import Responses
+from adobest_pp.data.responses import Responses
 
 FEWEST_DRAWS = 4
 

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
 from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import Draws, read, thinned
 from adobest_pp.mechanisms import Mechanism
-from adobest_pp.responses import Responses
-from adobest_pp.samplers.progress import SlowProgress
 
 __all__ = ["calibration"]
 

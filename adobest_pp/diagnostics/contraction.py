@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import theta_of
-from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import row_probabilities
-from adobest_pp.responses import Responses
+from adobest_pp.likelihood.marginal import row_probabilities
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adobest_pp._fit import FALSE_ALARM, LEVEL, check_fit
 from adobest_pp._text import brief
+from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import theta_of
-from adobest_pp.responses import Responses
+from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,11 +13,11 @@ from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_integer, check_prior
+from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import mixing, theta_of
-from adobest_pp.responses import Responses
-from adobest_pp.samplers.kernels import DIFFUSIONS
-from adobest_pp.samplers.progress import SlowProgress
+from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -196,7 +196,7 @@ def _prior(prior: ArrayLike | None, reference: "xr.DataTree", categories: Sequen
 
 def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
     """Make one draw, so that the seconds of the first setting are not those of the compiler."""
-    from adobest_pp.samplers.api import sample
+    from adobest_pp.samplers.sampling import sample
 
     sample(responses, "sgld", prior, draws=1, tune=0, chains=1, random_seed=0, progressbar=False)
 
@@ -205,7 +205,7 @@ def _run(
     responses: Responses, prior: NDArray[np.float64], cell: _Cell, budget: int, seed: int, *, draws: int, chains: int
 ) -> "xr.DataTree":
     """Spend the budget on one setting: as many updates per draw as it allows, half of the draws discarded."""
-    from adobest_pp.samplers.api import sample
+    from adobest_pp.samplers.sampling import sample
 
     updates = budget // (cell.batch_size * chains)
     batch = None if cell.batch_size == len(responses) else cell.batch_size

@@ -22,7 +22,7 @@ from adobest_pp._checks import (
 )
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
-from adobest_pp.evidence import Evidence, set_rows, unique_rows
+from adobest_pp.data.evidence import Evidence, set_rows, unique_rows
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
 

@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_path, check_subset
 from adobest_pp._files import check_target, netcdf_bytes
-from adobest_pp._journal import Journal
-from adobest_pp._stored import COLLECTION, read_stored
-from adobest_pp._text import brief
-from adobest_pp.adaptation import Utility, choose_size, select_subset
+from adobest_pp.data.journal import Journal
+from adobest_pp.data.response_files import COLLECTION, read_stored
+from adobest_pp.data.responses import Responses
+from adobest_pp.design import Utility, choose_size, select_subset
 from adobest_pp.intervals import PROBABILITY, summary
-from adobest_pp.mechanisms import RRRR
+from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import new_chain, sample_round
+from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
-from adobest_pp.online.settings import LoopSettings
 from adobest_pp.online.state import rebuild, restore_chain, store_chain
-from adobest_pp.responses import Responses
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
 
 if TYPE_CHECKING:
@@ -117,9 +116,7 @@ class AdaptiveCollector:
         random_seed: int | None = None,
     ) -> None:
         self._custom = utility if isinstance(utility, Utility) else None
-        if not isinstance(mechanism, RRRR):
-            raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {brief(mechanism)}")
-        self._responses = Responses(mechanism, categories)
+        self._responses = Responses(check_rrrr(mechanism), categories)
         self._settings = LoopSettings.of(
             mechanism,
             "honest" if isinstance(utility, Utility) else utility,
@@ -156,8 +153,8 @@ class AdaptiveCollector:
         return self._responses
 
     def __repr__(self) -> str:
-        method = self._custom.name if self._custom else self._settings.method
-        return f"<AdaptiveCollector: {len(self._responses)} answers, {method!r}, {self.mechanism!r}>"
+        utility = self._custom.name if self._custom else self._settings.utility
+        return f"<AdaptiveCollector: {len(self._responses)} answers, {utility!r}, {self.mechanism!r}>"
 
     def next_subset(self) -> NDArray[np.int64]:
         """Return the categories to publish to the next person, in increasing order.
@@ -257,7 +254,7 @@ class AdaptiveCollector:
             ``mean``, ``lower`` and ``upper`` by category; in the attributes sampler, prior, kind of interval,
             probability, draws, answers and seed, which is a function of the collection's own and of its answers.
         """
-        from adobest_pp.samplers.api import sample
+        from adobest_pp.samplers.sampling import sample
 
         chosen = self._settings.prior if isinstance(prior, str) and prior == "own" else prior
         seed = int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])

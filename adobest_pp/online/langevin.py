@@ -1,6 +1,6 @@
 """Reflected SGLD on the records of the loop: the update that all the time goes into.
 
-The same update as `adobest_pp.samplers.kernels`, on codes instead of evidence rows. Draws from the generator come in a
+The same update as `samplers/langevin_kernels.py`, on codes instead of evidence rows. Draws from the generator come in a
 fixed order, m indices and then K normals for each update, so that a plain transcription can follow them.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp.fast_random import integer, normal
+from adobest_pp.online.fast_random import integer, normal
 from adobest_pp.online.records import BLOCK, FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
 
 __all__ = ["Workspace", "langevin_updates", "new_workspace"]

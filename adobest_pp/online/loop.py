@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp.adaptation.choice import choose_size
-from adobest_pp.fast_random import seed_state, uniform
-from adobest_pp.online.exact import ExactState, hamiltonian_updates, new_exact_state
+from adobest_pp.design.subset_choice import choose_size
+from adobest_pp.online.fast_random import seed_state, uniform
+from adobest_pp.online.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import Workspace, langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, publish, record
 

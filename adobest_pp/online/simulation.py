@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_probabilities
 from adobest_pp._labels import check_labels
+from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.mechanisms import RRRR
+from adobest_pp.data.responses import Responses
+from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import Chain, new_chain, run, sample_round
+from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
-from adobest_pp.online.settings import LoopSettings
-from adobest_pp.responses import Responses
-from adobest_pp.samplers.progress import SlowProgress
 from adobest_pp.samplers.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class OnlineRun:
 def simulate(
     theta: ArrayLike | None,
     mechanism: RRRR,
-    method: str = "honest",
+    utility: str = "honest",
     *,
     n_people: int | None = None,
     people: ArrayLike | None = None,
@@ -103,7 +103,7 @@ def simulate(
         brought to the order of `categories`.
     mechanism : RRRR
         What the people's devices run.
-    method : str
+    utility : str
         ``"nonadaptive"``, ``"semi_adaptive"`` (with `alpha`), ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``,
         ``"mse"`` or ``"honest"``.
     n_people : int, optional
@@ -153,12 +153,11 @@ def simulate(
     >>> run.chain_mean.shape, len(run.responses), run.sizes.max() < 3
     ((3,), 1000, np.True_)
     """
-    if not isinstance(mechanism, RRRR):
-        raise ValueError(f"mechanism must be an RRRR, whose subset adapts, got {brief(mechanism)}")
+    mechanism = check_rrrr(mechanism)
     labels = check_labels(categories, mechanism.n_categories)
     settings = LoopSettings.of(
         mechanism,
-        method,
+        utility,
         alpha=alpha,
         prior=prior,
         updates=updates,

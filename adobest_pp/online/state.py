@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_subset
-from adobest_pp._stored import Stored
+from adobest_pp.data.response_files import Stored
 from adobest_pp.online.loop import Chain
 from adobest_pp.samplers.schedules import schedule_from_settings
 
@@ -30,7 +30,7 @@ def rebuild(kind: type["AdaptiveCollector"], stored: Stored) -> "AdaptiveCollect
     settings = _read_json(attributes, "collector_settings")
     collector = kind(
         responses.mechanism,  # type: ignore[arg-type]
-        settings.get("method", ""),
+        settings.get("utility", ""),
         schedule=schedule_from_settings(settings.get("schedule", {})),
         categories=responses.categories,
         **{name: settings[name] for name in SETTINGS if name in settings},

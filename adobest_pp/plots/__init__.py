@@ -1,24 +1,23 @@
 """Figures, with matplotlib. Each function takes what to draw and returns the axes it drew on."""
 
-from adobest_pp.plots.accuracy import calibration, comparison
-from adobest_pp.plots.contraction import contraction
-from adobest_pp.plots.draws import estimates, ranks, traces
-from adobest_pp.plots.honest import family as family
-from adobest_pp.plots.honest import honest_response
-from adobest_pp.plots.regret import regret
-from adobest_pp.plots.step_sizes import step_sizes
-from adobest_pp.plots.studies import subset_sizes, tv_boxes
+from adobest_pp.plots.best_subset_plot import plot_best_subset
+from adobest_pp.plots.comparison_plot import plot_calibration, plot_comparison
+from adobest_pp.plots.contraction_plot import plot_contraction
+from adobest_pp.plots.draws_plot import plot_estimates, plot_ranks, plot_traces
+from adobest_pp.plots.honest_response_plot import plot_honest_response
+from adobest_pp.plots.step_sizes_plot import plot_step_sizes
+from adobest_pp.plots.study_plot import plot_subset_sizes, plot_tv_boxes
 
 __all__ = [
-    "calibration",
-    "comparison",
-    "contraction",
-    "estimates",
-    "honest_response",
-    "ranks",
-    "regret",
-    "step_sizes",
-    "subset_sizes",
-    "traces",
-    "tv_boxes",
+    "plot_best_subset",
+    "plot_calibration",
+    "plot_comparison",
+    "plot_contraction",
+    "plot_estimates",
+    "plot_honest_response",
+    "plot_ranks",
+    "plot_step_sizes",
+    "plot_subset_sizes",
+    "plot_traces",
+    "plot_tv_boxes",
 ]

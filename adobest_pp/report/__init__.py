@@ -1,6 +1,6 @@
 """The main job: collect answers, sample θ three ways, grade the samplers, and write what came of it."""
 
-from adobest_pp.report.job import Findings, grade_samplers
-from adobest_pp.report.writing import write_report
+from adobest_pp.report.findings import Findings, grade_samplers
+from adobest_pp.report.folder import write_report
 
 __all__ = ["Findings", "grade_samplers", "write_report"]

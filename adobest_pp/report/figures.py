@@ -10,7 +10,7 @@ import numpy as np
 
 from adobest_pp import plots
 from adobest_pp.plots._saving import save_figure
-from adobest_pp.report.job import Findings
+from adobest_pp.report.findings import Findings
 
 __all__ = ["Figure", "least_mixed", "most_probable", "save_figures"]
 
@@ -34,11 +34,13 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
     restless = least_mixed(findings)
     listed = most_probable(findings)
     drawings: dict[str, Callable[[], Any]] = {
-        "estimate": lambda: plots.estimates({"estimate": findings.posterior}, findings.poll.truth, categories=listed),
-        "comparison": lambda: plots.comparison(findings.comparison.sel(category=listed)),
-        "traces": lambda: plots.traces(findings.draws, restless),
-        "ranks": lambda: plots.ranks(findings.draws, restless),
-        "contraction": lambda: plots.contraction(findings.contraction),
+        "estimate": lambda: plots.plot_estimates(
+            {"estimate": findings.posterior}, findings.poll.truth, categories=listed
+        ),
+        "comparison": lambda: plots.plot_comparison(findings.comparison.sel(category=listed)),
+        "traces": lambda: plots.plot_traces(findings.draws, restless),
+        "ranks": lambda: plots.plot_ranks(findings.draws, restless),
+        "contraction": lambda: plots.plot_contraction(findings.contraction),
     }
     return {name: _save(name, draw, folder) for name, draw in drawings.items()}
 

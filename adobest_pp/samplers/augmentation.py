@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numba import njit
 
-from adobest_pp.likelihood import set_masses
-from adobest_pp.samplers.kernels import TINY
+from adobest_pp.likelihood.marginal import set_masses
+from adobest_pp.samplers.langevin_kernels import TINY
 
 # Up to this many people are allocated one by one: a pass over the categories is cheaper than a binomial for each.
 FEW = 8

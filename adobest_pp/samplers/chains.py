@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.evidence import Evidence
+from adobest_pp.data.evidence import Evidence
 from adobest_pp.samplers.augmentation import dirichlet, gibbs_draws
-from adobest_pp.samplers.kernels import DIFFUSIONS, langevin_draws
-from adobest_pp.samplers.settings import LangevinSettings
+from adobest_pp.samplers.langevin_kernels import DIFFUSIONS, langevin_draws
+from adobest_pp.samplers.langevin_settings import LangevinSettings
 
 __all__ = ["gibbs_chain", "sgld_chain"]
 

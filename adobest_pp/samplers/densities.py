@@ -22,10 +22,10 @@ import numpy as np
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
-from adobest_pp._set_tables import pull_by_tables, set_codes, set_masses_by_tables
-from adobest_pp._simplex import log_theta, pull_to_free
-from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import value_and_gradient, value_and_pull
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.likelihood.marginal import value_and_gradient, value_and_pull
+from adobest_pp.likelihood.set_tables import pull_by_tables, set_codes, set_masses_by_tables
+from adobest_pp.model.simplex import log_theta, pull_to_free
 
 __all__ = ["LOG_CONCENTRATION", "compiled_functions", "log_density", "pack"]
 

@@ -11,7 +11,7 @@ from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from adobest_pp.samplers.augmentation import gibbs_draws
-from adobest_pp.samplers.structure import dirichlet_and_evidence, value_variables
+from adobest_pp.samplers.model_structure import dirichlet_and_evidence, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model

@@ -20,7 +20,7 @@ from adobest_pp.samplers import kernels
 if TYPE_CHECKING:
     from pymc import Model
 
-    from adobest_pp.samplers.structure import Surrogate
+    from adobest_pp.samplers.model_structure import Surrogate
 
 __all__ = ["EvidenceGradient", "GradientEstimator", "ModelGradient"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from adobest_pp.samplers.densities import compiled_functions
 
 if TYPE_CHECKING:
-    from adobest_pp.responses import Responses
+    from adobest_pp.data.responses import Responses
 
 __all__ = ["from_c_functions", "from_pymc", "is_known"]
 
@@ -92,6 +92,6 @@ def from_c_functions(block: NDArray[np.int64], n_free: int, categories: tuple[st
 
 def from_pymc(responses: "Responses", prior: NDArray[np.float64] | str) -> Any:
     """Return the posterior compiled by nutpie itself, from the PyMC model that says the same."""
-    from adobest_pp.programs import frequency_model
+    from adobest_pp.model.frequency import frequency_model
 
     return nutpie.compile_pymc_model(frequency_model(responses, prior))

@@ -14,9 +14,9 @@ import nutpie
 from numpy.typing import NDArray
 
 from adobest_pp._checks import is_learned
-from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood import climb, gradient, log_likelihood
-from adobest_pp.responses import Responses
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.data.responses import Responses
+from adobest_pp.likelihood.marginal import climb, gradient, log_likelihood
 from adobest_pp.samplers import nutpie_bridge
 from adobest_pp.samplers.densities import LOG_CONCENTRATION, pack
 

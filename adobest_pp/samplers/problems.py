@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.evidence import Evidence
+from adobest_pp.data.evidence import Evidence
 from adobest_pp.samplers.emptiness import SPARSE, emptiness
 
 if TYPE_CHECKING:

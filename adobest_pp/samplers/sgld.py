@@ -13,10 +13,10 @@ from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 
 from adobest_pp.samplers.gradients import EvidenceGradient, GradientEstimator, ModelGradient
-from adobest_pp.samplers.kernels import DIFFUSIONS
+from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
+from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.model_structure import surrogate_of, value_variables
 from adobest_pp.samplers.schedules import Schedule
-from adobest_pp.samplers.settings import LangevinSettings
-from adobest_pp.samplers.structure import surrogate_of, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -67,7 +67,7 @@ class ReflectedSGLD(ArrayStepShared):
     See Also
     --------
     adobest_pp.sample : The same sampler without a model to write.
-    adobest_pp.samplers.kernels : The equations.
+    adobest_pp.samplers.langevin_kernels : The equations.
 
     References
     ----------

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from adobest_pp.studies.design import Cell as Cell
-    from adobest_pp.studies.design import Study as Study
-    from adobest_pp.studies.design import cells_of as cells_of
-    from adobest_pp.studies.design import read_study as read_study
     from adobest_pp.studies.engine import run_study as run_study
+    from adobest_pp.studies.grid import Cell as Cell
+    from adobest_pp.studies.grid import Study as Study
+    from adobest_pp.studies.grid import cells_of as cells_of
+    from adobest_pp.studies.grid import read_study as read_study
     from adobest_pp.studies.reading import StudyStatus as StudyStatus
     from adobest_pp.studies.reading import open_study as open_study
     from adobest_pp.studies.reading import study_status as study_status

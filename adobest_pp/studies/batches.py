@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import adobest_pp
-from adobest_pp.studies.design import Cell
+from adobest_pp.studies.grid import Cell
 from adobest_pp.studies.outcomes import Outcome
 
 try:

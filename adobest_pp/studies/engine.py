@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from adobest_pp._checks import check_integer
 from adobest_pp.studies.bar import StudyBar
 from adobest_pp.studies.batches import Batch, run_batch
-from adobest_pp.studies.design import Cell, Study, cells_of
+from adobest_pp.studies.grid import Cell, Study, cells_of
 from adobest_pp.studies.outcomes import DONE, FAILED, Outcome
 from adobest_pp.studies.reading import StudyStatus, study_status
 from adobest_pp.studies.store import StudyStore

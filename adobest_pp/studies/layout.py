@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import adobest_pp
 from adobest_pp._text import brief
-from adobest_pp.studies.design import Cell, Study, cells_of
+from adobest_pp.studies.grid import Cell, Study, cells_of
 from adobest_pp.studies.measures import CELL, MEASURES
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN

@@ -12,11 +12,11 @@ import xarray as xr
 
 import adobest_pp
 from adobest_pp._files import replacing
-from adobest_pp.samplers.progress import SlowProgress
-from adobest_pp.studies.comparisons import LEVEL, smallest_n
+from adobest_pp._progress import SlowProgress
 from adobest_pp.studies.measures import CELL
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.outcomes import FAILED
+from adobest_pp.studies.run_intervals import LEVEL, smallest_n
 from adobest_pp.studies.summary import (
     done,
     markdown_table,
@@ -156,7 +156,7 @@ def draw(dataset: xr.Dataset, target: Path, *, boxes: str = "", sizes: str = "")
         The page's part, and the files.
     """
     from adobest_pp import plots
-    from adobest_pp.plots.studies import adaptive
+    from adobest_pp.plots.study_plot import adaptive
 
     parts: list[str] = []
     written: list[Path] = []
@@ -164,13 +164,13 @@ def draw(dataset: xr.Dataset, target: Path, *, boxes: str = "", sizes: str = "")
     for k in all_k:
         for measure, name in (("tv", "the cell's own estimate"), ("exact_tv", "the exact posterior mean")):
             if measure in dataset and np.isfinite(done(dataset, measure)[dataset["K"].values == k]).any():
-                panels = plots.tv_boxes(dataset, k, measure)
+                panels = plots.plot_tv_boxes(dataset, k, measure)
                 caption = f"TV error of {name} by ε and method, K = {k}{boxes}"
                 parts += save(panels.ravel()[0].figure, target, f"{measure}_boxes_K{k}", caption, written)
     for k in all_k:
         chosen = adaptive(dataset) & (dataset["K"].values == k)
         if "mean_size" in dataset and np.isfinite(done(dataset, "mean_size")[chosen]).any():
-            panels = plots.subset_sizes(dataset, k)
+            panels = plots.plot_subset_sizes(dataset, k)
             caption = f"Average |S| by method, ρ and ε, K = {k}{sizes}; |S| = 0 is SRR on all categories"
             parts += save(panels[0].figure, target, f"subset_sizes_K{k}", caption, written)
     return parts, written

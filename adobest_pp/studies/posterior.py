@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.responses import Responses
+from adobest_pp.data.responses import Responses
 
 __all__ = ["PRIORS", "Posterior", "exact_posterior"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp.data.responses import Responses
 from adobest_pp.mechanisms import RRRR, Mechanism, SubsetSelection, audit, check_rrrr
 from adobest_pp.online import simulate
-from adobest_pp.responses import Responses
 from adobest_pp.samplers.schedules import ConstantSteps
-from adobest_pp.studies.design import Cell
+from adobest_pp.studies.grid import Cell
 from adobest_pp.studies.measures import MEASURES
 from adobest_pp.studies.posterior import Posterior, exact_posterior
 from adobest_pp.studies.published import published_mechanism

@@ -17,7 +17,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from adobest_pp.studies.design import Study
+from adobest_pp.studies.grid import Study
 from adobest_pp.studies.layout import check_same, create, read_attributes, run_variables
 from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN, Outcome
 

@@ -10,10 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
-from adobest_pp.studies.comparisons import LEVEL, RESAMPLES, SEED, bootstrap_medians
 from adobest_pp.studies.measures import CELL
 from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.outcomes import DONE, FAILED
+from adobest_pp.studies.run_intervals import LEVEL, RESAMPLES, SEED, bootstrap_medians
 
 __all__ = [
     "done",

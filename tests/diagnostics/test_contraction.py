@@ -19,8 +19,9 @@ from adobest_pp.diagnostics.contraction import (
     information,
     inverse_information_trace,
 )
-from adobest_pp.plots.contraction import contraction as plot_contraction
-from tests.strategies import rows_of, simulated
+from adobest_pp.plots.contraction_plot import plot_contraction
+from oracles import rows_of
+from tests.strategies import simulated
 
 THETA = np.array([0.5, 0.3, 0.2])
 NS = (100, 300, 1000, 3000, 10_000)
@@ -115,7 +116,7 @@ def test_bvm_of_srr_is_its_closed_form():
     variances = h * (1 - h) / 0.4**2
     trace = inverse_information_trace(responses.evidence(), THETA)
     assert trace == pytest.approx(variances.sum(), rel=1e-12)
-    assert trace - variances[2] == pytest.approx(-utility("fisher", THETA, RRRR(3, np.log(3.0)))[0], rel=1e-9)
+    assert trace - variances[2] == pytest.approx(-utility(THETA, RRRR(3, np.log(3.0)), "fisher")[0], rel=1e-9)
     tree = sample(responses, "gibbs", draws=50, tune=10, random_seed=1, progressbar=False)
     result = contraction({"gibbs": {100: tree}}, THETA)
     assert float(result["bvm"][0, 0]) == pytest.approx(2 * variances.sum() / 100, rel=1e-12)

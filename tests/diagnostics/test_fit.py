@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom, kstest
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
-from adobest_pp._fit import FALSE_ALARM, LEVEL, check_fit
 from adobest_pp.diagnostics import goodness_of_fit
+from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
 from validation import goodness_of_fit as program
 from validation.answers import ask
 

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from adobest_pp import SRR, Responses, diagnostics
 from adobest_pp.diagnostics import _draws, _stein, _verdicts
 from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
-from tests.diagnostics.test_accuracy import tree
+from tests.diagnostics.test_comparison import tree
 
 
 def sparse(seed, concentration, k=5, shape=(4, 500)):

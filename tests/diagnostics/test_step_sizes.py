@@ -10,11 +10,11 @@ import xarray as xr
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+import oracles
 from adobest_pp import SRR, Responses, sample
 from adobest_pp.diagnostics.step_sizes import LONG_NAMES, _grade, _Reference, step_size_study
-from adobest_pp.plots.step_sizes import step_sizes as plot_step_sizes
-from tests import oracles
-from tests.strategies import rows_of
+from adobest_pp.plots.step_sizes_plot import plot_step_sizes
+from oracles import rows_of
 
 RESPONSES = Responses.from_arrays(SRR(3, 3.0), np.repeat([0, 1, 2], [110, 60, 30]))
 PRIOR = np.array([2.0, 3.0, 1.5])

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import oracles
 from adobest_pp import RRRR, SRR, SubsetSelection
 from adobest_pp.mechanisms import exact
-from tests import oracles
 from tests.strategies import epsilons, rrrr_with_subset
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracles
 from adobest_pp import RRRR, SRR, SubsetSelection, privacy_loss
-from tests import oracles
 from tests.strategies import epsilons, kappas, rrrr_with_subset
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, audit, privacy_loss
 from adobest_pp.mechanisms.base import AuditCase
 from adobest_pp.mechanisms.exact import exp_bounds
 from adobest_pp.mechanisms.privacy import _bounds
-from tests import oracles
 from tests.strategies import epsilons, kappas
 
 

@@ -10,9 +10,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import adobest_pp as ad
+import oracles
 from models import augmented, marginal, regions, sparse, surrogate
-from tests import oracles
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 RESPONSES = simulated(ad.RRRR(3, 1.0), 20, seed=3)
 QUIET = {"progressbar": False, "random_seed": 1}

@@ -6,9 +6,9 @@ from numba import njit
 from scipy import stats
 
 import adobest_pp as ad
-from adobest_pp.fast_random import seed_state, uniform
+import oracles
+from adobest_pp.online.fast_random import seed_state, uniform
 from adobest_pp.online.loop import simulate_answer
-from tests import oracles
 
 K, N = 7, 20_000
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adobest_pp as ad
-from adobest_pp.adaptation import METHODS
+from adobest_pp.design import UTILITY_CODES
 from adobest_pp.online import simulate
 
 # Decades, so that hypothesis goes far out.
@@ -29,7 +29,7 @@ def populations(draw):
 def arguments(draw):
     """Anything that `simulate` accepts, with few people."""
     theta = draw(populations())
-    method = draw(st.sampled_from(list(METHODS)))
+    utility = draw(st.sampled_from(list(UTILITY_CODES)))
     options = {
         "n_people": draw(st.sampled_from([1, 2, 3, 30])),
         "updates": draw(st.sampled_from([1, 2, 20])),
@@ -42,11 +42,11 @@ def arguments(draw):
         "step_size": draw(st.one_of(st.none(), moderate_decades, decades)),
         "random_seed": draw(st.integers(0, 2**32)),
     }
-    if method == "semi_adaptive":
+    if utility == "semi_adaptive":
         options["alpha"] = draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))
     epsilon = draw(st.one_of(st.floats(0.01, 30.0), st.sampled_from([0.01, 1.0, 30.0])))
     mechanism = ad.RRRR(theta.size, epsilon, draw(st.sampled_from([0.01, 0.8, 1.0])))
-    return theta, mechanism, method, options
+    return theta, mechanism, utility, options
 
 
 def check_consistent(run, n_people, smallest_size=0):
@@ -60,7 +60,7 @@ def check_consistent(run, n_people, smallest_size=0):
     assert run.path_people[-1] <= n_people
     assert ((run.responses.answers >= 0) & (run.responses.answers < k)).all()
     np.testing.assert_array_equal(run.responses.subsets.sum(axis=1)[run.responses.subset_index], run.sizes)
-    if run.settings["method"] == "nonadaptive":
+    if run.settings["utility"] == "nonadaptive":
         assert (run.sizes == 0).all()
     else:
         assert ((run.sizes >= smallest_size) & (run.sizes < k)).all()
@@ -69,28 +69,28 @@ def check_consistent(run, n_people, smallest_size=0):
 @settings(max_examples=400)
 @given(arguments())
 def test_any_settings_give_numbers_that_fit_together(drawn):
-    theta, mechanism, method, options = drawn
-    run = simulate(theta, mechanism, method, **options)
+    theta, mechanism, utility, options = drawn
+    run = simulate(theta, mechanism, utility, **options)
     check_consistent(run, options["n_people"], options["smallest_size"])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("utility", UTILITY_CODES)
 @pytest.mark.parametrize("sampler", ["sgld", "exact"])
-def test_two_categories_one_person(method, sampler):
-    alpha = 0.9 if method == "semi_adaptive" else None
+def test_two_categories_one_person(utility, sampler):
+    alpha = 0.9 if utility == "semi_adaptive" else None
     for x in (0, 1):
         check_consistent(
-            simulate(None, ad.RRRR(2, 1.0), method, people=[x], alpha=alpha, sampler=sampler, random_seed=x), 1
+            simulate(None, ad.RRRR(2, 1.0), utility, people=[x], alpha=alpha, sampler=sampler, random_seed=x), 1
         )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("utility", UTILITY_CODES)
 @pytest.mark.parametrize("sampler", ["sgld", "exact"])
-def test_everyone_is_of_one_category(method, sampler):
+def test_everyone_is_of_one_category(utility, sampler):
     """With ε = 5 two hundred of the same answers leave little doubt."""
-    alpha = 0.9 if method == "semi_adaptive" else None
+    alpha = 0.9 if utility == "semi_adaptive" else None
     x = np.full(200, 3)
-    run = simulate(None, ad.RRRR(5, 5.0), method, people=x, alpha=alpha, sampler=sampler, random_seed=1)
+    run = simulate(None, ad.RRRR(5, 5.0), utility, people=x, alpha=alpha, sampler=sampler, random_seed=1)
     check_consistent(run, 200)
     assert run.chain_mean[3] > 0.8
 
@@ -135,10 +135,10 @@ PEOPLE = {"theta": None, "n_people": None}
     ("changes", "message"),
     [
         ({"mechanism": ad.SRR(3, 1.0)}, "mechanism must be an RRRR"),
-        ({"method": "best"}, "method must be one of 'nonadaptive'"),
+        ({"utility": "best"}, "utility must be one of 'nonadaptive'"),
         ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
-        ({"method": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
-        ({"method": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
+        ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
+        ({"utility": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
         ({"sampler": "nuts"}, "sampler must be 'sgld' or 'exact'"),
         ({"theta": [0.5, 0.5, 0.5]}, "theta must sum to 1"),
         ({"theta": [0.5, 0.5]}, "theta must be 3 finite"),

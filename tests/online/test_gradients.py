@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adobest_pp as ad
-from adobest_pp.fast_random import integer, normal, seed_state
-from adobest_pp.online.exact import _log_density, _update_metric, new_exact_state
+import oracles
+from adobest_pp.online.fast_random import integer, normal, seed_state
+from adobest_pp.online.hamiltonian import _log_density, _update_metric, new_exact_state
 from adobest_pp.online.langevin import langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, ROWS, new_records, publish, record, reserve
-from tests import oracles
 
 
 def dense_matrix(mechanism, subset):

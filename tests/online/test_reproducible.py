@@ -15,8 +15,8 @@ from adobest_pp.online import simulate
 THETA = [0.4, 0.3, 0.2, 0.05, 0.05]
 
 
-def digest(seed, sampler="sgld", method="honest"):
-    run = simulate(THETA, ad.RRRR(5, 1.0), method, n_people=400, sampler=sampler, random_seed=seed)
+def digest(seed, sampler="sgld", utility="honest"):
+    run = simulate(THETA, ad.RRRR(5, 1.0), utility, n_people=400, sampler=sampler, random_seed=seed)
     whole = hashlib.sha256()
     for part in (run.chain_mean, run.path, run.sizes, run.responses.answers, run.responses.subsets):
         whole.update(np.ascontiguousarray(part).tobytes())

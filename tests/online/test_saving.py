@@ -14,7 +14,7 @@ import xarray as xr
 
 from adobest_pp import AdaptiveCollector, DecayingSteps, Responses
 from adobest_pp._files import netcdf_bytes
-from adobest_pp._journal import Journal
+from adobest_pp.data.journal import Journal
 from adobest_pp.online import collector as collector_module
 from tests.online.saved import LABELS, MECHANISM, answer_all, assert_same, copied, people, reload, split
 
@@ -426,8 +426,8 @@ EDITS = {
     "no state": (lambda ds: ds.assign_attrs(collector_state="nan"), "'collector_state' must be a JSON object"),
     "deep state": (lambda ds: ds.assign_attrs(collector_state="[" * 100_000), "'collector_state' must be"),
     "people": (lambda ds: ds.assign_attrs(collector_people="1"), "'collector_people' must be"),
-    "no method": (changed("collector_settings", method=None), "utility must be one of"),
-    "a method of another type": (changed("collector_settings", method=[1]), "utility must be one of"),
+    "no utility": (changed("collector_settings", utility=None), "utility must be one of"),
+    "a utility of another type": (changed("collector_settings", utility=[1]), "utility must be one of"),
     "no schedule": (changed("collector_settings", schedule=None), "schedule must be one of"),
     "an unknown schedule": (changed("collector_settings", schedule={"schedule": "x"}), "schedule must be one of"),
     "a schedule in words": (changed("collector_settings", schedule="PaperSteps"), "schedule must be one of"),

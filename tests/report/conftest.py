@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adobest_pp import RRRR, simulate
-from adobest_pp.polls import Poll
 from adobest_pp.report import grade_samplers, write_report
+from adobest_pp.report.answer_sources import Poll
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from arviz_stats.base import array_stats
 
+import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from tests import oracles
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 # One in 16 000 for one check of a normal error; a run of all of them is on fixed seeds.
 MAX_MCSE = 4.0

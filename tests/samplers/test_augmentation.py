@@ -7,7 +7,8 @@ from scipy import stats
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
 from adobest_pp.samplers import augmentation
 from adobest_pp.samplers.chains import gibbs_chain
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 # Chance of a false alarm of one statistical check; the seeds are fixed.
 FALSE_ALARM = 1e-4

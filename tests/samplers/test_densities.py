@@ -7,12 +7,13 @@ import pytest
 from scipy import special
 
 import adobest_pp as ad
+import oracles
 from adobest_pp import _simplex
-from adobest_pp._set_tables import BITS, pull_by_tables, set_codes, set_masses_by_tables
+from adobest_pp.likelihood.set_tables import BITS, pull_by_tables, set_codes, set_masses_by_tables
 from adobest_pp.samplers import densities
 from models import sparse
-from tests import oracles
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 RESPONSES = simulated(ad.RRRR(5, 1.0), 100, seed=4)
 ROWS = rows_of(RESPONSES)

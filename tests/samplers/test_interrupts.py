@@ -10,7 +10,7 @@ import xarray as xr
 import adobest_pp as ad
 from adobest_pp.online import simulation
 from adobest_pp.samplers import chains, nuts
-from adobest_pp.samplers.settings import LangevinSettings
+from adobest_pp.samplers.langevin_settings import LangevinSettings
 from tests.strategies import simulated
 
 # Parts between two looks at signals take a second at most; a machine may be busy, and may have to compile first.

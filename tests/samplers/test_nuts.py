@@ -12,9 +12,10 @@ from numba.core import event
 from scipy import stats
 
 import adobest_pp as ad
+import oracles
 from adobest_pp.samplers import nutpie_bridge, nuts
-from tests import oracles
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 SETTINGS = {"draws": 1000, "tune": 500, "chains": 4, "random_seed": 3, "progressbar": False}
 MECHANISMS = {

@@ -6,10 +6,11 @@ import xarray as xr
 from scipy import special, stats
 
 import adobest_pp as ad
+import oracles
 from adobest_pp.samplers import problems
 from adobest_pp.samplers.emptiness import EMPTY, emptiness
-from tests import oracles
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 NAMES = ["a", "b", "c"]
 

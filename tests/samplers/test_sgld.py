@@ -6,11 +6,12 @@ import pymc as pm
 import pytest
 
 import adobest_pp as ad
+import oracles
 from adobest_pp.samplers import kernels, sgld
 from adobest_pp.samplers.gradients import EvidenceGradient, ModelGradient
-from tests import oracles
+from oracles import rows_of
 from tests.samplers import harness
-from tests.strategies import rows_of, simulated
+from tests.strategies import simulated
 
 MECHANISMS = [ad.SRR(5, 1.0), ad.RRRR(5, 2.0, 0.8), ad.SubsetSelection(5, 1.0, size=2)]
 PRIOR = np.array([0.4, 1.0, 2.0, 3.0, 1.0])

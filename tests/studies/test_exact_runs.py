@@ -7,12 +7,13 @@ import pytest
 from scipy import stats
 
 import adobest_pp as ad
+import oracles
 from adobest_pp.studies import runs
-from adobest_pp.studies.design import Cell
+from adobest_pp.studies.grid import Cell
 from adobest_pp.studies.measures import MEASURES
 from adobest_pp.studies.posterior import Posterior, exact_posterior
-from tests import oracles
-from tests.strategies import rows_of, simulated
+from oracles import rows_of
+from tests.strategies import simulated
 
 HONEST = Cell(4, 1.0, 0.9, 0.3, "rrrr", "honest", "flat", "exact", "theorem1", 50)
 SRR = replace(HONEST, method="nonadaptive", kappa=None)

@@ -10,7 +10,7 @@ from adobest_pp.mechanisms import audit
 from adobest_pp.online import simulate
 from adobest_pp.samplers.schedules import ConstantSteps
 from adobest_pp.studies import runs
-from adobest_pp.studies.design import Cell
+from adobest_pp.studies.grid import Cell
 from adobest_pp.studies.published import published_mechanism
 
 HONEST = Cell(4, 1.0, 0.9, 0.3, "rrrr", "honest", "flat", "sgld", "theorem1", 50)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import RRRR, likelihood, sample, simulate, tensors
+import oracles
+from adobest_pp import RRRR, likelihood, sample, simulate
 from adobest_pp.diagnostics import accuracy
 from adobest_pp.mechanisms import exact, rrrr
+from adobest_pp.model import tensors
 from adobest_pp.samplers.gradients import EvidenceGradient
-from tests import oracles
 from validation import (
     bad_commands,
     bad_inputs,
@@ -220,7 +221,7 @@ def test_miscalibrated_samplers_are_found_and_calibrated_ones_are_not_called_ove
 
 # ---------------------------------------------------------------- faults
 def test_a_function_that_takes_anything_is_found(monkeypatch, capsys):
-    monkeypatch.setattr("adobest_pp.likelihood.check_probabilities", lambda theta, k: np.ones(k) / k)
+    monkeypatch.setattr("adobest_pp.likelihood.marginal.check_probabilities", lambda theta, k: np.ones(k) / k)
     some = [entry for entry in public_functions.entries() if entry.name == "likelihood.log_likelihood"]
     found = faults.tally("functions", bad_inputs.cases(some), bad_inputs.attempt)
     assert "no bad input has another outcome" in failing(faults.input_verdicts([found], quick=True))
@@ -231,7 +232,7 @@ def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
     def leaky(path, column, categories):
         raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
 
-    monkeypatch.setattr("adobest_pp.online.people.read_column", leaky)
+    monkeypatch.setattr("adobest_pp.online.collect_file.read_column", leaky)
     found = faults.tally("files", bad_commands.people_files()[12:14:2], bad_commands.attempt)
     assert found.outcomes["wrong"] == 1
 

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from adobest_pp.studies import cells_of
-from adobest_pp.studies.comparisons import median_interval
+from adobest_pp.studies.run_intervals import median_interval
 from validation import mechanisms
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.comparisons import LEVEL, Interval, median_interval
 from adobest_pp.studies.methods import UTILITIES, method_label
+from adobest_pp.studies.run_intervals import LEVEL, Interval, median_interval
 from adobest_pp.studies.summary import markdown_table, number, percent
 from validation.paper.advantages import (
     AT_TRUE,

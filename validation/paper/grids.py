@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp.studies.comparisons import Interval
 from adobest_pp.studies.methods import SEMI, UTILITIES, method_label
+from adobest_pp.studies.run_intervals import Interval
 from adobest_pp.studies.summary import done, markdown_table, number, percent, shown
 
 __all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from adobest_pp.samplers.progress import SlowProgress
+from adobest_pp._progress import SlowProgress
 from adobest_pp.studies import page as plain
 from adobest_pp.studies.summary import markdown_table
 from validation.paper.equal_privacy import equal_privacy_section, short_answer
@@ -121,7 +121,7 @@ def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
 
     notes = {"boxes": " (Figures 3 and 4 of the paper)", "sizes": " (Figures 5 and 6)"}
     parts, written = plain.draw(dataset, target, **notes)
-    panels = plots.honest_response()
+    panels = plots.plot_honest_response()
     caption = "P(Y = X) of RRRR by subset size (Figure 2), from the mechanism itself"
     parts += plain.save(panels[0].figure, target, "honest_response", caption, written)
     return parts, written

@@ -9,8 +9,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from adobest_pp.studies.comparisons import LEVEL, Interval, bootstrap_medians
 from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.run_intervals import LEVEL, Interval, bootstrap_medians
 from adobest_pp.studies.summary import markdown_table, number, percent
 from validation.paper.grids import Grid, Setting
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 import xarray as xr
 
-from adobest_pp.adaptation import utility
+from adobest_pp.design import utility
 from adobest_pp.mechanisms import RRRR
-from adobest_pp.studies.comparisons import Interval, mean_interval
 from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.run_intervals import Interval, mean_interval
 from adobest_pp.studies.summary import markdown_table
 from validation.paper.grids import HELD, IN_PART, NOT_HELD, Grid, Runs, Setting, Statement, Unit, judge
 
@@ -110,12 +110,12 @@ def honest_response_statement(
     n_categories, kappa
         Of the mechanism.
     """
-    from adobest_pp.plots import family
+    from adobest_pp.plots.honest_response_plot import family
 
     ratios = np.array([1.0, 1.05, 1.1, 1.2, 1.5, 2.0])
     values = [
         np.array(
-            [utility("honest", family(n_categories, ratio), RRRR(n_categories, epsilon, kappa)) for ratio in ratios]
+            [utility(family(n_categories, ratio), RRRR(n_categories, epsilon, kappa), "honest") for ratio in ratios]
         )
         for epsilon in epsilons
     ]

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.comparisons import LEVEL, median_change, median_interval
+from adobest_pp.studies.run_intervals import LEVEL, median_change, median_interval
 from adobest_pp.studies.summary import percent
 from validation.paper.grids import (
     MARGIN,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adobest_pp.studies.comparisons import LEVEL, median_interval
 from adobest_pp.studies.methods import method_label
+from adobest_pp.studies.run_intervals import LEVEL, median_interval
 from adobest_pp.studies.summary import percent
 from validation.paper.grids import (
     FAILURE,

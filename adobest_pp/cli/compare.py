@@ -1,0 +1,134 @@
+"""What `adobest compare` does: collect, grade, write, print."""
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from adobest_pp._checks import check_integer
+from adobest_pp._text import listed
+from adobest_pp.cli.tables import print_verdicts
+from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.conclusions import conclusions
+from adobest_pp.report.findings import grade_samplers, n_stages
+from adobest_pp.report.folder import summary, write_report
+from adobest_pp.samplers.sampling import fresh_seed
+
+__all__ = ["Request", "run"]
+
+# What R-hat of split chains takes at least.
+FEWEST_DRAWS = 4
+
+
+@dataclass(frozen=True)
+class Request:
+    """Where the answers are to come from; what was not given is None."""
+
+    people: int | None
+    data: Path | None
+    column: str | None
+    categories: str | None
+    responses: Path | None
+    question: str | None
+    collection: dict[str, Any]  # epsilon, kappa, utility, alpha
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        if self.question is not None and not self.question.isprintable():
+            raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
+        if (self.data is None) != (self.column is None):
+            raise ValueError("--data and --column must be given together: a file, and its column of private values")
+        if self.categories is not None and self.data is None:
+            raise ValueError("--categories must come with --data, whose possible values it names")
+        if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
+            raise ValueError("--people, --data and --responses must not be given together: answers have one origin")
+        if self.responses is not None:
+            for name, value in self.collection.items():
+                if value is not None:
+                    raise ValueError(f"--{name} must be left out with --responses, whose answers are given already")
+
+    def poll(self, seed: int, progressbar: bool, kept: Path) -> Poll:
+        """Collect, simulate or read the answers; those of people are kept in a file as they come."""
+        if self.responses is not None:
+            return poll_of_responses(self.responses, self.question)
+        options = {name: value for name, value in self.collection.items() if value is not None}
+        options |= {"question": self.question, "random_seed": seed, "progressbar": progressbar}
+        if self.data is None:
+            return simulated_poll(**options | ({} if self.people is None else {"n_people": self.people}))
+        assert self.column is not None
+        # To ask people again would cost them as much privacy again.
+        with _made(kept.parent):
+            return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
+
+
+def run(
+    request: Request,
+    out: Path,
+    prior: float | Literal["learned"],
+    draws: int,
+    seed: int | None,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run the whole job, with its progress on standard error and its findings on standard output."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # files only, whatever display there is
+    # Before anybody is asked: who has answered should not have to again because the rest failed.
+    request.check()
+    check_integer(draws, "--draws", FEWEST_DRAWS)
+    _check_writable(out)
+    chosen = fresh_seed() if seed is None else seed
+    show = not (quiet or as_json)
+    kept = out / "responses.nc"
+    poll = request.poll(chosen, show, kept)
+    with _stages(show) as stages:
+        task = stages.add_task("sampling", total=n_stages(poll, prior) + 1)
+        finished = itertools.count()
+
+        def begin(stage: str) -> None:
+            stages.update(task, description=stage, completed=next(finished))
+
+        findings = grade_samplers(poll, prior, draws, chosen, begin)
+        begin("writing the report")
+        written = write_report(findings, out) + ([] if request.data is None else [kept])
+        begin("done")
+    if as_json:
+        print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
+    elif not quiet:
+        cautions = [] if request.data is None else [poll.protection]
+        print_verdicts(findings.comparison, findings.sampler_prior, conclusions(findings) + cautions, written)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and leave none behind if nothing comes of what is to be in it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # of one with answers in it
+            for path in missing:
+                path.rmdir()
+        raise
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that is not one or cannot be written to, without making it."""
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")
+
+
+def _stages(show: bool) -> Progress:
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not show, transient=True)

@@ -1,0 +1,233 @@
+"""The command line: parse, call the library, print. Heavy imports wait until a command runs."""
+
+import io
+import signal
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adobest_pp._text import visible
+from adobest_pp.cli.study import app as study_app
+
+# Local variables in a traceback could show a private category, so they are never printed.
+app = typer.Typer(
+    help="Bayesian frequency estimation under local differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(study_app, name="study")
+
+
+PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
+
+
+@app.callback()
+def _root() -> None:
+    """Keep the commands named even while there is only one."""
+
+
+@app.command(epilog="Example: adobest audit --mechanism rrrr --categories 20 --epsilon 1 --kappa 0.9")
+def audit(
+    epsilon: Annotated[float, typer.Option(help="The promised privacy budget.")],
+    mechanism: Annotated[
+        str | None, typer.Option(help="The mechanism to audit: srr, rrrr, subset-selection, … or your module:Class.")
+    ] = None,
+    categories: Annotated[int | None, typer.Option(help="Number of categories.")] = None,
+    kappa: Annotated[
+        float | None, typer.Option(help="Share of the budget inside the subset (rrrr; default: 0.9).")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Categories in an answer (subset-selection).")] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
+    ] = None,
+    rounding: Annotated[
+        float | None,
+        typer.Option(help="By how much an entry of --matrix may be off: 1e-6 for six digits. Holds if all such do."),
+    ] = None,
+) -> None:
+    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold, or is not shown to."""
+    from adobest_pp.cli.tables import print_audit
+    from adobest_pp.mechanisms import audit as run_audit
+
+    if matrix is not None and any(option is not None for option in (mechanism, categories, size, kappa)):
+        raise ValueError(
+            "--matrix must be given alone: it takes the place of --mechanism, --categories, --size and --kappa"
+        )
+    if matrix is not None:
+        result = run_audit(_read_matrix(matrix), epsilon, rounding)
+    else:
+        if rounding is not None:
+            raise ValueError("--rounding must come with --matrix: a mechanism is audited by its exact weights")
+        result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa=kappa, size=size))
+    print_audit(result)
+    raise typer.Exit(0 if result.holds else 1)
+
+
+@app.command(epilog="Example: adobest compare --people 10000 --epsilon 1 --seed 7 --out poll")
+def compare(
+    out: Annotated[Path, typer.Option(help="The folder to write the report to.")] = Path("adobest-report"),
+    people: Annotated[int | None, typer.Option(help="Simulated people, without a file (default: 10000).")] = None,
+    data: Annotated[Path | None, typer.Option(help="A CSV file with one person a row, to collect from.")] = None,
+    column: Annotated[str | None, typer.Option(help="The column of --data with the private values.")] = None,
+    categories: Annotated[str | None, typer.Option(help="The possible values in --data, separated by commas.")] = None,
+    responses: Annotated[Path | None, typer.Option(help="Randomized answers collected before (netCDF).")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
+    kappa: Annotated[float | None, typer.Option(help="Share of the budget inside the subset (default: 0.9).")] = None,
+    utility: Annotated[str | None, typer.Option(help="What subsets are chosen for (default: honest).")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
+    question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
+    draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
+    seed: Annotated[int | None, typer.Option(help="Repeats the job; never seeds answers of real people.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
+) -> None:
+    """Collect answers adaptively, sample with SGLD, Gibbs and NUTS, grade the samplers and write a report."""
+    from adobest_pp.cli.compare import Request, run
+
+    collection = {"epsilon": epsilon, "kappa": kappa, "utility": utility, "alpha": alpha}
+    request = Request(people, data, column, categories, responses, question, collection)
+    run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
+
+
+@app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")
+def utilities(
+    theta: Annotated[str, typer.Option(help="Category probabilities, separated by commas.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
+    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
+) -> None:
+    """Print the six utilities of RRRR for every subset size, and the size that each chooses."""
+    from adobest_pp.cli.tables import print_utilities
+    from adobest_pp.mechanisms import RRRR
+
+    probabilities = _read_numbers(theta, "--theta")
+    print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
+
+
+@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.nc")
+def collect(
+    people: Annotated[Path, typer.Argument(help="A CSV file with a header and one person a row.")],
+    column: Annotated[str, typer.Option(help="The column with the private values.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
+    out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
+    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
+    utility: Annotated[str, typer.Option(help="What the subsets are chosen for.")] = "honest",
+    alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
+    adapt_every: Annotated[int, typer.Option(help="People asked between two choices of a subset.")] = 1,
+    categories: Annotated[
+        str | None, typer.Option(help="The possible values, separated by commas; without it, those in the file.")
+    ] = None,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
+    seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Ask everyone in a file adaptively and privately, and write their randomized answers.
+
+    Every answer is kept in --out as it comes. Stopped or killed at any moment, the same command goes on from there:
+    whoever has answered is not asked again.
+    """
+    from adobest_pp._text import listed
+    from adobest_pp.cli.tables import print_collection
+    from adobest_pp.online import collect_csv
+
+    labels, shown_under = listed(categories), _read_prior(prior)
+    with _telling_how_to_go_on(out):
+        collector = collect_csv(
+            people,
+            column,
+            epsilon,
+            kappa,
+            labels,
+            progressbar=not quiet,
+            out=out,
+            utility=utility,
+            alpha=alpha,
+            adapt_every=adapt_every,
+            random_seed=seed,
+        )
+    if not quiet:
+        print_collection(collector, out, shown_under, listed=labels is not None)
+
+
+@contextmanager
+def _telling_how_to_go_on(out: Path) -> Iterator[None]:
+    """End in order on Ctrl-C and on SIGTERM, with what was asked so far on disk, and say how to go on."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"adobest: stopped; the same command goes on with {str(out)!r}", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, that of the process by default; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets the rest
+    try:
+        app(None if arguments is None else list(arguments))
+    except (ValueError, OSError) as problem:
+        typer.echo(f"adobest: {visible(problem)}", err=True)
+        sys.exit(2)
+
+
+def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:
+    from adobest_pp.mechanisms import build_mechanism, mechanism_parameters
+
+    if name is None or categories is None:
+        raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
+    if ":" in name and "" not in sys.path:
+        sys.path.insert(0, "")  # a module of one's own, in the folder where the command is run
+    given = {setting: value for setting, value in settings.items() if value is not None}
+    for setting in given:
+        if setting not in mechanism_parameters(name):
+            raise ValueError(f"--{setting} must be left out for {name}, which has no such setting")
+    return build_mechanism(name, n_categories=categories, epsilon=epsilon, **given)
+
+
+def _read_matrix(path: Path) -> Any:
+    import numpy as np
+
+    if not path.is_file():
+        raise FileNotFoundError(f"--matrix must name a file, got {str(path)!r}, which is not one")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy only warns of an empty file
+            if path.suffix.lower() == ".npy":
+                return np.load(path, allow_pickle=False)
+            return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+    except Exception:  # a damaged file may raise anything
+        raise ValueError(
+            f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
+        ) from None
+
+
+def _read_prior(text: str) -> Any:
+    from adobest_pp._checks import check_prior, is_learned
+
+    if is_learned(text):
+        return text
+    try:
+        concentration = float(text)
+        check_prior(concentration, 2)
+    except ValueError:
+        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
+    return concentration
+
+
+def _read_numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None

@@ -1,0 +1,126 @@
+"""``adobest study``: parse, call the library, print. Heavy imports wait until a command runs."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from adobest_pp.studies.reading import StudyStatus
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Run grids of experiments, such as the paper's, on this machine or on a Dask cluster.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+_ERRORS_SHOWN = 5
+StorePath = Annotated[Path, typer.Argument(help="The store that `adobest study run` wrote.", metavar="STORE")]
+
+
+@app.callback()
+def _check_extra() -> None:
+    missing = [name for name in ("distributed", "zarr") if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"{' and '.join(missing)} must be installed for studies: pip install 'adobest-pp[studies]'")
+
+
+@app.command(epilog="Example: adobest study run studies/paper_quick.toml --store paper_quick.zarr")
+def run(
+    study: Annotated[Path, typer.Argument(help="The study, a TOML file.", metavar="STUDY")],
+    store: Annotated[Path, typer.Option(help="Where the results are kept: a Zarr store, made if there is none.")],
+    workers: Annotated[int | None, typer.Option(help="Processes to start; one a core by default.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Use the workers of this Dask scheduler instead: tcp://host:port.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Make the failed runs once more too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Make all runs of a study that its store does not have yet; exit with 1 if any failed.
+
+    Stopped or killed at any moment, only the runs in flight are lost: the same command makes exactly those that are
+    missing. Failed runs are left as they are, unless --retry-failed is given.
+    """
+    from adobest_pp.studies.engine import run_study
+    from adobest_pp.studies.grid import read_study
+
+    status = run_study(
+        read_study(study),
+        store,
+        scheduler=scheduler,
+        workers=workers,
+        retry_failed=retry_failed,
+        progressbar=not quiet,
+    )
+    if not quiet:
+        _print_status(status)
+    raise typer.Exit(1 if status.failed else 0)
+
+
+@app.command(epilog="Example: adobest study status paper.zarr")
+def status(store: StorePath) -> None:
+    """Tell how many runs are done, failed and missing, and when the rest will be done; exit with 1 if any failed."""
+    from adobest_pp.studies.reading import study_status
+
+    found = study_status(store)
+    _print_status(found)
+    raise typer.Exit(1 if found.failed else 0)
+
+
+@app.command(epilog="Example: adobest study plot paper_quick.zarr --out figures")
+def plot(
+    store: StorePath,
+    out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if there is none.")],
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Draw the figures of a study, and write its tables and a page of both."""
+    from adobest_pp.studies.page import write_page
+    from adobest_pp.studies.reading import open_study
+
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out must be a folder, got {str(out)!r}")
+    dataset = open_study(store)
+    out.mkdir(parents=True, exist_ok=True)
+    written = write_page(dataset, out, progressbar=not quiet)
+    if not quiet:
+        for path in written:
+            typer.echo(str(path))
+
+
+@app.command(epilog="Example: adobest study export paper.zarr --out results.csv")
+def export(
+    store: StorePath,
+    out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write the results to one file, with their settings: netCDF as in the store, CSV as a long table."""
+    from adobest_pp.studies.reading import export_study
+
+    export_study(store, out, overwrite)
+
+
+def _print_status(status: "StudyStatus") -> None:
+    share = 100 * status.done / status.total
+    typer.echo(
+        f"{status.name}: {status.done} of {status.total} runs done ({share:.1f} %), "
+        f"{status.failed} failed, {status.missing} missing"
+    )
+    if status.running and status.missing:
+        known = status.rate > 0
+        left = f"{status.rate:.1f} runs/s, {_duration(status.seconds_left)} left" if known else "no rate yet"
+        typer.echo(f"running: {left}")
+    elif status.missing:
+        typer.echo("not running: the same `adobest study run` goes on with it")
+    for text, count in status.errors[:_ERRORS_SHOWN]:
+        typer.echo(f"{count} failed with {text}")
+    if len(status.errors) > _ERRORS_SHOWN:
+        typer.echo(f"and {len(status.errors) - _ERRORS_SHOWN} other errors: see `error` in the store")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

@@ -1,0 +1,151 @@
+"""The tables that the command line prints."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from adobest_pp._text import prior_in_words, visible
+from adobest_pp.intervals import in_words
+from adobest_pp.mechanisms import RRRR, Audit
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from adobest_pp.online import AdaptiveCollector
+
+__all__ = ["print_audit", "print_collection", "print_utilities", "print_verdicts", "verdict_cells"]
+
+VERDICT_COLUMNS = (
+    "sampler",
+    "verdict",
+    "TV to NUTS",
+    "TV to truth",
+    "coverage",
+    "R-hat",
+    "ESS",
+    "ESS/s",
+    "seconds",
+)
+
+
+def print_utilities(theta: list[float], mechanism: RRRR) -> None:
+    """Print the six utilities for every subset size, and mark the size that each chooses."""
+    from adobest_pp.design import UTILITIES, select_subset, semi_adaptive_subset, utility
+
+    columns = [utility(theta, mechanism, name) for name in UTILITIES]
+    sizes = [len(select_subset(theta, mechanism, name)) for name in UTILITIES]
+    table = Table(title=str(mechanism))
+    for heading in ("k", *UTILITIES):
+        table.add_column(heading, justify="right")
+    for k in range(mechanism.n_categories):
+        marked = ((f"{column[k]:.4g}", k == size) for column, size in zip(columns, sizes, strict=True))
+        table.add_row(str(k), *(f"[bold]{value}*[/bold]" if best else f"{value} " for value, best in marked))
+    console = Console()
+    console.print(table)
+    order = semi_adaptive_subset(theta, 1.0).tolist()
+    console.print(
+        f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.\n"
+        "* the size that the utility chooses: the greatest value, and of equal ones the smallest size.",
+        highlight=False,
+    )
+
+
+def print_audit(result: Audit) -> None:
+    """Print the exact loss of every subset size, and whether the promise holds."""
+    table = Table(title=f"{result.subject}, promised ε = {result.epsilon:g}")
+    for heading in ("size", "checked", "loss", "slack", "x", "x′", "y", "holds"):
+        table.add_column(heading, justify="right")
+    for row in result.rows:
+        values = (row.size, row.checked, f"{row.loss:.12f}", f"{row.slack:.2e}", row.x, row.x_prime, row.y)
+        table.add_row(*map(str, values), "yes" if row.holds else "NO")
+    console = Console()
+    console.print(table)
+    console.print(_audit_verdict(result), highlight=False)
+
+
+def _audit_verdict(result: Audit) -> str:
+    worst = result.worst
+    if result.rounding is not None and not result.broken:
+        which = f"of the channels that this matrix may stand for, each entry ± {result.rounding:g}"
+        if result.holds:
+            return f"Holds for all {which}: losses are at most {worst.loss:.12g}, within ε = {result.epsilon:g}."
+        return (
+            f"Not shown: {which}, some have a loss up to {worst.loss:.12g}, more than the promised "
+            f"{result.epsilon:g}, and none has less than {result.least:.12g}. Give more digits, or promise a little "
+            f"more than {worst.loss:.6g}."
+        )
+    if result.holds:
+        how = "up to the rounding of the matrix (2^-40)" if result.rounded else "in exact arithmetic"
+        return f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
+    if result.rounding is not None:
+        return (
+            f"Does not hold: every channel that this matrix may stand for, each entry ± {result.rounding:g}, "
+            f"has a loss of at least {result.least:.6g}, more than the promised {result.epsilon:g}."
+        )
+    return (
+        f"Does not hold: P(y={worst.y} | x={worst.x}) is e^{worst.loss:.6g} times P(y={worst.y} | "
+        f"x={worst.x_prime}), more than the promised e^{result.epsilon:g}."
+    )
+
+
+def print_collection(
+    collector: "AdaptiveCollector", path: Path, prior: float | Literal["learned"] = "learned", *, listed: bool
+) -> None:
+    """Print what a collection tells, where it is, and what protects the people in it."""
+    estimate = collector.estimate(prior=prior)
+    epsilon = collector.mechanism.epsilon
+    table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
+    for heading in ("category", "estimate", "95 % interval"):
+        table.add_column(heading, justify="left" if heading == "category" else "right")
+    columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
+    for label, mean, lower, upper in zip(*columns, strict=True):
+        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", in_words(lower, upper))
+    console = Console()
+    console.print(table)
+    console.print(
+        f"By NUTS under {prior_in_words(prior)}; “up to”: the category may be empty. Randomized answers: {path}",
+        highlight=False,
+        markup=False,
+    )
+    if not listed:
+        console.print(
+            "The list of categories was read from the file, so it tells that someone has each of them; "
+            "name the possible values with --categories where that is sensitive.",
+            highlight=False,
+        )
+
+
+def verdict_cells(row: "xr.Dataset") -> list[str]:
+    """Return the figures of one sampler, in the order of `VERDICT_COLUMNS`; what is not known is a dash."""
+    forms = {
+        "tv_reference": ".3f",
+        "tv_truth": ".3f",
+        "coverage": ".0%",
+        "r_hat": ".2f",
+        "ess_bulk": ".0f",
+        "ess_per_second": ".0f",
+        "wall_time": ".2f",
+    }
+    values = ((float(row[name]), form) for name, form in forms.items())
+    figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
+    return [str(row["sampler"].item()), str(row["verdict"].item()), *figures]
+
+
+def print_verdicts(comparison: "xr.Dataset", prior: float, sentences: list[str], written: list[Any]) -> None:
+    """Print the verdict on each sampler, what to conclude, and where the report is."""
+    shown = [i for i, heading in enumerate(VERDICT_COLUMNS) if heading not in ("coverage", "ESS")]  # 80 characters
+    table = Table(title=f"Are the samplers right? Under {prior_in_words(prior)}:")
+    for i in shown:
+        words = i < 2
+        table.add_column(VERDICT_COLUMNS[i], justify="left" if words else "right", max_width=26 if words else 7)
+    for name in comparison["sampler"].values.tolist():
+        cells = verdict_cells(comparison.sel(sampler=name))
+        table.add_row(*(escape(visible(cells[i])) for i in shown))
+    console = Console()
+    console.print(table)
+    for sentence in sentences:
+        console.print(f"• {visible(sentence)}", highlight=False, markup=False)
+    console.print(f"\nReport: {written[0]}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,70 @@
+"""Response files as they are read: a file of answers, or the file of a collection with its journal."""
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from adobest_pp._checks import check_path
+from adobest_pp.data.journal import Tail, read_tail
+from adobest_pp.data.responses import Responses
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["COLLECTION", "Stored", "check_whole", "read_stored"]
+
+# The attribute that marks the file of a collection, with a note for whoever opens it with other programs.
+COLLECTION = "collection"
+
+
+class Stored(NamedTuple):
+    """A response file: all answers in it, its attributes, and the journal if it is that of a collection."""
+
+    responses: Responses
+    attributes: dict[str, Any]
+    tail: Tail | None
+
+
+def read_stored(path: str | os.PathLike[str]) -> Stored:
+    """Read a response file, with the answers that came after it was saved, or refuse."""
+    import xarray as xr
+
+    path = check_path(path)
+    name = os.fspath(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
+    with open(path, "rb") as handle:  # one file throughout, even if another takes its place meanwhile
+        tail = read_tail(handle, name)
+        handle.seek(0)
+        try:
+            with xr.open_dataset(handle, engine="h5netcdf") as opened:
+                dataset = opened.load()
+        except Exception:
+            raise ValueError(
+                f"path must name a response file written by Responses.to_netcdf, got {name!r}, "
+                "which is damaged or not a netCDF file"
+            ) from None
+    try:
+        if COLLECTION in dataset.attrs and tail is None:
+            raise ValueError("the journal behind its netCDF part is gone, which another program cut off")
+        responses = Responses._from_dataset(dataset)
+        if tail is not None:
+            responses._extend([event for event in tail.events if "answers" in event])
+    except KeyError as missing:
+        raise ValueError(f"path must name a response file, got {name!r}, which has no {missing}") from None
+    except (TypeError, ValueError) as reason:
+        raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
+    return Stored(responses, dict(dataset.attrs), tail)
+
+
+def check_whole(dataset: "xr.Dataset") -> None:
+    """Refuse what xarray read of a collection that has gone on since it was saved: it does not see the rest."""
+    source = dataset.encoding.get("source")
+    if COLLECTION not in dataset.attrs or not isinstance(source, str) or not os.path.isfile(source):
+        return
+    with open(source, "rb") as handle:
+        tail = read_tail(handle, source)
+    if tail is None or any("answers" in event for event in tail.events):
+        raise ValueError(
+            "dataset must hold all answers, but xarray does not see those that came after the collection was saved: "
+            f"use Responses.from_netcdf({source!r})"
+        )

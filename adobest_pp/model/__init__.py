@@ -1,0 +1,1 @@
+"""The likelihood in PyTensor and PyMC: all that needs either."""

@@ -1,0 +1,84 @@
+"""The usual program, ready to sample: category frequencies with a Dirichlet prior."""
+
+from typing import Literal
+
+import pymc as pm
+from numpy.typing import ArrayLike
+
+from adobest_pp._checks import check_prior, is_learned
+from adobest_pp._text import brief
+from adobest_pp.data.responses import Responses
+from adobest_pp.model.private_response import PrivateResponse
+from adobest_pp.model.simplex import simplex
+from adobest_pp.samplers.densities import LOG_CONCENTRATION
+
+__all__ = ["frequency_model"]
+
+
+def frequency_model(
+    responses: Responses, prior: ArrayLike | Literal["learned"] = 1.0, surrogate: bool = False
+) -> pm.Model:
+    """Return the PyMC model of category frequencies given randomized answers.
+
+    Parameters
+    ----------
+    responses : Responses
+        What was collected.
+    prior : float or array of shape (K,) or "learned", default 1.0
+        The concentrations ρ of the Dirichlet prior on θ; K of them with labels are brought to the order of the
+        categories. With ``"learned"`` it is one variable, ``concentration``, for all categories.
+    surrogate : bool, default False
+        Write θ as φ/Σφ with independent φ_i ~ Gamma(ρ_i, 1), untransformed: the same posterior of θ on variables
+        that are positive only, which is what reflected SGLD moves on.
+
+    Returns
+    -------
+    pymc.Model
+        With ``theta`` labelled by ``category``, and the observed ``y``, one answer per ``response``.
+
+    See Also
+    --------
+    adobest_pp.PrivateResponse : The likelihood, for models of one's own.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> [variable.name for variable in ad.frequency_model(responses).free_RVs]
+    ['theta']
+    """
+    if not isinstance(responses, Responses):
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    if not isinstance(surrogate, bool):
+        raise ValueError(f"surrogate must be True or False, got {brief(surrogate)}")
+    if isinstance(prior, str):
+        return _learned_model(responses, prior, surrogate)
+    concentration = check_prior(prior, responses.n_categories, responses.categories)
+    with pm.Model(coords={"category": responses.categories}) as model:
+        if surrogate:
+            phi = pm.Gamma("phi", concentration, 1, default_transform=None, dims="category")
+            theta = pm.Deterministic("theta", phi / phi.sum(), dims="category")
+        else:
+            theta = pm.Dirichlet("theta", a=concentration, default_transform=simplex, dims="category")
+        PrivateResponse("y", theta, responses, dims="response")
+    return model
+
+
+def _learned_model(responses: Responses, prior: str, surrogate: bool) -> pm.Model:
+    """Return the model with θ ~ Dirichlet(a, …, a) and ln a normal.
+
+    θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) times U^(1/a), U uniform, which is the same: the
+    orders of magnitude of an empty category, which grow as 1/a, then are no scale that NUTS would have to follow.
+    """
+    if not is_learned(prior) or surrogate:
+        allowed = f"a positive number, or {responses.n_categories} of them, or 'learned' (without surrogate)"
+        raise ValueError(f"prior must be {allowed}, got {brief(prior)}")
+    mean, sd = LOG_CONCENTRATION
+    with pm.Model(coords={"category": responses.categories}) as model:
+        concentration = pm.LogNormal("concentration", mu=mean, sigma=sd)
+        boosted = pm.Gamma("boosted", concentration + 1, 1, dims="category")
+        gap = pm.Exponential("gap", 1, dims="category")
+        log_phi = pm.math.log(boosted) - gap / concentration
+        theta = pm.Deterministic("theta", pm.math.softmax(log_phi), dims="category")
+        PrivateResponse("y", theta, responses, dims="response")
+    return model

@@ -1,0 +1,263 @@
+"""The marginal log-likelihood of evidence as PyTensor Ops, with their gradients, Numba kernels and rewrites.
+
+`MarginalLogLikelihood` is the density that samplers see: one node with ln P(answers | θ) and its gradient, from the
+compiled kernel of `adobest_pp.likelihood`, at the cost of the distinct rows of evidence. `PointwiseLogLikelihood`
+has one term per response, for model comparison; a sum over it is rewritten into the former before gradients are taken,
+so a model written PyMC's elementwise way does not pay for n responses.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.compile.mode import optdb
+from pytensor.gradient import DisconnectedType, disconnected_type
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.tensor.math import Sum
+from pytensor.tensor.rewriting.basic import register_canonicalize
+from pytensor.tensor.variable import TensorVariable
+
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.likelihood import marginal
+from adobest_pp.likelihood.marginal import row_probabilities, value_and_gradient
+
+__all__ = ["MarginalLogLikelihood", "PointwiseLogLikelihood"]
+
+# How far from a sum of one, or below zero, a θ may be and still count as one that arithmetic has rounded.
+SIMPLEX_TOLERANCE = 1e-6
+
+# Types and numbers of axes of the arrays of `Evidence`; counts may also be real weights.
+_EVIDENCE_TYPES = (
+    *[("float64", 1)] * 4,
+    *[("int64", 1)] * 2,
+    (None, 1),
+    ("int32", 1),
+    ("int64", 1),
+    ("float64", 2),
+)
+_COUNT = Evidence._fields.index("count")
+_SCALE = Evidence._fields.index("log_scale")
+
+
+def source_version(*files: str) -> int:
+    """Return a number that changes with the source of compiled kernels.
+
+    PyTensor keeps compiled functions on disk by the name of their Op, and would go on using those of old sources.
+    """
+    return zlib.crc32(b"".join(Path(file).read_bytes() for file in files))
+
+
+_KERNEL_VERSION = source_version(marginal.__file__, __file__)
+
+
+class MarginalLogLikelihood(Op):
+    """The marginal log-likelihood of evidence and its gradient by θ, in one pass over the rows.
+
+    Inputs are θ and the arrays of `Evidence`; `count` may also be real weights. The scales of the rows are left out.
+
+    Parameters
+    ----------
+    on_simplex : bool, default False
+        Whether the value is −inf for a θ off the simplex. Without it, the value extends to all non-negative
+        vectors as in `adobest_pp.likelihood.marginal`, so that finite differences of it are its gradient.
+    """
+
+    __props__ = ("on_simplex",)
+    default_output = 0
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k)->(),(k)"
+
+    def __init__(self, on_simplex: bool = False) -> None:
+        self.on_simplex = on_simplex
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The compiled function behind the node."""
+        return _marginal_on_simplex if self.on_simplex else _marginal  # type: ignore[no-any-return]
+
+    def make_node(self, theta: Any, *evidence: Any) -> Apply:
+        """Check and convert the inputs."""
+        vector = _theta_vector(theta)
+        return Apply(self, [vector, *_evidence_tensors(evidence)], [pt.dscalar(), vector.type()])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0], output_storage[1][0] = self.kernel(*inputs)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the shapes of value and gradient."""
+        return [(), shapes[0]]
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Only θ has a derivative."""
+        return [[True, True]] + [[False, False]] * (len(node.inputs) - 1)
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
+    ) -> list[Variable]:
+        """Return the gradient that the node has already; second derivatives come from the plain graph."""
+        theta, *evidence = inputs
+        by_value, by_gradient = cotangents
+        pulled = pt.zeros_like(theta)
+        if not isinstance(by_value.type, DisconnectedType):
+            pulled += by_value * outputs[1]
+        if not isinstance(by_gradient.type, DisconnectedType):
+            value = _plain_marginal(self.on_simplex, theta, *evidence)
+            pulled += pt.grad((pt.grad(value, theta) * by_gradient).sum(), theta, consider_constant=[by_gradient])
+        return [pulled, *(disconnected_type() for _ in evidence)]
+
+
+class PointwiseLogLikelihood(Op):
+    """The log-likelihood of every response: that of its row of evidence.
+
+    Inputs are θ, the arrays of `Evidence` and the row of each response. The counts must be those of the rows, since a
+    sum over the output is rewritten to `MarginalLogLikelihood`.
+    """
+
+    __props__ = ()
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(n)->(n)"
+
+    def make_node(self, theta: Any, *arguments: Any) -> Apply:
+        """Check and convert the inputs."""
+        *evidence, index = arguments
+        rows = pt.as_tensor(index).astype("int64")
+        inputs = [_theta_vector(theta), *_evidence_tensors(evidence), rows]
+        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=rows.type.shape)])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0] = _pointwise(*inputs)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the number of responses."""
+        return [shapes[-1]]
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Only θ has a derivative."""
+        return [[True]] + [[False]] * (len(node.inputs) - 1)
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
+    ) -> list[Variable]:
+        """Return the gradient of the marginal log-likelihood with the cotangents, gathered by row, as counts."""
+        theta, *evidence, index = inputs
+        evidence[_COUNT] = pt.zeros(evidence[_COUNT].shape)[index].inc(cotangents[0])
+        _, slope = MarginalLogLikelihood(on_simplex=True).make_node(theta, *evidence).outputs
+        return [slope, *(disconnected_type() for _ in inputs[1:])]
+
+
+def _theta_vector(theta: Any) -> TensorVariable:
+    vector = pt.as_tensor(theta)
+    if vector.ndim != 1:
+        raise ValueError(f"theta must be a vector of category probabilities, got {vector.ndim} dimensions")
+    return vector.astype("float64")
+
+
+def _evidence_tensors(evidence: Sequence[Any]) -> list[TensorVariable]:
+    tensors = [pt.as_tensor(part) for part in evidence]
+    if [tensor.ndim for tensor in tensors] != [ndim for _, ndim in _EVIDENCE_TYPES]:
+        raise ValueError(f"evidence must be the {len(_EVIDENCE_TYPES)} arrays of an Evidence")
+    pairs = zip(tensors, _EVIDENCE_TYPES, strict=True)
+    return [tensor.astype(dtype) if dtype else tensor for tensor, (dtype, _) in pairs]
+
+
+@njit(cache=True)
+def _is_simplex(theta):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for value in theta:
+        if not value >= -SIMPLEX_TOLERANCE:
+            return False
+        total += value
+    return abs(total - 1.0) <= SIMPLEX_TOLERANCE
+
+
+@njit(cache=True)
+def _marginal(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns
+):
+    evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
+    value, slope = value_and_gradient(theta, evidence)
+    return np.asarray(value), slope
+
+
+@njit(cache=True)
+def _marginal_on_simplex(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns
+):
+    value, slope = -np.inf, np.zeros(theta.size)
+    if _is_simplex(theta):
+        evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
+        value, slope = value_and_gradient(theta, evidence)
+    return np.asarray(value), slope
+
+
+@njit(cache=True)
+def _pointwise(  # type: ignore[no-untyped-def]
+    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns, index
+):
+    rows = np.full(base.size, -np.inf)
+    if _is_simplex(theta):
+        evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
+        h = row_probabilities(theta, evidence)
+        for u in range(base.size):
+            if h[u] > 0.0:
+                rows[u] = np.log(h[u]) + log_scale[u]
+    return rows[index]
+
+
+@register_funcify_default_op_cache_key(MarginalLogLikelihood)
+def _(op: MarginalLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return op.kernel, _KERNEL_VERSION
+
+
+@register_funcify_default_op_cache_key(PointwiseLogLikelihood)
+def _(op: PointwiseLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return _pointwise, _KERNEL_VERSION
+
+
+@register_canonicalize
+@node_rewriter([Sum])
+def collapse_sum_of_pointwise(fgraph: Any, node: Apply) -> list[Variable] | None:
+    """Turn a sum over responses into the sum over rows of evidence."""
+    (terms,) = node.inputs
+    if terms.owner is None or not isinstance(terms.owner.op, PointwiseLogLikelihood):
+        return None
+    *inputs, _ = terms.owner.inputs
+    scale = (inputs[1 + _COUNT] * inputs[1 + _SCALE]).sum()
+    return [MarginalLogLikelihood(on_simplex=True)(*inputs) + scale]
+
+
+# JAX has no kernel of ours: it compiles the plain graphs, and without importing JAX nothing can be registered with it.
+@node_rewriter([MarginalLogLikelihood, PointwiseLogLikelihood])
+def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
+    if isinstance(node.op, PointwiseLogLikelihood):
+        *inputs, index = node.inputs
+        return [(_plain_row_logs(True, *inputs) + inputs[1 + _SCALE])[index]]
+    value = _plain_marginal(node.op.on_simplex, *node.inputs)
+    return [value, pt.grad(value, node.inputs[0])]
+
+
+optdb.register("expand_log_likelihood_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
+
+
+def _plain_marginal(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
+    return (evidence[_COUNT] * _plain_row_logs(on_simplex, theta, *evidence)).sum()
+
+
+def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
+    base, own, inside, _, category, set_index, _, members, offsets, patterns = evidence
+    set_of_member = pt.searchsorted(offsets, pt.arange(members.shape[0]), side="right") - 1
+    sets = pt.zeros(offsets.shape[0] - 1)[set_of_member].inc(theta[members])
+    # One set more, of mass 0, is what the set index −1 of rows without a set points to.
+    masses = pt.concatenate([sets, (patterns * theta).sum(axis=1), pt.zeros(1)])
+    logs = pt.log(base * theta.sum() + own * theta[category] + inside * masses[set_index])
+    if not on_simplex:
+        return logs
+    is_simplex = (pt.abs(theta.sum() - 1) <= SIMPLEX_TOLERANCE) & (theta.min() >= -SIMPLEX_TOLERANCE)
+    return pt.switch(is_simplex, logs, -np.inf)

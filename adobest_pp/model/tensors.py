@@ -1,0 +1,105 @@
+"""The transition tensors and the marginal log-likelihood as PyTensor graphs."""
+
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
+
+__all__ = [
+    "MarginalLogLikelihood",
+    "PointwiseLogLikelihood",
+    "marginal_log_likelihood",
+    "pointwise_log_likelihood",
+    "transition_matrix",
+    "transition_rows",
+]
+
+
+def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
+    """Return RRRR's ``G[..., y, x] = P(Y=y | X=x)`` as a graph (the table of section 1 of the paper's method).
+
+    Parameters
+    ----------
+    subset_mask : tensor of bool, shape (..., K)
+        The published subsets; an empty one gives SRR with budget `epsilon2`.
+    epsilon1, epsilon2 : tensor, shape (...)
+        The budgets within the subset and within its complement; one for all subsets, or one for each.
+
+    Returns
+    -------
+    TensorVariable
+        Of shape (..., K, K).
+
+    See Also
+    --------
+    adobest_pp.RRRR.transition_matrix : The same in NumPy.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> matrix = ad.tensors.transition_matrix([True, True, False, False], 0.8, 0.45)
+    >>> matrix.eval().round(3)
+    array([[0.527, 0.237, 0.237, 0.237],
+           [0.237, 0.527, 0.237, 0.237],
+           [0.118, 0.118, 0.322, 0.205],
+           [0.118, 0.118, 0.205, 0.322]])
+    """
+    mask = pt.as_tensor(subset_mask).astype(bool)
+    answers = pt.arange(mask.shape[-1])
+    per_answer = [value[..., None] if value.ndim else value for value in map(pt.as_tensor, (epsilon1, epsilon2))]
+    return transition_rows(answers, mask[..., None, :], *per_answer)
+
+
+def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
+    """Return, for each RRRR answer y, the row ``g(x) = P(Y=y | X=x)`` as a graph.
+
+    Parameters
+    ----------
+    answers : tensor of int, shape (...)
+        The answers.
+    subset_mask : tensor of bool, shape (..., K)
+        The subset that each was given under.
+    epsilon1, epsilon2 : tensor, shape (...)
+        The budgets, one for all answers or one for each.
+
+    Returns
+    -------
+    TensorVariable
+        Of shape (..., K); P(Y=y) is its product with θ, summed.
+    """
+    mask = pt.as_tensor(subset_mask).astype(bool)
+    # A Python number such as 1.0 would become a single-precision tensor, and so would its exponential.
+    first, second = (pt.as_tensor(budget).astype("float64")[..., None] for budget in (epsilon1, epsilon2))
+    size = mask.sum(axis=-1, keepdims=True)
+    rest = mask.shape[-1] - size
+    inner = 1 / (pt.exp(first) + size)
+    outer = pt.switch(size > 0, pt.exp(first) * inner, 1.0) / (pt.exp(second) + rest - 1)
+
+    is_answer = pt.eq(pt.as_tensor(answers)[..., None], pt.arange(mask.shape[-1]))
+    answer_inside = (mask & is_answer).any(axis=-1, keepdims=True)
+    others = pt.switch(answer_inside, inner, pt.switch(mask, inner / rest, outer))
+    own = pt.switch(answer_inside, pt.expm1(first) * inner, pt.expm1(second) * outer)
+    return others + is_answer * own
+
+
+def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:
+    """Return ln P(answers | θ) as a scalar graph; off the simplex it is −inf."""
+    return MarginalLogLikelihood(on_simplex=True)(theta, *evidence) + evidence.constant
+
+
+def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> TensorVariable:
+    """Return ln P(answer | θ) of every response as a graph of shape (n,); off the simplex all are −inf.
+
+    Parameters
+    ----------
+    theta : tensor, shape (K,)
+        Category probabilities.
+    evidence : Evidence
+        Collapsed responses.
+    index : array of int, shape (n,)
+        The row of each response, from `Responses.evidence_index`.
+    """
+    return PointwiseLogLikelihood()(theta, *evidence, index)

@@ -1,0 +1,112 @@
+"""The folder that a report is: a page, draws, a table and figures."""
+
+import json
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from adobest_pp import __version__
+from adobest_pp._files import netcdf_bytes, replacing, write_whole
+from adobest_pp.report.conclusions import conclusions, divergences
+from adobest_pp.report.figures import save_figures
+from adobest_pp.report.findings import REFERENCE, Findings
+from adobest_pp.report.html import page
+
+__all__ = ["summary", "write_report"]
+
+VERSIONS = ("pymc", "nutpie", "numpy", "numba")
+
+
+def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write ``report.html``, ``posterior.nc``, ``comparison.csv`` and the figures.
+
+    Parameters
+    ----------
+    findings : Findings
+        Of `grade_samplers`.
+    folder : path
+        Made if need be; files of an earlier report in it are replaced.
+
+    Returns
+    -------
+    list of Path
+        What was written. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), the
+        draws that it is from (``posterior``, where the prior is learned) and those of each sampler under its name, as
+        `sample` returned them, beside ``comparison`` and ``contraction``.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(findings)
+    figures = save_figures(findings, place / "figures")
+    report, posterior, table = (place / name for name in ("report.html", "posterior.nc", "comparison.csv"))
+    write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
+    with replacing(table) as path:
+        findings.comparison.to_dataframe().to_csv(path, encoding="utf-8")
+    with replacing(report) as path:
+        path.write_text(page(findings, figures, settings), encoding="utf-8")
+    return [report, posterior, table, *(path for figure in figures.values() for path in (figure.png, figure.svg))]
+
+
+def settings_of(findings: Findings) -> dict[str, Any]:
+    """Return plain values: what was asked and sampled, with which seed and versions."""
+    first = findings.draws[REFERENCE]
+    return {
+        "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
+        "prior": findings.posterior.attrs.get("learned_prior", f"Dirichlet({findings.sampler_prior:g})"),
+        "prior of the samplers": f"Dirichlet({findings.sampler_prior:g})",
+        "draws": first.attrs["draws"],
+        "tune": first.attrs["tune"],
+        "chains": first.attrs["chains"],
+        "sgld": findings.draws["sgld"].attrs["sampler_settings"],
+        "seed": findings.random_seed,
+        "adobest_pp": __version__,
+        **{name: version(name) for name in VERSIONS},
+    }
+
+
+def summary(findings: Findings) -> dict[str, Any]:
+    """Return the findings as plain values, for JSON: numbers that are not known are None."""
+    graded = findings.comparison
+    estimate = findings.estimate()
+    columns = (estimate[name].values.tolist() for name in ("category", "mean", "lower", "upper"))
+    numbers = [name for name, variable in graded.items() if variable.dims == ("sampler",) and name != "verdict"]
+    return {
+        "question": findings.poll.question,
+        "n_responses": len(findings.poll.responses),
+        "mechanism": findings.poll.responses.mechanism.settings(),
+        "prior": findings.prior,
+        "interval": estimate.attrs["interval"],
+        "probability": estimate.attrs["probability"],
+        "fit_p_value": _plain(findings.fit_p_value),
+        "sampler_prior": findings.sampler_prior,
+        "estimate": [
+            {"category": label, "mean": mean, "lower": lower, "upper": upper}
+            for label, mean, lower, upper in zip(*columns, strict=True)
+        ],
+        "samplers": {
+            name: {"verdict": row["verdict"].item()} | {str(key): _plain(row[key].item()) for key in numbers}
+            for name in graded["sampler"].values.tolist()
+            for row in [graded.sel(sampler=name)]
+        },
+        "divergences": divergences(findings),
+        "conclusions": conclusions(findings),
+        "seed": findings.random_seed,
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if abs(value) < float("inf") else None
+
+
+def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
+    tables = {"comparison": findings.comparison, "contraction": findings.contraction, "estimate": findings.estimate()}
+    tree = xr.DataTree.from_dict(tables)
+    if isinstance(findings.prior, str):
+        tree["posterior"] = findings.posterior
+    for name, draws in findings.draws.items():
+        tree[name] = draws
+    tree.attrs = {"question": findings.poll.question, **settings}
+    return tree

@@ -1,0 +1,110 @@
+"""What a compiled sampler needs of a PyMC model: its evidence, found on the answers themselves, and its prior."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytensor
+from numpy.typing import NDArray
+from pymc.exceptions import NotConstantValueError
+from pymc.pytensorf import constant_fold
+from pymc.util import get_value_vars_from_user_vars
+from pytensor.compile.mode import Mode
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import DirichletRV, GammaRV
+
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.model.ops import PointwiseLogLikelihood
+from adobest_pp.model.private_response import PrivateResponseRV
+
+if TYPE_CHECKING:
+    from pymc import Model
+
+__all__ = ["Surrogate", "dirichlet_and_evidence", "surrogate_of", "value_variables"]
+
+Array = NDArray[np.float64]
+
+# For graphs that are evaluated once: compiling them would take longer.
+INTERPRETED = Mode("py", "fast_compile")
+
+
+class Surrogate(NamedTuple):
+    """A model that is φ_i ~ Gamma(ρ_i, 1), and answers given θ = φ/Σφ: ρ, and the evidence with the row of each."""
+
+    prior: Array
+    evidence: Evidence
+    row_of: NDArray[np.int64]
+
+
+def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
+    """Return the value variables of free variables of the model, given as such or by name, or raise ValueError."""
+    given = variables if isinstance(variables, list | tuple) else [variables]
+    free = {rv.name: rv for rv in model.free_RVs}
+    known = [*model.free_RVs, *model.value_vars]
+    found = [free.get(each, each) if isinstance(each, str) else each for each in given]
+    for each in found:
+        if not any(each is variable for variable in known):
+            shown = repr(getattr(each, "name", None) or each)
+            raise ValueError(f"{name} must be among the free variables {', '.join(free)} of the model, got {shown}")
+    return list(get_value_vars_from_user_vars(found, model))
+
+
+def surrogate_of(model: "Model", values: Sequence[Any]) -> Surrogate | None:
+    """Return what the compiled gradient needs if the model is the Gamma surrogate, and None if it is another."""
+    if len(model.free_RVs) != 1 or len(values) != 1 or model.potentials:
+        return None
+    phi = model.free_RVs[0]
+    if not isinstance(phi.owner.op, GammaRV) or phi.ndim != 1:
+        return None
+    try:
+        rho, scale = constant_fold(phi.owner.op.dist_params(phi.owner))
+        evidence, row_of = _evidence_of(model, phi, lambda value: value / value.sum())
+    except (NotConstantValueError, ValueError):
+        return None
+    if not np.all(scale == 1):
+        return None
+    return Surrogate(np.array(np.broadcast_to(rho, evidence.n_categories), dtype=np.float64), evidence, row_of)
+
+
+def dirichlet_and_evidence(model: "Model", theta: Any) -> tuple[Any, Evidence]:
+    """Return the concentration, a graph, of a Dirichlet `theta`, and the evidence about it, or raise ValueError."""
+    if not isinstance(theta.owner.op, DirichletRV):
+        raise ValueError(f"theta must have a Dirichlet prior, got {theta.name!r}, a {theta.owner.op}")
+    if theta.ndim != 1:
+        raise ValueError(f"theta must be one vector of probabilities, got {theta.name!r} with {theta.ndim} dimensions")
+    evidence, _ = _evidence_of(model, theta, lambda value: value)
+    return theta.owner.op.dist_params(theta.owner)[0], evidence
+
+
+def _evidence_of(model: "Model", rv: Any, theta_of: Callable[[Array], Array]) -> tuple[Evidence, NDArray[np.int64]]:
+    """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), if `rv` enters that and nothing else."""
+    others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rv]
+    dependent = [other for other in others if rv in ancestors([other])]
+    if len(dependent) != 1 or not isinstance(dependent[0].owner.op, PrivateResponseRV):
+        raise ValueError(
+            f"{rv.name!r} must enter one PrivateResponse and nothing else in the model, "
+            f"got {', '.join(other.name for other in dependent) or 'nothing'}"
+        )
+    (answers,) = dependent
+    (term,) = model.logp(vars=[answers], sum=False)
+    nodes = [variable.owner for variable in ancestors([term]) if variable.owner]
+    (node,) = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
+    *arrays, row_of = constant_fold(node.inputs[1:])
+    evidence = Evidence(*arrays)
+    if not _is_function(rv, answers.owner.op.dist_params(answers.owner)[0], theta_of, evidence.n_categories):
+        raise ValueError(
+            f"{answers.name!r} must be given {'phi / phi.sum()' if isinstance(rv.owner.op, GammaRV) else 'theta'} "
+            f"of {rv.name!r}, got another function of it"
+        )
+    return evidence, row_of
+
+
+def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: int) -> bool:
+    """Return whether the graph is this function of the variable, by its values at a point without symmetry."""
+    point = np.sqrt(np.arange(2.0, size + 2))
+    if isinstance(rv.owner.op, DirichletRV):
+        point /= point.sum()
+    compiled = pytensor.function([rv], graph, mode=INTERPRETED, on_unused_input="ignore")
+    value = np.ravel(compiled(point.astype(rv.dtype)))
+    tolerance = 1e-10 if rv.dtype == "float64" else 1e-5
+    return value.shape == (size,) and np.allclose(value, function(point), rtol=tolerance, atol=0)

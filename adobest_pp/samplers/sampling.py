@@ -1,0 +1,291 @@
+"""One call from responses to labelled draws."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp import __version__
+from adobest_pp._checks import check_count, check_integer, check_prior, check_total, is_learned
+from adobest_pp._progress import SlowProgress
+from adobest_pp._text import brief
+from adobest_pp.data.responses import Responses
+from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
+from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
+from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["fresh_seed", "recorded_arguments", "sample"]
+
+SAMPLERS = ("nuts", "gibbs", "sgld")
+SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
+RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
+
+# The paper makes this many updates for each person that answers.
+UPDATES_PER_DRAW = 20
+
+
+def sample(
+    responses: Responses,
+    sampler: str = "nuts",
+    prior: ArrayLike | Literal["learned"] = 1.0,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+    **options: Any,
+) -> "xr.DataTree":
+    """Draw category frequencies θ from their posterior given randomized answers.
+
+    Parameters
+    ----------
+    responses : Responses
+        What was collected.
+    sampler : {"nuts", "gibbs", "sgld"}
+        ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
+        ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
+        small.
+    prior : float or array of shape (K,) or "learned", default 1.0
+        Concentration ρ of the Dirichlet prior; K of them with labels are brought to the order of the categories. With
+        ``"learned"``, for ``"nuts"`` alone, it is one number a for all
+        categories that the answers tell, with ln a ~ N(−1, 1): where most categories may be empty.
+    draws, tune, chains : int
+        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
+    random_seed : int, optional
+        The same seed gives the same draws. One is chosen and recorded if none is given.
+    progressbar : bool, default True
+        Whether to show progress once it takes longer than two seconds.
+    **options
+        For ``"sgld"`` alone: `batch_size`, `step_size`, `schedule`, `updates_per_draw` (here 20 by default) and
+        `diffusion` as of `ReflectedSGLD`.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
+        learned); ``sample_stats``; the responses in ``observed_data``; and in
+        the attributes the run time (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`
+        (but for ``"sgld"``), and every setting needed to repeat the run, which
+        ``sample(responses, **adobest_pp.samplers.sampling.recorded_arguments(tree.attrs))`` does.
+
+    Notes
+    -----
+    A warning is logged if chains have not come together (rank-normalized split R-hat above 1.05, or fewer than 25
+    effective draws a chain), if draws do not move at all, if NUTS diverged, and, for concentrations below 0.1, if a
+    category is empty much more or less often than quadrature has it. Expect the first of ``"sgld"`` with the paper's
+    steps: its chains start from draws of the prior, and take some hundred thousand updates from there for K = 20 and
+    ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias. Expect the last of a prior of 0.01 and
+    below: there a posterior has modes, with and without a category, that no sampler here goes between often.
+
+    A warning is logged as well where the answers do not fit the mechanism, which is a false alarm in at most 1 %.
+
+    Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: what is returned is whole.
+
+    See Also
+    --------
+    frequency_model : The PyMC model that this samples.
+    ReflectedSGLD, DataAugmentationGibbs : The same samplers for models of one's own.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> tree = ad.sample(responses, "gibbs", draws=500, random_seed=1)
+    >>> dict(tree.posterior.theta.sizes)
+    {'chain': 4, 'draw': 500, 'category': 2}
+    """
+    if not isinstance(responses, Responses):
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    if not isinstance(sampler, str) or sampler not in SAMPLERS:
+        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
+    concentration = _check_prior(prior, responses, sampler)
+    sizes = {
+        "draws": check_count(draws, "draws"),
+        "tune": _check_tune(tune, sampler),
+        "chains": check_count(chains, "chains"),
+    }
+    check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
+    seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
+    settings = _settings(sampler, options)
+
+    began = time.perf_counter()
+    if sampler == "nuts":
+        from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
+
+        tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
+        details = describe_nuts(concentration)
+    else:
+        assert not isinstance(concentration, str)
+        tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
+        details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
+    elapsed = time.perf_counter() - began
+    warn_of_problems(tree, responses.evidence(), sampler, concentration)
+    details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
+    return _labelled(
+        tree,
+        responses,
+        {
+            "sampler": sampler,
+            "prior": concentration,
+            **sizes,
+            "random_seed": seed,
+            **details,
+            "sampling_time": elapsed,
+        },
+    )
+
+
+def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `sample`, but for the responses, that repeat a run.
+
+    Parameters
+    ----------
+    attributes : mapping
+        ``attrs`` of what `sample` returned, or of its file. A schedule that is a function of one's own is not in them,
+        and is refused.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> tree = ad.sample(responses, "sgld", draws=50, batch_size=None)
+    >>> again = ad.sample(responses, **ad.recorded_arguments(tree.attrs))
+    >>> bool((again.posterior.theta == tree.posterior.theta).all())
+    True
+    """
+    names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
+    missing = [name for name in names if not isinstance(attributes, Mapping) or name not in attributes]
+    if missing:
+        raise ValueError(f"attributes must be those of what `sample` returned, but {', '.join(missing)} are not there")
+    found = {name: attributes[name] for name in names}
+    if "sampler_settings" not in attributes and found["sampler"] != "sgld":
+        return found
+    written: Any = attributes.get("sampler_settings")
+    try:
+        options = json.loads(written)
+    except (TypeError, ValueError, RecursionError):
+        options = None
+    if not isinstance(options, dict) or "schedule" not in options:
+        raise ValueError(f"sampler_settings must be as `sample` wrote it, got {brief(written)}")
+    known = {name: options[name] for name in RECORDED_OPTIONS if name in options}
+    return found | LangevinSettings.options(known)
+
+
+def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.float64] | str:
+    """Return the concentrations, or the name of the prior that learns them, or refuse."""
+    if not isinstance(prior, str):
+        return check_prior(prior, responses.n_categories, responses.categories)
+    allowed = f"a positive number, or {responses.n_categories} of them"
+    if sampler != "nuts":
+        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {brief(prior)}")
+    if not is_learned(prior):
+        raise ValueError(f"prior must be {allowed}, or 'learned', got {brief(prior)}")
+    return prior
+
+
+def _check_tune(tune: Any, sampler: str) -> int:
+    """Return the number of draws to discard, or refuse; without any, NUTS would have no step size."""
+    least = 1 if sampler == "nuts" else 0
+    return check_count(tune, f"tune of {sampler!r}" if least else "tune", least)
+
+
+def fresh_seed() -> int:
+    """Return a seed from the operating system's entropy, to be recorded with what it gives."""
+    return int(np.random.SeedSequence().generate_state(1)[0])
+
+
+def _settings(sampler: str, options: dict[str, Any]) -> LangevinSettings | None:
+    if sampler != "sgld":
+        if options:
+            raise ValueError(f"options must be left out for {sampler!r}, got {', '.join(options)}")
+        return None
+    for name in options:
+        if name not in SGLD_OPTIONS:
+            raise ValueError(f"options must be among {', '.join(SGLD_OPTIONS)} for 'sgld', got {name!r}")
+    return LangevinSettings.of(**{"updates_per_draw": UPDATES_PER_DRAW} | options)
+
+
+def _sample_compiled(
+    responses: Responses,
+    prior: NDArray[np.float64],
+    seed: int,
+    progressbar: bool,
+    settings: LangevinSettings | None,
+    *,
+    draws: int,
+    tune: int,
+    chains: int,
+) -> "xr.DataTree":
+    """Run the chains one after the other and stack them."""
+    import xarray as xr
+
+    evidence, row_of = responses.evidence_and_index()
+
+    def chain(rng: np.random.Generator) -> Iterator[Block]:
+        if settings is None:
+            return gibbs_chain(evidence, prior, tune + draws, rng)
+        return sgld_chain(evidence, row_of, prior, tune + draws, rng, settings)
+
+    thetas, stats = [], []
+    with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:
+        for rng in np.random.default_rng(seed).spawn(chains):
+            theta, stat = _collect(chain(rng), tune, progress.advance)
+            thetas.append(theta)
+            stats.append(stat)
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    posterior = {"theta": (("chain", "draw", "category"), np.stack(thetas))}
+    statistics = {name: (("chain", "draw"), np.stack([stat[name] for stat in stats])) for name in stats[0]}
+    return xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
+            "sample_stats": xr.Dataset(statistics, coords),
+        }
+    )
+
+
+def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None]) -> Block:
+    thetas, stats = [], []
+    for theta, stat in blocks:
+        thetas.append(theta)
+        stats.append(stat)
+        advance(len(theta))
+    kept = {name: np.concatenate([stat[name] for stat in stats])[tune:] for name in stats[0]}
+    return np.concatenate(thetas)[tune:], kept
+
+
+def _check_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:
+    """Return the p-value of the answers given exact draws, and log a warning if they do not fit."""
+    draws = theta.reshape(-1, theta.shape[-1])
+    if sampler == "sgld" or len(draws) < ENOUGH_DRAWS:
+        return {}
+    p_value = check_fit(draws, responses).p_value
+    if warning := misfit_in_words(p_value):
+        logger.warning("%s", warning)
+    return {"fit_p_value": p_value}
+
+
+def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":
+    """Add the responses, and the settings in the attributes."""
+    import xarray as xr
+
+    tree["observed_data"] = xr.DataTree(responses.to_xarray())
+    tree.attrs = {
+        **settings,
+        "mechanism_settings": json.dumps(responses.mechanism.settings()),
+        "n_responses": len(responses),
+        "adobest_pp_version": __version__,
+        "pymc_version": version("pymc"),
+        "numpy_version": np.__version__,
+        "created_at": datetime.now(UTC).isoformat(),
+    }
+    tree["posterior"].attrs |= {name: settings[name] for name in ("sampler", "sampling_time")}
+    return tree

@@ -1,0 +1,81 @@
+"""Posterior moments by quadrature, for two and three categories."""
+
+import numpy as np
+from scipy.special import roots_jacobi
+
+
+def posterior_moments_k2(rows, prior):
+    """Mean and sd, by quadrature, of θ under Dirichlet(prior) given the (n, 2) matrix of each response's row of G."""
+    nodes, weights = beta_quadrature(prior[0], prior[1], min(len(rows) // 2 + 3, 1000))
+    return _moments(np.stack([nodes, 1 - nodes]), weights, rows)
+
+
+def posterior_moments_k3(rows, prior):
+    """The same for (n, 3), on a grid of θ = (u, (1−u)v, (1−u)(1−v)), where u and v are independent Betas."""
+    return _moments(*_triangle(prior, min(len(rows) // 2 + 3, 400)), rows)
+
+
+def _triangle(prior, m):
+    """Nodes (3, m²) and weights of that grid."""
+    u, u_weights = beta_quadrature(prior[0], prior[1] + prior[2], m)
+    v, v_weights = beta_quadrature(prior[1], prior[2], m)
+    first, share = (grid.ravel() for grid in np.meshgrid(u, v, indexing="ij"))
+    theta = np.stack([first, (1 - first) * share, (1 - first) * (1 - share)])
+    return theta, np.outer(u_weights, v_weights).ravel()
+
+
+def posterior_moments_learned(rows, n_categories, m=200):
+    """Mean and sd of θ, and of ln a, under θ ~ Dirichlet(a, …, a) with ln a ~ N(−1, 1), for K = 2 or 3.
+
+    The posterior is a mixture over a of those with a fixed, weighted by their evidence; ln a by Gauss–Legendre over
+    six standard deviations to each side.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    weights = weights * np.exp(-((6 * nodes) ** 2) / 2)
+    log_scales = 6 * nodes - 1
+    parts = [_unnormalized(np.exp(log_scale), rows, n_categories, m) for log_scale in log_scales]
+    peak = max(part[0] for part in parts)
+    weights = weights * [np.exp(log_evidence - peak) for log_evidence, _, _ in parts]
+    weights /= weights.sum()
+    mean, square = (np.tensordot(weights, [part[i] for part in parts], 1) for i in (1, 2))
+    center = weights @ log_scales
+    return mean, np.sqrt(square - mean**2), center, np.sqrt(weights @ (log_scales - center) ** 2)
+
+
+def _unnormalized(scale, rows, n_categories, m):
+    """The log-evidence, and the first and second moments of θ, for one a."""
+    if n_categories == 2:
+        nodes, weights = beta_quadrature(scale, scale, m)
+        theta = np.stack([nodes, 1 - nodes])
+    else:
+        theta, weights = _triangle([scale] * 3, m)
+    log_density = _log_density(theta, rows)
+    peak = log_density.max()
+    weights = weights * np.exp(log_density - peak)
+    total = weights.sum()
+    return peak + np.log(total), theta @ weights / total, theta**2 @ weights / total
+
+
+def beta_quadrature(a, b, m):
+    """Gauss–Jacobi nodes and weights for Beta(a, b): exact for polynomials of degree below 2m.
+
+    A likelihood of n responses is a polynomial of degree n in θ, and the prior, singular or not, is the weight.
+    """
+    x, weights = roots_jacobi(m, b - 1, a - 1)
+    return (1 + x) / 2, weights / weights.sum()
+
+
+def _moments(theta, weights, rows):
+    log_density = _log_density(theta, rows)
+    weights = weights * np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    mean = theta @ weights
+    return mean, np.sqrt((theta - mean[:, None]) ** 2 @ weights)
+
+
+def _log_density(theta, rows):
+    distinct, counts = np.unique(np.asarray(rows, dtype=float).reshape(-1, len(theta)), axis=0, return_counts=True)
+    log_density = np.zeros(theta.shape[1])
+    for row, count in zip(distinct, counts, strict=True):
+        log_density += count * np.log(row @ theta)
+    return log_density

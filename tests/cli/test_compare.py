@@ -1,0 +1,88 @@
+"""`adobest compare`, as a person runs it."""
+
+import csv
+import json
+
+import pytest
+
+from adobest_pp import RRRR, Responses
+from tests.cli.test_main import adobest, run_here
+
+SMALL = ("--draws", 200, "--seed", 5)
+
+
+def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
+    words, plain = tmp_path / "new" / "words", tmp_path / "plain"
+    options = ("--people", 300, *SMALL)
+    done = adobest("compare", *options, "--out", words)
+    assert done.returncode == 0, done.stderr
+    assert "Are the samplers right?" in done.stdout
+    again = run_here(capsys, "compare", *options, "--json", "--out", plain)
+    told = json.loads(again.stdout)
+    assert again.stderr == ""
+    assert told["conclusions"][0][:40] in done.stdout  # the seed gives the same findings
+    assert told["seed"] == 5
+    assert sorted(told["files"]) == sorted(str(path) for path in plain.rglob("*") if path.is_file())
+    assert (words / "comparison.csv").is_file()
+
+
+def test_people_of_a_file(tmp_path, capsys):
+    path = tmp_path / "people.csv"
+    with path.open("w", newline="") as handle:
+        csv.writer(handle).writerows([["vote"], *[["<b>"]] * 60, *[["no"]] * 40])
+    options = ("--column", "vote", "--categories", "<b>,no,maybe", "--epsilon", 2, "--utility", "entropy")
+    done = run_here(capsys, "compare", "--data", path, *options, *SMALL, "--quiet", "--out", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "true share" not in page
+    assert len(Responses.from_netcdf(tmp_path / "responses.nc")) == 100
+
+
+def test_responses_of_a_file(tmp_path, capsys):
+    mechanism = RRRR(3, 1.0)
+    responses = Responses(mechanism, ["red", "green", "blue"])
+    responses.append([0, 1, 2, 0] * 30, subset=[0])
+    responses.to_netcdf(tmp_path / "responses.nc")
+    done = run_here(
+        capsys, "compare", "--responses", tmp_path / "responses.nc", *SMALL, "--json", "--out", tmp_path / "out"
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["n_responses"] == 120
+    assert [row["category"] for row in told["estimate"]] == ["red", "green", "blue"]
+    assert told["samplers"]["nuts"]["tv_truth"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--data", "people.csv"), "--column"),
+        (("--categories", "a,b"), "--categories"),
+        (("--people", 10, "--responses", "a.nc"), "--people"),
+        (("--responses", "a.nc", "--epsilon", 1), "--epsilon"),
+        (("--responses", "missing.nc"), "missing.nc"),
+        (("--people", 0), "n_people"),
+        (("--draws", 3), "--draws"),
+        (("--prior", 0), "--prior"),
+        (("--prior", "learnt"), "--prior"),
+        (("--question", "two\nlines"), "--question"),
+        (("--utility", "honst"), "honst"),
+    ],
+)
+def test_contradictions_are_refused_in_one_sentence(tmp_path, capsys, options, named):
+    done = run_here(capsys, "compare", *options, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, capsys):
+    (tmp_path / "out").write_text("mine")
+    for place in ("out", "out/below"):
+        done = run_here(capsys, "compare", "--people", 100, "--out", tmp_path / place)
+        assert done.returncode == 2
+        assert "--out" in done.stderr
+    assert (tmp_path / "out").read_text() == "mine"

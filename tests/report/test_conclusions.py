@@ -1,0 +1,150 @@
+"""Conclusions follow the findings, whatever they are."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from adobest_pp import RRRR, SRR, Responses
+from adobest_pp.intervals import shortest_intervals
+from adobest_pp.report.answer_sources import Poll
+from adobest_pp.report.conclusions import conclusions, contraction_in_words, privacy_in_words
+
+
+def poll_with(mechanism):
+    return Poll("?", Responses(mechanism), "Here.", "Nobody is at risk.", None, {})
+
+
+def with_divergences(findings, count):
+    """The findings with so many draws that diverged."""
+    posterior = findings.posterior.copy(deep=True)
+    posterior["sample_stats"]["diverging"].values.ravel()[:] = np.arange(8000) < count
+    return dataclasses.replace(findings, posterior=posterior)
+
+
+def changed(findings, **columns):
+    """The findings with other entries for some samplers."""
+    graded = findings.comparison.copy(deep=True)
+    graded["verdict"] = graded["verdict"].astype(object)
+    for name, (sampler, value) in columns.items():
+        graded[name].loc[{"sampler": sampler}] = value
+    return dataclasses.replace(findings, comparison=graded)
+
+
+def test_the_leader_is_named_with_the_chance_that_it_leads(hostile_findings):
+    flat = hostile_findings.theta().values.reshape(-1, 8)
+    low, high = shortest_intervals(flat)[:, 0]
+    first = conclusions(hostile_findings)[0]
+    assert f"“<script>alert(1)</script>” has the largest share: {100 * flat[:, 0].mean():.1f} %" in first
+    assert f"(95 % interval: {100 * low:.1f} % to {100 * high:.1f} %)" in first
+    assert "more than 0.999" in first
+
+
+def test_a_tie_is_called_one(hostile_findings):
+    tied = hostile_findings.posterior.copy(deep=True)
+    theta = tied["posterior"]["theta"].values
+    theta[..., 0] = theta[..., 1] = 0.4
+    theta[:, ::2, 0] += 0.01
+    theta[:, 1::2, 1] += 0.01
+    told = conclusions(dataclasses.replace(hostile_findings, posterior=tied))[0]
+    assert "it is open which is first" in told
+    assert "no other is larger is 0.500" in told
+
+
+def test_divergences_are_told_and_nothing_is_recommended(hostile_findings):
+    sentences = conclusions(with_divergences(hostile_findings, 81))
+    assert any(sentence.startswith("81 of 8,000 draws of the estimate diverged") for sentence in sentences)
+    assert not any(sentence.startswith("Report") for sentence in sentences)
+
+
+def test_few_divergences_are_told_beside_the_advice(hostile_findings):
+    sentences = conclusions(with_divergences(hostile_findings, 80))
+    (advice,) = [sentence for sentence in sentences if sentence.startswith("Report")]
+    assert "80 of its 8,000 draws diverged" in advice
+    (advice,) = [s for s in conclusions(with_divergences(hostile_findings, 0)) if s.startswith("Report")]
+    assert "diverged" not in advice
+
+
+def test_answers_that_do_not_fit_are_told_first_and_nothing_is_recommended(hostile_findings):
+    planted = hostile_findings.posterior.copy(deep=True)
+    for p_value, fits in ((0.0051, True), (0.005, False), (1e-9, False), (float("nan"), True)):
+        planted.attrs["fit_p_value"] = p_value
+        sentences = conclusions(dataclasses.replace(hostile_findings, posterior=planted))
+        assert sentences[0].startswith("The answers do not fit the mechanism") is not fits
+        assert any(sentence.startswith("Report") for sentence in sentences) is fits
+
+
+def test_categories_that_may_be_empty_are_named_with_what_they_may_have(hostile_findings):
+    planted = hostile_findings.posterior.copy(deep=True)
+    theta = planted["posterior"]["theta"].values
+    theta[..., 1:] = 0.1 * np.linspace(0, 1, theta[..., 1].size).reshape(theta.shape[:2])[..., None] ** 2
+    theta[..., 2] /= 10
+    theta[..., 0] = 1 - theta[..., 1:].sum(axis=-1)
+    told = conclusions(dataclasses.replace(hostile_findings, posterior=planted))[1]
+    assert told.startswith("May be empty: “$x” (up to 9.0 %)")
+    assert told.endswith(" and 2 more.")
+    planted["posterior"]["theta"].values[..., 1:] = 0.1
+    assert not any("May be empty" in s for s in conclusions(dataclasses.replace(hostile_findings, posterior=planted)))
+
+
+def test_the_truth_is_counted_within_the_intervals(hostile_findings):
+    flat = hostile_findings.theta().values.reshape(-1, 8)
+    low, high = shortest_intervals(flat)
+    truth = hostile_findings.poll.truth
+    within = int(np.sum((low <= truth) & (truth <= high)))
+    assert f"and {within} of 8 of its 95 % intervals" in conclusions(hostile_findings)[-1]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "advice"),
+    [
+        ("indistinguishable from the reference", "may be used as well"),
+        ("biased: sd 1.26× in red", "more draws will not mend that"),
+        ("not mixed: R-hat 1.40", "intervals must not be used"),
+        ("not mixed: ESS 80", "5 times as many would do"),
+    ],
+)
+def test_each_verdict_has_its_advice(hostile_findings, verdict, advice):
+    sentences = conclusions(changed(hostile_findings, verdict=("sgld", verdict), ess_bulk=("sgld", 80.0)))
+    (told,) = [sentence for sentence in sentences if sentence.startswith("SGLD")]
+    assert advice in told
+
+
+def test_an_exact_sampler_is_not_told_to_be_wrong(hostile_findings):
+    sentences = conclusions(changed(hostile_findings, verdict=("gibbs", "biased: sd 1.26× in red")))
+    (told,) = [sentence for sentence in sentences if sentence.startswith("Gibbs")]
+    assert "Both are exact" in told
+
+
+def test_without_a_reference_nothing_is_concluded(hostile_findings):
+    estimated = hostile_findings.estimated.copy(deep=True)
+    estimated["verdict"] = ("sampler", ["reference not converged: R-hat 1.20"])
+    sentences = conclusions(dataclasses.replace(hostile_findings, estimated=estimated))
+    assert len(sentences) == 1
+    assert sentences[0].startswith("No conclusion")
+
+
+def test_without_a_reference_the_samplers_are_not_graded(hostile_findings):
+    sentences = conclusions(changed(hostile_findings, verdict=("nuts", "reference not converged: R-hat 1.20")))
+    assert any(sentence.startswith("The samplers could not be graded") for sentence in sentences)
+    assert not any(sentence.startswith(("SGLD", "Gibbs")) for sentence in sentences)
+
+
+def test_without_a_truth_nothing_is_said_of_it(hostile_findings):
+    unknown = dataclasses.replace(hostile_findings, poll=dataclasses.replace(hostile_findings.poll, truth=None))
+    assert not any("The truth is known" in sentence for sentence in conclusions(unknown))
+    assert "not known" in contraction_in_words(unknown)
+
+
+def test_the_privacy_sentence_takes_the_true_loss():
+    leaky = RRRR.from_budgets(4, epsilon1=1.0, epsilon2=1.0)
+    text = " ".join(privacy_in_words(poll_with(leaky)))
+    assert f"e^{leaky.epsilon:g} = {np.exp(leaky.epsilon):.3g} times" in text
+    assert text.startswith("Nobody is at risk.")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "bound"), [(0.01, "at most 50.3 %"), (1.0, "at most 73.2 %"), (8.0, "more than 99.9 %")]
+)
+def test_the_bound_is_never_rounded_down(epsilon, bound):
+    assert f"can be {bound} sure" in " ".join(privacy_in_words(poll_with(SRR(4, epsilon))))

@@ -1,0 +1,76 @@
+"""The job behind the report: what it samples, and what it holds against what."""
+
+import numpy as np
+import pytest
+
+from adobest_pp import SRR, Responses, sample
+from adobest_pp.diagnostics import checkpoints
+from adobest_pp.report import grade_samplers
+from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.findings import n_stages
+
+
+def test_every_stage_is_announced_once():
+    poll, told = simulated_poll(300), []
+    findings = grade_samplers(poll, draws=100, on_stage=told.append)
+    assert len(told) == len(set(told)) == n_stages(poll)
+    assert findings.contraction["n"].values.tolist() == [75, 150, 300]
+
+
+def test_checkpoints_are_fits_of_the_first_answers():
+    poll = simulated_poll(300)
+    findings = grade_samplers(poll, draws=100, prior=1.0)
+    theta = sample(checkpoints(poll.responses, [75])[75], "gibbs", draws=100, random_seed=1)["posterior/theta"].values
+    error = ((theta - poll.truth) ** 2).sum(axis=-1).mean()
+    assert findings.contraction["error"].sel(label="gibbs", n=75).item() == pytest.approx(error)
+
+
+def test_a_prior_that_is_given_is_that_of_the_estimate_and_of_the_samplers():
+    findings = grade_samplers(simulated_poll(60), draws=100, prior=0.5)
+    assert findings.posterior is findings.draws["nuts"]
+    assert {tree.attrs["prior"][0] for tree in findings.draws.values()} == {0.5}
+    assert findings.estimated["tv_truth"].item() == findings.comparison["tv_truth"].sel(sampler="nuts").item()
+
+
+def test_the_estimate_learns_its_prior_by_default(hostile_findings):
+    assert hostile_findings.posterior.attrs["prior"] == "learned"
+    assert {tree.attrs["prior"][0] for tree in hostile_findings.draws.values()} == {1.0}
+    truth, mean = hostile_findings.poll.truth, hostile_findings.estimate()["mean"].values
+    assert hostile_findings.estimated["tv_truth"].item() == pytest.approx(0.5 * np.abs(mean - truth).sum())
+
+
+def test_few_answers_are_enough():
+    findings = grade_samplers(simulated_poll(3), draws=100)
+    assert findings.contraction["n"].values.tolist() == [3]
+    assert np.isnan(findings.contraction["slope"].values).all()
+
+
+def test_without_a_truth_the_center_is_the_final_estimate(tmp_path):
+    simulated_poll(400).responses.to_netcdf(tmp_path / "responses.nc")
+    findings = grade_samplers(poll_of_responses(tmp_path / "responses.nc"), draws=200)
+    theta = findings.theta("nuts").values.reshape(-1, 6)
+    spread = ((theta - theta.mean(axis=0)) ** 2).sum(axis=1).mean()
+    assert findings.contraction["error"].sel(label="nuts", n=400).item() == pytest.approx(spread, rel=1e-6)
+
+
+def test_the_verdicts_replace_the_warnings(caplog):
+    grade_samplers(simulated_poll(2000), draws=200)
+    assert caplog.records == []
+
+
+def test_responses_of_nobody_are_refused(tmp_path):
+    Responses(SRR(3, 1.0)).to_netcdf(tmp_path / "none.nc")
+    with pytest.raises(ValueError, match="at least one person"):
+        poll_of_responses(tmp_path / "none.nc")
+    (tmp_path / "nobody.csv").write_text("vote\n")
+    with pytest.raises(ValueError, match="at least one person"):
+        poll_of_people(tmp_path / "nobody.csv", "vote", categories=["a", "b"])
+
+
+def test_who_holds_the_values_of_a_file_is_told(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("vote\na\nb\n")
+    listed, read = (poll_of_people(path, "vote", categories=labels).protection for labels in (["a", "b"], None))
+    assert "whoever has that file is not bound" in listed
+    assert "list of categories was read" not in listed
+    assert "list of categories was read" in read

@@ -1,0 +1,145 @@
+"""The folder of a report: every file opens with plain tools and says the same as the findings."""
+
+import csv
+import dataclasses
+import json
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from adobest_pp import Responses, diagnostics, recorded_arguments, sample
+from adobest_pp._text import visible
+from adobest_pp.intervals import in_words, shortest_intervals
+from adobest_pp.report import write_report
+from adobest_pp.report.figures import least_mixed
+from adobest_pp.report.folder import summary
+from tests.report.conftest import HOSTILE
+
+FIGURES = ("estimate", "comparison", "traces", "ranks", "contraction")
+
+
+class Tags(HTMLParser):
+    """All tags of a page, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def tags(hostile_report):
+    return Tags((hostile_report / "report.html").read_text(encoding="utf-8"))
+
+
+def test_all_files_are_there(hostile_report):
+    files = {path.relative_to(hostile_report).as_posix() for path in hostile_report.rglob("*") if path.is_file()}
+    figures = {f"figures/{name}.{kind}" for name in FIGURES for kind in ("png", "svg")}
+    assert files == {"report.html", "posterior.nc", "comparison.csv"} | figures
+
+
+def test_the_page_holds_itself(tags):
+    addresses = [attrs[key] for _, attrs in tags.tags for key in ("src", "href") if key in attrs]
+    assert len(addresses) == len(FIGURES) + 1  # and an empty icon
+    assert all(address.startswith("data:") for address in addresses)
+    assert "script" not in {tag for tag, _ in tags.tags}
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_labels_are_text(tags, label):
+    assert visible(label) in tags.text
+
+
+def test_figures_are_well_formed_whatever_the_names(hostile_report):
+    for name in FIGURES:
+        ElementTree.parse(hostile_report / "figures" / f"{name}.svg")
+
+
+def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
+    flat = hostile_findings.theta().values.reshape(-1, len(HOSTILE))
+    low, high = shortest_intervals(flat)
+    for i, label in enumerate(HOSTILE):
+        row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", in_words(low[i], high[i])]
+        assert "".join([*row, f"{100 * hostile_findings.poll.truth[i]:.1f} %"]) in tags.text
+    told = summary(hostile_findings)["estimate"]
+    np.testing.assert_allclose([row["lower"] for row in told], low)
+    np.testing.assert_allclose([row["upper"] for row in told], high)
+    np.testing.assert_allclose([row["mean"] for row in told], flat.mean(axis=0))
+
+
+def test_the_chains_that_mix_worst_are_drawn(hostile_findings):
+    stuck = hostile_findings.draws["gibbs"].copy(deep=True)
+    theta = stuck["posterior"]["theta"].values
+    theta[0, :, 5] += 1.0
+    planted = dataclasses.replace(hostile_findings, draws=hostile_findings.draws | {"gibbs": stuck})
+    assert HOSTILE[5] in least_mixed(planted)
+    assert len(least_mixed(planted)) == 4
+
+
+def test_the_page_tells_what_was_found(tags, hostile_findings):
+    graded = hostile_findings.comparison
+    for verdict in graded["verdict"].values:
+        assert visible(verdict) in tags.text
+    assert "NUTS under a prior that learns how uneven the shares are" in tags.text
+    assert "The samplers are graded under the prior Dirichlet(1)" in tags.text
+    assert "e^3 = 20.1 times" in tags.text
+    assert "at most 95.3 % sure" in tags.text  # 1/(1 + e^−3) = 0.9526
+    assert '"random_seed": {"entropy": 3' in tags.text  # the settings of the collection
+    assert "so it holds" in tags.text
+
+
+def test_draws_open_with_plain_xarray_and_can_be_graded_again(hostile_report, hostile_findings):
+    with xr.open_datatree(hostile_report / "posterior.nc", engine="h5netcdf") as tree:
+        tree.load()
+    trees = {name: tree[name] for name in ("nuts", "gibbs", "sgld")}
+    assert tuple(tree["nuts/posterior/theta"]["category"].values) == HOSTILE
+    theta = tree["posterior/posterior/theta"].values.reshape(-1, len(HOSTILE))
+    np.testing.assert_array_equal([tree["estimate/lower"], tree["estimate/upper"]], shortest_intervals(theta))
+    assert tree["estimate"].attrs["interval"] == "hdi"
+    again = diagnostics.compare(trees, truth=hostile_findings.poll.truth, random_seed=3)
+    xr.testing.assert_equal(again, hostile_findings.comparison)
+    xr.testing.assert_allclose(tree["comparison"].to_dataset(), hostile_findings.comparison)
+
+
+def test_the_settings_repeat_a_run(hostile_report):
+    with xr.open_datatree(hostile_report / "posterior.nc", engine="h5netcdf") as tree:
+        gibbs = tree["gibbs"].load()
+    responses = Responses.from_xarray(gibbs["observed_data"].to_dataset())
+    again = sample(responses, **recorded_arguments(gibbs.attrs), progressbar=False)
+    np.testing.assert_array_equal(again["posterior/theta"].values, gibbs["posterior/theta"].values)
+
+
+def test_the_table_has_a_row_for_each_sampler_and_category(hostile_report, hostile_findings):
+    with open(hostile_report / "comparison.csv", newline="", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [(row["sampler"], row["category"]) for row in rows] == [
+        (name, label) for name in ("nuts", "gibbs", "sgld") for label in HOSTILE
+    ]
+    mean = hostile_findings.comparison["mean"].values.ravel()
+    np.testing.assert_allclose([float(row["mean"]) for row in rows], mean)
+
+
+def test_a_second_report_takes_the_place_of_the_first(hostile_findings, hostile_report, tmp_path):
+    (tmp_path / "report.html").write_text("old")
+    written = write_report(hostile_findings, tmp_path)
+    assert all(path.is_file() for path in written)
+    for name in ("report.html", "comparison.csv", "figures/comparison.svg"):
+        assert (tmp_path / name).read_bytes() == (hostile_report / name).read_bytes()
+
+
+def test_the_summary_is_json_without_nan(hostile_findings):
+    told = json.loads(json.dumps(summary(hostile_findings), allow_nan=False))
+    assert [row["category"] for row in told["estimate"]] == list(HOSTILE)
+    assert (told["prior"], told["sampler_prior"], told["interval"], told["probability"]) == ("learned", 1, "hdi", 0.95)
+    assert told["fit_p_value"] == hostile_findings.posterior.attrs["fit_p_value"]
+    assert told["samplers"]["nuts"]["energy_p_value"] is None  # the reference has none
+    assert told["samplers"]["sgld"]["verdict"] == hostile_findings.comparison["verdict"].sel(sampler="sgld").item()
