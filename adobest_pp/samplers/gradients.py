@@ -15,7 +15,7 @@ from pymc.pytensorf import join_nonshared_inputs, make_shared_replacements
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from adobest_pp.samplers import kernels
+from adobest_pp.samplers import langevin_kernels as kernels
 
 if TYPE_CHECKING:
     from pymc import Model

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from adobest_pp.studies.runs import run_once as run_once
 
 _HOMES = {
-    "Cell": "design",
-    "Study": "design",
+    "Cell": "grid",
+    "Study": "grid",
     "StudyStatus": "reading",
-    "cells_of": "design",
+    "cells_of": "grid",
     "open_study": "reading",
-    "read_study": "design",
+    "read_study": "grid",
     "run_once": "runs",
     "run_study": "engine",
     "study_status": "reading",

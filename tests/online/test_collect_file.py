@@ -13,7 +13,7 @@ import pytest
 
 from adobest_pp import AdaptiveCollector, Responses
 from adobest_pp.online import collect_csv
-from adobest_pp.online import people as people_module
+from adobest_pp.online import collect_file as people_module
 from adobest_pp.report.answer_sources import poll_of_people
 from tests.online import saved
 from validation import kills

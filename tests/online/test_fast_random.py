@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adobest_pp import fast_random
+from adobest_pp.online import fast_random
 from adobest_pp.online.fast_random import fill_integers, fill_normals, integer, next_word, normal, seed_state, uniform
 
 MASK = 2**64 - 1

@@ -8,8 +8,8 @@ from scipy import special
 
 import adobest_pp as ad
 import oracles
-from adobest_pp import _simplex
 from adobest_pp.likelihood.set_tables import BITS, pull_by_tables, set_codes, set_masses_by_tables
+from adobest_pp.model import simplex as _simplex
 from adobest_pp.samplers import densities
 from models import sparse
 from oracles import rows_of

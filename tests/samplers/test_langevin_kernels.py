@@ -10,7 +10,7 @@ import pytest
 import oracles
 from adobest_pp import RRRR, SRR, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.samplers import kernels
+from adobest_pp.samplers import langevin_kernels as kernels
 from oracles import rows_of
 from tests.strategies import simulated
 

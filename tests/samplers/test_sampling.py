@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp.samplers import progress
+from adobest_pp import _progress as progress
 from adobest_pp.samplers.sampling import recorded_arguments
 from tests.strategies import simulated
 

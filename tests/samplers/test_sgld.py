@@ -7,7 +7,8 @@ import pytest
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.samplers import kernels, sgld
+from adobest_pp.samplers import langevin_kernels as kernels
+from adobest_pp.samplers import sgld
 from adobest_pp.samplers.gradients import EvidenceGradient, ModelGradient
 from oracles import rows_of
 from tests.samplers import harness

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adobest_pp.studies import comparisons, summary
+from adobest_pp.studies import run_intervals as intervals
+from adobest_pp.studies import summary
 from tests.studies.synthetic import METHODS, study, without
 
 
@@ -61,13 +62,13 @@ def test_runs_that_are_not_done_do_not_count():
 def test_the_bootstrap_is_the_same_every_time_and_that_of_plain_resampling():
     """Against resamples drawn one by one: percentiles of 4000 draws agree to a few of the values' gaps."""
     values = np.random.default_rng(0).normal(size=25)
-    draws = comparisons.bootstrap_medians(values)
-    np.testing.assert_array_equal(draws, comparisons.bootstrap_medians(values[::-1]))
+    draws = intervals.bootstrap_medians(values)
+    np.testing.assert_array_equal(draws, intervals.bootstrap_medians(values[::-1]))
     rng = np.random.default_rng(1)
     plain = np.array([np.median(rng.choice(values, 25)) for _ in range(4000)])
     # Both are draws of one distribution on 25 values. False alarm 0.1 %, from the Kolmogorov-Smirnov test.
     assert stats.ks_2samp(draws, plain).pvalue > 1e-3
-    few = comparisons.bootstrap_medians(values, size=4)
+    few = intervals.bootstrap_medians(values, size=4)
     plain_few = np.array([np.median(rng.choice(values, 4)) for _ in range(4000)])
     assert stats.ks_2samp(few, plain_few).pvalue > 1e-3
     assert stats.ks_2samp(few, plain).pvalue < 1e-3
@@ -77,28 +78,28 @@ def test_intervals_hold_the_median_as_often_as_they_say():
     """400 samples of 20 from a skewed distribution; counts outside ±4 standard errors have a false alarm of 1e-4."""
     rng = np.random.default_rng(2)
     samples, truth = rng.exponential(size=(400, 20)), np.log(2)
-    exact = [comparisons.median_interval(sample) for sample in samples]
+    exact = [intervals.median_interval(sample) for sample in samples]
     held = np.mean([one.lower <= truth <= one.upper for one in exact])
     coverage = 1 - 2 * stats.binom.cdf(5, 20, 0.5)
     assert coverage >= 0.95
     assert abs(held - coverage) < 4 * np.sqrt(coverage * (1 - coverage) / 400)
-    draws = np.quantile(comparisons.bootstrap_medians(samples), [0.025, 0.975], axis=1)
+    draws = np.quantile(intervals.bootstrap_medians(samples), [0.025, 0.975], axis=1)
     assert 0.90 < np.mean((draws[0] <= truth) & (truth <= draws[1])) < 0.99
 
 
 @pytest.mark.parametrize(("n", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (20, 6), (50, 18)])
 def test_the_sign_test_interval_has_the_ranks_of_the_tables(n, rank):
     values = np.random.default_rng(n).permutation(n) + 1.0
-    found = comparisons.median_interval(values)
+    found = intervals.median_interval(values)
     assert found.lower == (rank if rank else -np.inf)
     assert found.upper == (n + 1 - rank if rank else np.inf)
-    assert found.too_few == (n < comparisons.smallest_n())
+    assert found.too_few == (n < intervals.smallest_n())
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.9995])
 def test_the_sign_test_interval_is_the_shortest_of_its_level(level):
     for n in range(1, 60):
-        rank = comparisons._sign_test_rank(n, level)
+        rank = intervals._sign_test_rank(n, level)
         outside = [2 * stats.binom.cdf(j - 1, n, 0.5) for j in range(1, n // 2 + 2)]
         assert rank == sum(share <= 1 - level for share in outside)
 
@@ -106,12 +107,12 @@ def test_the_sign_test_interval_is_the_shortest_of_its_level(level):
 def test_differences_of_independent_samples():
     rng = np.random.default_rng(3)
     low, high = rng.normal(0, 1, 40), rng.normal(2, 1, 40)
-    for found in (comparisons.median_change(low, high), comparisons.mean_interval(high, minus=low)):
+    for found in (intervals.median_change(low, high), intervals.mean_interval(high, minus=low)):
         assert found.lower < 2 < found.upper
         assert found.lower > 0.8
-    assert comparisons.median_change(low[:4], high).too_few
-    assert comparisons.mean_interval(low[:3]).middle == pytest.approx(low[:3].mean())
-    assert np.isnan(comparisons.mean_interval([]).middle)
+    assert intervals.median_change(low[:4], high).too_few
+    assert intervals.mean_interval(low[:3]).middle == pytest.approx(low[:3].mean())
+    assert np.isnan(intervals.mean_interval([]).middle)
 
 
 def test_intervals_of_differences_are_as_wide_as_both_samples_make_them():
@@ -119,32 +120,35 @@ def test_intervals_of_differences_are_as_wide_as_both_samples_make_them():
     rng = np.random.default_rng(4)
     first, second = rng.normal(size=(2, 400))
     expected = 2 * 1.96 / np.sqrt(400)
-    one, two = comparisons.mean_interval(first), comparisons.mean_interval(first, minus=second)
+    one, two = intervals.mean_interval(first), intervals.mean_interval(first, minus=second)
     assert one.upper - one.lower == pytest.approx(expected, rel=0.15)
     assert two.upper - two.lower == pytest.approx(np.sqrt(2) * expected, rel=0.15)
     # The same values twice: with the same resamples of both, their difference would not vary at all.
-    same = comparisons.median_change(first, first)
+    same = intervals.median_change(first, first)
     assert same.upper - same.lower == pytest.approx(np.sqrt(2) * np.sqrt(np.pi / 2) * expected, rel=0.25)
-    assert comparisons.mean_interval(first, minus=first).lower < 0 < comparisons.mean_interval(first, minus=first).upper
+    assert intervals.mean_interval(first, minus=first).lower < 0 < intervals.mean_interval(first, minus=first).upper
 
 
 def test_intervals_lean_the_way_of_the_resamples():
     """Percentiles, not reflected ones: the mean of a resample is Binomial(12, 1/12)/12, with a longer upper tail."""
-    found = comparisons.mean_interval(np.eye(12)[0])
+    found = intervals.mean_interval(np.eye(12)[0])
     np.testing.assert_allclose([found.lower, found.middle, found.upper], [0, 1 / 12, 3 / 12])
 
 
 def test_too_few_runs_have_no_interval():
-    for found in (comparisons.mean_interval(np.arange(5.0)), comparisons.median_change(np.arange(9.0), np.arange(5.0))):
+    for found in (
+        intervals.mean_interval(np.arange(5.0)),
+        intervals.median_change(np.arange(9.0), np.arange(5.0)),
+    ):
         assert found.too_few
         assert found.n == 5
-    assert not comparisons.mean_interval(np.arange(6.0)).too_few
+    assert not intervals.mean_interval(np.arange(6.0)).too_few
 
 
 def test_streams_are_independent_and_each_is_repeated():
     values = np.random.default_rng(0).normal(size=25)
-    one, two = (comparisons.bootstrap_medians(values, stream=stream) for stream in (1, 2))
-    np.testing.assert_array_equal(one, comparisons.bootstrap_medians(values, stream=1))
+    one, two = (intervals.bootstrap_medians(values, stream=stream) for stream in (1, 2))
+    np.testing.assert_array_equal(one, intervals.bootstrap_medians(values, stream=1))
     # 4000 pairs: a correlation beyond ±0.07 has a false alarm below 1e-5.
     assert abs(np.corrcoef(one, two)[0, 1]) < 0.07
 
@@ -152,7 +156,7 @@ def test_streams_are_independent_and_each_is_repeated():
 def test_the_interval_of_the_table_is_the_middle_95_percent_of_the_resampled_medians():
     dataset = study(runs=40, methods=("nonadaptive", "tv2"))
     cell = cell_of(summary.medians(dataset), epsilon=1.0, kappa=0.9, rho=0.1, method="tv2")
-    draws = comparisons.bootstrap_medians(cell_of(dataset, epsilon=1.0, kappa=0.9, rho=0.1, method="tv2").tv.values)
+    draws = intervals.bootstrap_medians(cell_of(dataset, epsilon=1.0, kappa=0.9, rho=0.1, method="tv2").tv.values)
     assert [cell.lower.item(), cell.upper.item()] == np.quantile(draws, [0.025, 0.975]).tolist()
 
 

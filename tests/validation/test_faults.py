@@ -9,7 +9,7 @@ import xarray as xr
 
 import oracles
 from adobest_pp import RRRR, likelihood, sample, simulate
-from adobest_pp.diagnostics import accuracy
+from adobest_pp.diagnostics import comparison as accuracy
 from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.model import tensors
 from adobest_pp.samplers.gradients import EvidenceGradient
