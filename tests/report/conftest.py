@@ -14,7 +14,7 @@ HOSTILE = (
     "[red]",
     "_hidden",
     "a, “b” & c",
-    "#1 \\frac{a}{b}",
+    "中文 العربية",
     "two lines \N{SNOWMAN}\N{GRINNING FACE}",
 )
 
