@@ -292,7 +292,7 @@ def _adaptation() -> list[Entry]:
     kinds = {"theta": THETA, "mechanism": of_type(ad.RRRR)}
     return [
         _entry("utility", ad.utility, {"name": "honest", **good}, {"name": UTILITY, **kinds}, {"name": "utility"}),
-        _entry("select_subset", ad.select_subset, {"utility": "honest", **good}, {"utility": UTILITY, **kinds}),
+        _entry("select_subset", ad.select_subset, {"name": "honest", **good}, {"name": UTILITY, **kinds}),
         _entry(
             "semi_adaptive_subset",
             ad.semi_adaptive_subset,
@@ -579,7 +579,7 @@ def _diagnostics() -> list[Entry]:
             {"tree": never, "responses": optional(of_type(ad.Responses))},
         ),
         _entry(
-            "best_subset",
+            "best_subset_frequency",
             diagnostics.best_subset_frequency,
             {"runs": Made("runs"), "truth": truth, "window": 5},
             {"runs": never, "truth": NAMED_THETA, "window": optional(integer(1, 20))},
