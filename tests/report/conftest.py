@@ -14,6 +14,7 @@ HOSTILE = (
     "[red]",
     "_hidden",
     "a, “b” & c",
+    "#1 \\frac{a}{b}",
     "two lines \N{SNOWMAN}\N{GRINNING FACE}",
 )
 

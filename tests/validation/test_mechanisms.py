@@ -160,12 +160,12 @@ def test_the_level_of_the_statements_is_of_all_their_comparisons(monkeypatch):
     asked = []
     monkeypatch.setattr(mechanisms, "standing", lambda differences, n: asked.append(n) or xr.DataArray(1))
     runs = planted()
-    mechanisms.sound(runs)
-    assert asked == [mechanisms.N_STATEMENTS] * 16
+    mechanisms.ahead(runs, ("honest", "flat"), ("fisher", "flat"), 1.0)
+    assert asked == [mechanisms.N_STATEMENTS]
     # Every case is asked where none ends a statement early.
     monkeypatch.setattr(mechanisms, "ahead", lambda *_: asked.append("ahead") or _Any())
     mechanisms.findings(runs)
-    assert asked.count("ahead") == mechanisms.N_STATEMENTS - 16
+    assert asked.count("ahead") == mechanisms.N_STATEMENTS
 
 
 class _Any:
