@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
 from adobest_pp._checks import check_count, check_integer, check_prior, check_total, is_learned
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
@@ -33,6 +34,7 @@ RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
 UPDATES_PER_DRAW = 20
 
 
+@raising_interrupts()
 def sample(
     responses: Responses,
     sampler: str = "nuts",
