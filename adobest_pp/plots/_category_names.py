@@ -21,4 +21,5 @@ def plain(label: Any) -> str:
 def shorten(label: Any) -> str:
     """Return a label that fits beside an axis: as it is, or without its middle, since names often differ at the end."""
     text = visible(label)
-    return plain(text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[1 - LONGEST // 2 :]}")
+    shown = readable(text)  # code points are longer than the characters that they stand for
+    return plain(shown if len(shown) <= LONGEST else f"{shown[: LONGEST // 2]}…{shown[1 - LONGEST // 2 :]}")
