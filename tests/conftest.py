@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
@@ -34,6 +35,10 @@ else:
         if _cache != _current:
             shutil.rmtree(_cache, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(_current)
+
+# A shell that runs the tests in the background has SIGINT ignored, and so has what they start: Ctrl-C is tested.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from hypothesis import settings  # noqa: E402
 

@@ -55,6 +55,8 @@ class Kills:
 def kill_while_collecting(forked: int, commands: int, seed: int = 1) -> Kills:
     """Kill so many forked processes, half of them in `record` and half in `collect_csv`, and so many real commands."""
     moments = random.Random(seed)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         people = _write_people(place / "people.csv", PEOPLE, seed)

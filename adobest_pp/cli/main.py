@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
 from adobest_pp.cli.study import app as study_app
 
@@ -160,14 +161,12 @@ def collect(
 @contextmanager
 def _telling_how_to_go_on(out: Path) -> Iterator[None]:
     """End in order on Ctrl-C and on SIGTERM, with what was asked so far on disk, and say how to go on."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        yield
+        with raising_interrupts(signal.SIGINT, signal.SIGTERM):
+            yield
     except KeyboardInterrupt:
         typer.echo(f"adobest: stopped; the same command goes on with {str(out)!r}", err=True)
         raise typer.Exit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

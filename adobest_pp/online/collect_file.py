@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_path
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.online.collector import AdaptiveCollector
@@ -34,6 +35,7 @@ __all__ = ["collect_csv"]
 PATIENCE = 0.2
 
 
+@raising_interrupts()
 def collect_csv(
     path: str | os.PathLike[str],
     column: str,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_probabilities
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -70,6 +71,7 @@ class OnlineRun:
         return xr.Dataset(variables, coords=coordinates, attrs={"settings": json.dumps(self.settings)})
 
 
+@raising_interrupts()
 def simulate(
     theta: ArrayLike | None,
     mechanism: RRRR,

@@ -20,7 +20,7 @@ def plain(label: Any) -> str:
 
 def shorten(label: Any, longest: int = LONGEST) -> str:
     """Return a label that fits beside an axis: a long one loses its middle, since names often differ at the end."""
-    text = visible(label)
+    text = readable(visible(label))  # code points are longer than the characters that they stand for
     return plain(text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}")
 
 

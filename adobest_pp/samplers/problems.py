@@ -22,8 +22,8 @@ MIN_EFFECTIVE = 25
 ENOUGH_DRAWS = 100
 
 
-def warn_of_problems(tree: "xr.DataTree", evidence: Evidence, sampler: str, prior: NDArray[np.float64] | str) -> None:
-    """Log a warning for each sign that the draws are not of the posterior.
+def warn_of_problems(tree: "xr.DataTree", evidence: Evidence, sampler: str, prior: NDArray[np.float64] | str) -> bool:
+    """Log a warning for each sign that the draws are not of the posterior; tell whether a part of it is missed.
 
     Parameters
     ----------
@@ -43,11 +43,13 @@ def warn_of_problems(tree: "xr.DataTree", evidence: Evidence, sampler: str, prio
         concentration = np.repeat(posterior["concentration"].values.reshape(-1, 1), len(names), axis=1)
     else:
         concentration = np.broadcast_to(prior, (theta.shape[0] * theta.shape[1], len(names)))
+    missed = False
     if theta.shape[1] >= ENOUGH_DRAWS:
         moving = _warn_of_constants(theta, names, sampler)
         _warn_unless_converged(theta[..., moving], sampler)
-        _warn_of_modes(theta.reshape(-1, len(names)), concentration, evidence, names, sampler)
+        missed = _warn_of_modes(theta.reshape(-1, len(names)), concentration, evidence, names, sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset(), learned=isinstance(prior, str))
+    return missed
 
 
 def _warn_of_constants(theta: NDArray[np.float64], names: list[str], sampler: str) -> NDArray[np.bool_]:
@@ -90,13 +92,13 @@ def _warn_of_modes(
     evidence: Evidence,
     names: list[str],
     sampler: str,
-) -> None:
+) -> bool:
     """Warn if categories are empty more or less often than they should be: chains that stay on one side agree."""
     if concentration.min() >= SPARSE:
-        return
+        return False
     checked = emptiness(theta, concentration, evidence)
     if checked is None:
-        return
+        return False
     found, expected, used = checked
     # The difference has mean zero, and over independent draws a standard error of 0.5/√used at most: four of them.
     wrong = np.abs(found - expected) > 2 / np.sqrt(used)
@@ -108,6 +110,7 @@ def _warn_of_modes(
             sampler,
             _listed(parts),
         )
+    return bool(wrong.any())
 
 
 def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
 from adobest_pp._checks import check_count, check_integer, check_prior, check_total, is_learned
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
@@ -33,6 +34,7 @@ RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
 UPDATES_PER_DRAW = 20
 
 
+@raising_interrupts()
 def sample(
     responses: Responses,
     sampler: str = "nuts",
@@ -74,8 +76,8 @@ def sample(
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
         learned); ``sample_stats``; the responses in ``observed_data``; and in
         the attributes the run time (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`
-        (but for ``"sgld"``), and every setting needed to repeat the run, which
-        ``sample(responses, **adobest_pp.samplers.sampling.recorded_arguments(tree.attrs))`` does.
+        (but for ``"sgld"``, and for draws that miss a part of the posterior), and every setting needed to repeat the
+        run, which ``sample(responses, **adobest_pp.samplers.sampling.recorded_arguments(tree.attrs))`` does.
 
     Notes
     -----
@@ -128,8 +130,9 @@ def sample(
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
         details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
-    warn_of_problems(tree, responses.evidence(), sampler, concentration)
-    details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
+    # Whether answers fit is asked of the posterior, and not of a part of it.
+    if not warn_of_problems(tree, responses.evidence(), sampler, concentration):
+        details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
     return _labelled(
         tree,
         responses,

@@ -105,6 +105,16 @@ def test_sgld_is_not_asked():
     assert "fit_p_value" not in tree.attrs
 
 
+def test_draws_that_miss_a_part_of_the_posterior_are_not_asked(caplog):
+    """All draws of the first category are 1, where quadrature has a mean of 0.82: it is not the mechanism's fault."""
+    responses = Responses.from_arrays(SRR(2, 1.0), np.repeat([0, 1], [70, 52]))
+    tree = sample(responses, "nuts", prior=1e-3, random_seed=1, progressbar=False)
+    assert (tree["posterior"]["theta"].values[..., 0] == 1).all()
+    assert any("missed a part of the posterior" in record.message for record in caplog.records)
+    assert not any("do not fit" in record.message for record in caplog.records)
+    assert "fit_p_value" not in tree.attrs
+
+
 def test_what_theta_takes_up_is_told():
     rng = np.random.default_rng(1)
     draws = np.full((1, 5), 0.2)

@@ -44,6 +44,7 @@ def test_a_character_that_no_font_has_is_told_by_its_code_point(monkeypatch, cap
         assert plain("a 中文 b") == "a U+4E2D U+6587 b"
         assert plain("a 中文 b") == "a U+4E2D U+6587 b"
         assert shorten("中$") == r"U+4E2D \$"
+        assert shorten("中文中文") == "U+4E2D U+658…4E2D U+6587"
     assert [record.getMessage()[:43] for record in caplog.records] == [
         "No installed font has U+4E2D, U+6587: figur",
         "No installed font has U+4E2D: figures show ",

@@ -10,7 +10,7 @@ import numpy as np
 
 import adobest_pp as ad
 
-ENDLESS = {"draws": 50_000_000, "progressbar": False, "random_seed": 1}
+ENDLESS = {"draws": 5_000_000, "progressbar": False, "random_seed": 1}
 
 
 SHORT = {"draws": 1, "tune": 1, "chains": 1, "progressbar": False}

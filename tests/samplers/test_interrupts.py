@@ -1,13 +1,19 @@
 """An interrupted call raises KeyboardInterrupt, soon, and what is not whole is never returned."""
 
+import signal
 import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import adobest_pp as ad
+from adobest_pp import _interrupts
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp.online import simulation
 from adobest_pp.samplers import chains, nuts
 from adobest_pp.samplers.langevin_settings import LangevinSettings
@@ -25,6 +31,78 @@ def test_ctrl_c_is_raised_and_nothing_goes_on():
     for _, *ending, seconds in endings:
         assert ending == ["KeyboardInterrupt", "idle", "1"]
         assert float(seconds) < PATIENCE
+
+
+def swallow(number):
+    """Do as a callback from a compiler does: the exception is dropped."""
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(number)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_was_swallowed_is_raised_at_the_end(number, fails):
+    before = signal.getsignal(number)
+
+    def work():
+        with raising_interrupts(signal.SIGINT, signal.SIGTERM):
+            swallow(number)
+            if fails:
+                raise RuntimeError("no compiled object yet")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        work()
+    assert raised.value.__suppress_context__
+    assert signal.getsignal(number) is before
+
+
+def test_an_interrupt_that_was_swallowed_ends_what_goes_on(monkeypatch):
+    monkeypatch.setattr(_interrupts, "PATIENCE", 0.05)
+    threads, rounds = threading.active_count(), []
+
+    @raising_interrupts()
+    def work():
+        swallow(signal.SIGINT)
+        for second in range(PATIENCE):
+            rounds.append(second)
+            time.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert 0 < len(rounds) < PATIENCE
+    time.sleep(0.2)  # nothing comes after it
+    assert threading.active_count() == threads
+
+
+def test_without_a_signal_nothing_changes():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(RuntimeError, match="as it was"), raising_interrupts():
+        raise RuntimeError("as it was")
+    # A signal that is ignored stays so, and other threads have no say in signals.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with raising_interrupts():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    done = []
+    thread = threading.Thread(target=raising_interrupts()(lambda: done.append(1)))
+    thread.start()
+    thread.join()
+    assert done == [1]
+
+
+def test_sample_and_simulate_raise_what_a_compiler_swallows(monkeypatch):
+    def compiled(*_, **__):
+        swallow(signal.SIGINT)
+        raise RuntimeError("no compiled object yet")
+
+    monkeypatch.setattr(nuts, "sample_nuts", compiled)
+    monkeypatch.setattr(simulation, "run", compiled)
+    with pytest.raises(KeyboardInterrupt):
+        ad.sample(simulated(ad.SRR(3, 1.0), 20, seed=1), "nuts", progressbar=False)
+    with pytest.raises(KeyboardInterrupt):
+        ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), n_people=5)
 
 
 def posterior(values):
