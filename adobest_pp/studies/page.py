@@ -2,8 +2,9 @@
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,26 @@ import xarray as xr
 import adobest_pp
 from adobest_pp._files import replacing
 from adobest_pp._progress import SlowProgress
-from adobest_pp.studies.measures import CELL
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.outcomes import FAILED
+from adobest_pp.studies.batches import DONE, FAILED
+from adobest_pp.studies.reading import axes_in
 from adobest_pp.studies.run_intervals import LEVEL, smallest_n
 from adobest_pp.studies.summary import (
+    check_study,
     done,
     markdown_table,
+    measures_in,
     medians,
+    number,
+    numeric_axes,
     percent,
+    symbol,
+    varying,
     write_csv,
     write_markdown,
 )
 
-__all__ = ["check_study", "completeness", "contents", "draw", "save", "settings_rows", "title", "write_page"]
-__all__ += ["write_parts", "write_settings", "write_tables"]
+__all__ = ["contents", "how_far", "save", "settings_rows", "title", "write_page", "write_parts", "write_settings"]
+__all__ += ["write_tables"]
 
 RESOLUTION = 110
 
@@ -49,28 +55,41 @@ def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = F
     list of Path
         What was written, the page last.
     """
+    from adobest_pp.plots import plot_study
+
     check_study(dataset)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    studies = {"study": dataset}
-    with SlowProgress(3, "writing the page", progressbar) as progress:
-        written = [*write_tables(studies, target), write_settings(studies, target)]
+    figures: list[str] = []
+    drawn: list[Path] = []
+    wanted = [(measure, *part) for measure in measures_in(dataset) for part in _parts(dataset)]
+    with SlowProgress(len(wanted) + 1, "writing the page", progressbar) as progress:
+        written = [*write_tables(dataset, measures_in(dataset), target), write_settings({"study": dataset}, target)]
         progress.advance(1)
-        figures, drawn = draw(dataset, target)
-        progress.advance(2)
+        for measure, suffix, where, part in wanted:
+            if np.isfinite(done(part, measure)).any():
+                figure = plot_study(part, measure).ravel()[0].figure
+                figures += save(figure, target, f"{measure}{suffix}", f"{measure}{where}", drawn)
+            progress.advance(1)
     settings = markdown_table(["setting", "value"], settings_rows(dataset))
-    parts = [title(dataset), "## Settings", settings, *completeness(studies), "## Figures", *figures]
-    page = write_parts([*parts, *contents(written)], target)
-    return [*drawn, *written, page]
+    parts = [title(dataset), "## Settings", settings, "## How far it is", how_far(dataset), "## Figures", *figures]
+    return [*drawn, *written, write_parts([*parts, *contents(written)], target)]
 
 
-def check_study(dataset: xr.Dataset) -> None:
-    """Refuse what is no study."""
-    if not isinstance(dataset, xr.Dataset) or not {"cell", "run"} <= set(dataset.dims):
-        raise ValueError(f"dataset must be a study, with the dimensions cell and run, got {type(dataset).__name__}")
+def _parts(dataset: xr.Dataset) -> Iterator[tuple[str, str, xr.Dataset]]:
+    """Yield what fits into one figure, three axes of numbers: suffix of the file, what it is of, and the cells."""
+    split = varying(dataset, numeric_axes(dataset))[:-3]
+    levels = [[v for v in np.unique(dataset[name].values).tolist() if np.isfinite(v)] for name in split]
+    for values in product(*levels):
+        kept = np.ones(dataset.sizes["cell"], dtype=bool)
+        for name, value in zip(split, values, strict=True):
+            kept &= np.isnan(dataset[name].values.astype(float)) | (dataset[name].values == value)
+        pairs = [*zip(split, map(number, values), strict=True)]
+        where = "".join(f", {symbol(name)} = {value}" for name, value in pairs)
+        yield "".join(f"_{name}{value}" for name, value in pairs), where, dataset.isel(cell=np.flatnonzero(kept))
 
 
-def write_parts(parts: list[str], target: Path) -> Path:
+def write_parts(parts: Sequence[str], target: Path) -> Path:
     """Write the page, whole or not at all."""
     page = target / "README.md"
     with replacing(page) as temporary:
@@ -89,46 +108,30 @@ def settings_rows(dataset: xr.Dataset) -> list[tuple[str, Any]]:
     settings = json.loads(dataset.attrs.get("study", "{}"))
     rows = [
         ("study", settings.get("name", "not recorded")),
+        ("run function", settings.get("run", "not recorded")),
         ("seed", settings.get("seed", "not recorded")),
         ("runs of each cell", dataset.sizes["run"]),
         ("cells", dataset.sizes["cell"]),
-        ("people in a run", _people(settings)),
         ("adobest_pp that ran it", dataset.attrs.get("adobest_pp_version", "not recorded")),
         ("study hash", dataset.attrs.get("study_hash", "not recorded")),
+        *settings.get("settings", {}).items(),
     ]
-    for name, symbol in (("K", "K"), ("epsilon", "ε"), ("kappa", "κ"), ("rho", "ρ")):
-        values = np.unique(dataset[name].values.astype(float))
-        rows.append((symbol, ", ".join(f"{value:g}" for value in values if np.isfinite(value)) or "none"))
-    rows.append(("methods", ", ".join(map(method_label, dict.fromkeys(dataset["method"].values.tolist())))))
+    for name in axes_in(dataset):
+        values = list(dict.fromkeys(dataset[name].values.tolist()))
+        known = [value for value in values if value != "" and value == value]  # NaN is not itself
+        rows.append((symbol(name), ", ".join(map(str, known))))
+    for accepted in json.loads(dataset.attrs.get("accepted_sources", "[]")):
+        rows.append((f"sources changed by {accepted['at']}", accepted["changed"]))
     return rows
 
 
-def _people(settings: dict[str, Any]) -> str:
-    each = settings.get("people_per_category")
-    return "not recorded" if each is None else f"{each} for each category"
-
-
-def completeness(studies: Mapping[str, xr.Dataset | None]) -> list[str]:
-    """Return the section on how many runs are done."""
-    lines = []
-    for name, dataset in studies.items():
-        if dataset is not None:
-            lines.append(f"- {name.replace('_', ' ')}: {_progress(dataset)}")
-    return ["## How far it is", "\n".join(lines)]
-
-
-def _progress(dataset: xr.Dataset) -> str:
-    measure = next((name for name in ("tv", "exact_tv", "mean_size") if name in dataset), None)
-    if measure is None:
-        return "no measure that this page shows"
-    finished = np.isfinite(done(dataset, measure))
-    failed = int((dataset["status"].values == FAILED).sum()) if "status" in dataset else 0
-    text = f"{finished.sum()} of {finished.size} runs are done" + (f", {failed} failed" if failed else "")
-    if not finished.all():
-        without = ~finished.any(axis=1)
-        lacking = dict.fromkeys(dataset["method"].values[~finished.all(axis=1)].tolist())
-        text += f"; missing are runs of {', '.join(map(method_label, lacking))}"
-        text += f"; {without.sum()} of {without.size} cells have none" if without.any() else ""
+def how_far(dataset: xr.Dataset) -> str:
+    """Return how many runs are done, in words."""
+    status = dataset["status"]
+    n_done, n_failed = (int((status == code).sum()) for code in (DONE, FAILED))
+    without = int((~(status == DONE).any("run")).sum())
+    text = f"{n_done} of {status.size} runs are done" + (f", {n_failed} failed" if n_failed else "")
+    text += f"; {without} of {status.sizes['cell']} cells have none" if without else ""
     if dataset.sizes["run"] < smallest_n(LEVEL):
         share = 1 - 2.0 ** (1 - dataset.sizes["run"])
         text += (
@@ -136,44 +139,6 @@ def _progress(dataset: xr.Dataset) -> str:
             f"tables are within the range of the runs, which does with {percent(share)}"
         )
     return text + "."
-
-
-def draw(dataset: xr.Dataset, target: Path, *, boxes: str = "", sizes: str = "") -> tuple[list[str], list[Path]]:
-    """Draw what the study has the measures for.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        A study.
-    target : Path
-        The folder.
-    boxes, sizes : str
-        What to add to the captions of the box plots and of the subset sizes.
-
-    Returns
-    -------
-    (list of str, list of Path)
-        The page's part, and the files.
-    """
-    from adobest_pp import plots
-    from adobest_pp.plots.study_plot import adaptive
-
-    parts: list[str] = []
-    written: list[Path] = []
-    all_k = np.unique(dataset["K"].values).astype(int).tolist()
-    for k in all_k:
-        for measure, name in (("tv", "the cell's own estimate"), ("exact_tv", "the exact posterior mean")):
-            if measure in dataset and np.isfinite(done(dataset, measure)[dataset["K"].values == k]).any():
-                panels = plots.plot_tv_boxes(dataset, k, measure)
-                caption = f"TV error of {name} by ε and method, K = {k}{boxes}"
-                parts += save(panels.ravel()[0].figure, target, f"{measure}_boxes_K{k}", caption, written)
-    for k in all_k:
-        chosen = adaptive(dataset) & (dataset["K"].values == k)
-        if "mean_size" in dataset and np.isfinite(done(dataset, "mean_size")[chosen]).any():
-            panels = plots.plot_subset_sizes(dataset, k)
-            caption = f"Average |S| by method, ρ and ε, K = {k}{sizes}; |S| = 0 is SRR on all categories"
-            parts += save(panels[0].figure, target, f"subset_sizes_K{k}", caption, written)
-    return parts, written
 
 
 def save(figure: Any, target: Path, name: str, caption: str, written: list[Path]) -> list[str]:
@@ -184,38 +149,41 @@ def save(figure: Any, target: Path, name: str, caption: str, written: list[Path]
     return [f"![{caption}]({name}.png)", f"{caption} ([SVG]({name}.svg))."]
 
 
-def write_tables(studies: Mapping[str, xr.Dataset | None], target: Path) -> list[Path]:
-    """Write the medians of every study and measure."""
-    written = []
-    for name, dataset in studies.items():
-        measures = ("tv", "exact_tv") if dataset is not None else ()
-        for measure in (one for one in measures if dataset is not None and one in dataset):
-            table = medians(dataset, measure)  # type: ignore[arg-type]
-            stem = "medians" + ("" if name == "study" else f"_{name}") + ("" if measure == "tv" else f"_{measure}")
-            for suffix, write in ((".csv", write_csv), (".md", write_markdown)):
-                write(table, target / f"{stem}{suffix}")
-                written.append(target / f"{stem}{suffix}")
-    return written
+def write_tables(dataset: xr.Dataset, measures: Sequence[str], target: Path, stem: str = "medians") -> list[Path]:
+    """Write the medians of some measures as CSV and as Markdown."""
+    tables = [medians(dataset, measure) for measure in measures]
+    paths = [target / f"{stem}.csv", target / f"{stem}.md"]
+    for path, write in zip(paths, (write_csv, write_markdown), strict=True):
+        write(tables, path)
+    return paths
 
 
 def write_settings(studies: Mapping[str, xr.Dataset | None], target: Path) -> Path:
     """Write all that is needed to repeat the studies and the page."""
     recorded: dict[str, Any] = {
         name: {key: _decoded(value) for key, value in dataset.attrs.items()}
-        | {"runs": dataset.sizes["run"], "cells": dataset.sizes["cell"], "cell_fields": list(CELL)}
+        | {"runs": dataset.sizes["run"], "cells": dataset.sizes["cell"], "axes": axes_in(dataset)}
         for name, dataset in studies.items()
         if dataset is not None
     }
     libraries = {name: version(name) for name in ("numpy", "scipy", "xarray", "matplotlib")}
-    recorded["page_made_with"] = {
-        "adobest_pp": adobest_pp.__version__,
-        "python": platform.python_version(),
-        **libraries,
-    }
+    made_with = {"adobest_pp": adobest_pp.__version__, "python": platform.python_version()}
+    recorded["page_made_with"] = made_with | libraries
     path = target / "settings.json"
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(recorded, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def contents(written: Sequence[Path]) -> list[str]:
+    """Return the section with links to tables and settings."""
+    meanings = {
+        ".csv": "medians, quartiles and intervals",
+        ".md": "the same, to read",
+        ".json": "seed, versions, study",
+    }
+    lines = [f"- [{path.name}]({path.name}): {meanings[path.suffix]}" for path in written if path.suffix in meanings]
+    return ["## Tables and settings", "\n".join(lines)]
 
 
 def _decoded(value: Any) -> Any:
@@ -225,14 +193,3 @@ def _decoded(value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return value
-
-
-def contents(written: list[Path]) -> list[str]:
-    """Return the section with links to tables and settings."""
-    meanings = {
-        ".csv": "medians, quartiles and intervals",
-        ".md": "the same, to read",
-        ".json": "seed, versions, study",
-    }
-    lines = [f"- [{path.name}]({path.name}): {meanings[path.suffix]}" for path in written if path.suffix in meanings]
-    return ["## Tables and settings", "\n".join(lines)]

@@ -1,14 +1,13 @@
-"""Intervals for what a handful of runs shows: medians, means, and differences of both."""
+"""Intervals of the median for what a handful of runs shows."""
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-__all__ = ["LEVEL", "Interval", "bootstrap_medians", "mean_interval", "median_change", "median_interval", "smallest_n"]
+__all__ = ["LEVEL", "Interval", "bootstrap_medians", "known", "median_interval", "smallest_n"]
 
 LEVEL = 0.95
 RESAMPLES = 4000
@@ -59,7 +58,7 @@ def median_interval(values: ArrayLike, level: float = LEVEL) -> Interval:
         Between two of the values: the j-th smallest and the j-th greatest, j the greatest number for which
         P(Binomial(n, ½) < j) ≤ (1 − level)/2. Infinite where no j does.
     """
-    ranked = _known(values)
+    ranked = known(values)
     n = ranked.size
     if n == 0:
         return Interval(np.nan, -np.inf, np.inf, 0)
@@ -95,41 +94,10 @@ def bootstrap_medians(values: ArrayLike, *, size: int | None = None, stream: int
     return np.asarray((ranked[..., low] + ranked[..., high]) / 2)
 
 
-def median_change(before: ArrayLike, after: ArrayLike, level: float = LEVEL) -> Interval:
-    """Return median(after) − median(before) of independent samples, with its bootstrap interval."""
-    first, second = _known(before), _known(after)
-    n = min(first.size, second.size)
-    if n < smallest_n(level):
-        middle = float(np.median(second) - np.median(first)) if n else np.nan
-        return Interval(middle, -np.inf, np.inf, n)
-    draws = bootstrap_medians(second, stream=1) - bootstrap_medians(first, stream=2)
-    return _percentiles(float(np.median(second) - np.median(first)), draws, level, n)
-
-
-def mean_interval(values: ArrayLike, minus: ArrayLike | None = None, level: float = LEVEL) -> Interval:
-    """Return the mean with its bootstrap interval; with `minus`, the difference of means of independent samples."""
-    first = _known(values)
-    second = None if minus is None else _known(minus)
-    n = first.size if second is None else min(first.size, second.size)
-    if n == 0:
-        return Interval(np.nan, -np.inf, np.inf, 0)
-    middle = float(first.mean() - (0 if second is None else second.mean()))
-    if n < smallest_n(level):
-        return Interval(middle, -np.inf, np.inf, n)
-    draws = _weights(first.size, 1) @ first
-    if second is not None:
-        draws = draws - _weights(second.size, 2) @ second
-    return _percentiles(middle, draws, level, n)
-
-
-def _known(values: ArrayLike) -> NDArray[np.float64]:
+def known(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the numbers that are finite, in order."""
     array = np.asarray(values, dtype=np.float64)
     return np.sort(array[np.isfinite(array)])
-
-
-def _percentiles(middle: float, draws: NDArray[np.floating[Any]], level: float, n: int) -> Interval:
-    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(middle, float(lower), float(upper), n)
 
 
 @lru_cache(maxsize=256)
@@ -144,9 +112,3 @@ def _middle_ranks(n: int, size: int, stream: int) -> tuple[NDArray[np.int64], ND
     rng = np.random.default_rng([SEED, stream, n, size])
     ranks = np.sort(rng.integers(n, size=(RESAMPLES, size)), axis=1)
     return ranks[:, (size - 1) // 2], ranks[:, size // 2]
-
-
-@lru_cache(maxsize=64)
-def _weights(n: int, stream: int) -> NDArray[np.float64]:
-    rng = np.random.default_rng([SEED, stream, n])
-    return np.asarray(rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) / n)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.methods import UTILITIES, method_label
 from adobest_pp.studies.run_intervals import LEVEL, Interval, median_interval
 from adobest_pp.studies.summary import markdown_table, number, percent
 from validation.paper.advantages import (
@@ -22,7 +21,8 @@ from validation.paper.advantages import (
     sources,
     trimmed,
 )
-from validation.paper.grids import Grid, has_own_srr, paired, paper_part, published_part
+from validation.paper.comparisons import Grid, has_own_srr, paired, paper_part, published_part
+from validation.paper.methods import UTILITIES, method_label
 from validation.paper.reference import match, match_text, read_reference
 
 __all__ = ["advantage_text", "equal_privacy_section", "short_answer"]

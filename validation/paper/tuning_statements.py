@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adobest_pp.studies.methods import method_label
 from adobest_pp.studies.run_intervals import LEVEL, median_interval
 from adobest_pp.studies.summary import percent
-from validation.paper.grids import (
+from validation.paper.comparisons import (
     FAILURE,
     HELD,
     IN_PART,
@@ -24,6 +23,7 @@ from validation.paper.grids import (
     best_of,
     judge,
 )
+from validation.paper.methods import method_label
 
 __all__ = ["TUNING"]
 
