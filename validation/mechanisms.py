@@ -21,8 +21,9 @@ import xarray as xr
 from adobest_pp import RRRR
 from adobest_pp.design import UTILITIES
 from adobest_pp.studies import Study, open_study, read_study, run_study
-from adobest_pp.studies.run_intervals import LEVEL, median_interval
+from adobest_pp.studies.summary import LEVEL
 from validation.common import conclude, parse, table
+from validation.sign_test import median_interval
 
 STUDY = Path(__file__).parents[1] / "studies" / "mechanisms.toml"
 SRR, SUBSET_SELECTION = "srr", "subset_selection"

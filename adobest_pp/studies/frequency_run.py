@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.simulation import simulate
 from adobest_pp.studies.run_function import Measure, Run, declares
 
-__all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "losses_by_size"]
-__all__ += ["plan_of", "total_variation"]
+__all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
 
 MEASURES = {
     "tv": Measure("total variation distance of the estimate from the truth"),
@@ -39,8 +38,7 @@ DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
 INTERVAL = 0.95
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(NamedTuple):
     """The mean of θ and the ends of its central 95 % intervals, each of shape (K,)."""
 
     mean: NDArray[np.float64]
@@ -62,10 +60,8 @@ class Collected:
         |S| for each person; None where the mechanism publishes no subsets.
     chain_mean : array of shape (K,) or None
         SGLD's estimate, where that drove the collection.
-    prior : float or "learned"
+    prior, fit_seed : float or "learned", numpy.random.SeedSequence
         Of exact inference.
-    fit_seed : numpy.random.SeedSequence
-        Of exact inference too.
     """
 
     theta: NDArray[np.float64]
@@ -89,9 +85,9 @@ class Collected:
         """Return one of `MEASURES`."""
         match name:
             case "tv":
-                return total_variation(self.estimate, self.theta)
+                return float(np.abs(self.estimate - self.theta).sum() / 2)
             case "exact_tv":
-                return total_variation(self.posterior.mean, self.theta)
+                return float(np.abs(self.posterior.mean - self.theta).sum() / 2)
             case "coverage":
                 return float(np.mean((self.posterior.low <= self.theta) & (self.theta <= self.posterior.high)))
             case "width":
@@ -99,13 +95,12 @@ class Collected:
             case "mean_size":
                 return float("nan") if self.sizes is None else float(self.sizes.mean())
             case "true_epsilon":
-                losses = losses_by_size(self.responses.mechanism)
+                losses = _losses_by_size(self.responses.mechanism)
                 return max(losses[size] for size in (losses if self.sizes is None else set(self.sizes.tolist())))
         raise ValueError(f"measures must be of {', '.join(map(repr, MEASURES))}, got {name!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """The settings of one cell, checked; see `plan_of`."""
 
     mechanism: Mechanism
@@ -224,25 +219,14 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
 
 
 def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
-    """Sample the posterior by NUTS.
-
-    Parameters
-    ----------
-    responses : Responses
-        What was collected.
-    prior : float or "learned"
-        Dirichlet(prior, …, prior), or Dirichlet(a, …, a) with a learned.
-    seed : int
-        Equal seeds give equal results.
-    """
+    """Sample the posterior by NUTS, under Dirichlet(prior) or under one whose concentration is learned."""
     from adobest_pp.samplers.nuts import sample_nuts
 
-    learned = is_learned(prior)
     tree = sample_nuts(
         responses,
         prior=prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior)),
         draws=DRAWS,
-        tune=TUNE_LEARNED if learned else TUNE,
+        tune=TUNE_LEARNED if is_learned(prior) else TUNE,
         chains=1,
         cores=1,
         random_seed=seed,
@@ -253,12 +237,7 @@ def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Post
     return Posterior(theta.mean(axis=0), low, high)
 
 
-def total_variation(estimate: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
-    """Return ½ Σ |θ̂ − θ|."""
-    return float(np.abs(estimate - theta).sum() / 2)
-
-
 @lru_cache(maxsize=64)
-def losses_by_size(mechanism: Mechanism) -> dict[int, float]:
+def _losses_by_size(mechanism: Mechanism) -> dict[int, float]:
     """Return the exact privacy loss for each subset size; under 0 where none is published."""
     return {row.size: row.loss for row in audit(mechanism).rows}

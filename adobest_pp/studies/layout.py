@@ -20,7 +20,7 @@ import adobest_pp
 from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.grid import Study, axes_of, cells_of
-from adobest_pp.studies.run_function import Measure, declaration_of, find_run
+from adobest_pp.studies.run_function import Measure, declared_measures, find_run
 from adobest_pp.studies.sources import differing
 
 __all__ = ["check_same", "create", "grow", "read_attributes", "record_sources", "run_variables"]
@@ -31,7 +31,7 @@ _RUNS_IN_A_CHUNK = 500
 
 def run_variables(study: Study) -> dict[str, dict[str, Any]]:
     """Return dtype, value where nothing is written, and attributes of every variable with a place for each run."""
-    declared = declaration_of(find_run(study.run)).measures
+    declared = declared_measures(find_run(study.run))
     numbers = {name: declared.get(name, Measure(name)) for name in study.measures}
     numbers |= {"seconds": Measure("time that the run took", "s")}
     numbers |= {"finished_at": Measure("when the run was committed", "seconds since 1970-01-01")}
@@ -154,15 +154,15 @@ def _coordinate(values: Sequence[Any]) -> NDArray[Any]:
 
 def _attributes(study: Study, sources: Mapping[str, str]) -> dict[str, Any]:
     libraries = {name: version(name) for name in ("numpy", "numba", "scipy")}
+    made_with = {"adobest_pp": adobest_pp.__version__, "python": platform.python_version(), **libraries}
     return {
         "title": f"study {study.name!r}",
         "study": json.dumps(study.to_dict()),
         "study_hash": study.digest(),
         "sources": json.dumps(sources),
         "accepted_sources": "[]",
-        "adobest_pp_version": adobest_pp.__version__,
         "created_at": _now(),
-        "created_with": json.dumps({"python": platform.python_version(), **libraries}),
+        "created_with": json.dumps(made_with),
         "coordinates": " ".join(axes_of(study)),
     }
 

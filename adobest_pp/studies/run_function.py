@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 
 from adobest_pp._text import brief
 
-__all__ = ["Measure", "Run", "canonical", "check_call", "declaration_of", "declares", "find_run", "make_run"]
+__all__ = ["Measure", "Run", "canonical", "check_call", "declared_measures", "declares", "find_run", "make_run"]
 
 RunFunction = Callable[..., Mapping[str, float]]
 
@@ -64,14 +64,6 @@ class Measure(NamedTuple):
     unit: str = "1"
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """What a run function says of itself; see `declares`."""
-
-    measures: Mapping[str, Measure] = field(default_factory=dict)
-    check: Callable[..., object] | None = None
-
-
 def declares[F: RunFunction](
     measures: Mapping[str, Measure], check: Callable[..., object] | None = None
 ) -> Callable[[F], F]:
@@ -86,16 +78,16 @@ def declares[F: RunFunction](
     """
 
     def decorate(function: F) -> F:
-        function.study_declaration = Declaration(dict(measures), check)  # type: ignore[attr-defined]
+        vars(function).update(study_measures=dict(measures), study_check=check)
         return function
 
     return decorate
 
 
-def declaration_of(function: RunFunction) -> Declaration:
-    """Return what a run function says of itself; nothing where it was not decorated."""
-    declared = getattr(function, "study_declaration", None)
-    return declared if isinstance(declared, Declaration) else Declaration()
+def declared_measures(function: RunFunction) -> dict[str, Measure]:
+    """Return the measures that a run function declares; none where it was not decorated."""
+    found: dict[str, Measure] = getattr(function, "study_measures", {})
+    return found
 
 
 def find_run(name: str) -> RunFunction:
@@ -114,10 +106,10 @@ def find_run(name: str) -> RunFunction:
 def check_call(name: str, measures: Collection[str], cells: Collection[Mapping[str, Any]]) -> None:
     """Raise ValueError if a run function cannot be called with the settings of some cell, or lacks a measure."""
     function = find_run(name)
-    declared = declaration_of(function)
-    for measure in measures if declared.measures else ():
-        if measure not in declared.measures:
-            raise ValueError(f"measures must be of {_known(measure, declared.measures)}, got {measure!r}")
+    declared = declared_measures(function)
+    for measure in measures if declared else ():
+        if measure not in declared:
+            raise ValueError(f"measures must be of {_known(measure, declared)}, got {measure!r}")
     _, *parameters = inspect.signature(function).parameters.values()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     named = {parameter.name: parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
@@ -128,8 +120,8 @@ def check_call(name: str, measures: Collection[str], cells: Collection[Mapping[s
         for setting, parameter in named.items():
             if parameter.default is parameter.empty and setting not in cell:
                 raise ValueError(f"{setting} must be given in [grid] or [settings]: {name} needs it in every cell")
-        if declared.check is not None:
-            declared.check(**cell)
+        if check := getattr(function, "study_check", None):
+            check(**cell)
 
 
 def make_run(function: RunFunction, run: Run) -> dict[str, float]:

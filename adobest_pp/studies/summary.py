@@ -5,25 +5,25 @@ cell. Those of numbers say where: a line of a table, a place in a figure. A cell
 stands beside every value that others have.
 """
 
-import csv
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._files import replacing
 from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED
 from adobest_pp.studies.reading import axes_in
-from adobest_pp.studies.run_intervals import LEVEL, RESAMPLES, SEED, bootstrap_medians
 
-__all__ = ["check_study", "done", "markdown_table", "measures_in", "medians", "number", "numeric_axes", "percent"]
-__all__ += ["shown", "symbol", "varying", "write_csv", "write_markdown"]
+__all__ = ["check_study", "done", "markdown_table", "measures_in", "median_rows", "medians"]
+__all__ += ["bootstrap_medians", "number", "numeric_axes", "percent", "shown", "smallest_n", "symbol", "varying"]
+__all__ += ["write_csv"]
 
 MEANINGS = {
     "median": "median of the runs",
@@ -35,6 +35,7 @@ MEANINGS = {
     "runs_failed": "number of runs that failed",
     "runs_asked": "number of runs asked for",
 }
+LEVEL, RESAMPLES, SEED = 0.95, 4000, 7
 _OF_THE_STORE = ("seconds", "finished_at", "error", "status")
 
 
@@ -138,31 +139,59 @@ def medians(dataset: xr.Dataset, measure: str) -> xr.Dataset:
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)
 
 
+def bootstrap_medians(values: ArrayLike, *, size: int | None = None, stream: int = 0) -> NDArray[np.float64]:
+    """Return the medians of resamples, drawn with replacement.
+
+    Parameters
+    ----------
+    values : array of shape (..., n)
+        Runs along the last axis, none missing.
+    size : int, optional
+        Runs in a resample; n by default.
+    stream : int
+        Resamples of different streams are independent; those of one stream take the same runs of every row.
+
+    Returns
+    -------
+    array of shape (..., 4000)
+
+    Notes
+    -----
+    The median of a resample is that of its ranks, so ranks are drawn once for each n and not for each row. Percentiles
+    of few runs' resamples are a little narrow: a 95 % interval leaves out the median with 6.4 % at 20 runs and with
+    5.4 % at 50.
+    """
+    ranked = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
+    low, high = _middle_ranks(ranked.shape[-1], size or ranked.shape[-1], stream)
+    return np.asarray((ranked[..., low] + ranked[..., high]) / 2)
+
+
+def smallest_n(level: float = LEVEL) -> int:
+    """Return how many runs a distribution-free interval of a median needs: 2^(1−n) must not exceed 1 − level."""
+    return int(np.ceil(1 - np.log2(1 - level) - 1e-12))
+
+
 def write_csv(tables: Sequence[xr.Dataset], path: Path) -> None:
     """Write what `medians` gave for some measures of one study, one row for each cell and measure."""
-    fields = [*axes_in(tables[0]), *MEANINGS, "label"]
+    columns = ["measure", *axes_in(tables[0]), *MEANINGS, "label"]
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["measure", *fields])
-        for table in tables:
-            for row in zip(*(table[name].values.tolist() for name in fields), strict=True):
-                writer.writerow([table.attrs["measure"], *map(_plain, row)])
+        for i, table in enumerate(tables):
+            rows = table.to_dataframe().assign(measure=table.attrs["measure"])
+            rows.to_csv(file, columns=columns, header=i == 0, index=False, float_format="%.10g", lineterminator="\n")
 
 
-def write_markdown(tables: Sequence[xr.Dataset], path: Path) -> None:
-    """Write what `medians` gave as a table for each measure: a line for each place, a column for each label."""
-    parts = [
-        "# Medians",
-        f"Median over the runs, with the {percent(LEVEL)} bootstrap interval of the median in brackets. What does not "
-        "depend on a number is shown for every value of it.",
-    ]
-    for table in tables:
-        names = list(dict.fromkeys(table["label"].values.tolist()))
-        places = varying(table, numeric_axes(table))
-        headings = [*map(symbol, places), *(name or "median" for name in names)]
-        parts += [f"## {table.attrs['measure']}", markdown_table(headings, _wide_rows(table, places, names))]
-    with replacing(path) as temporary:
-        temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+def median_rows(table: xr.Dataset) -> tuple[list[str], list[list[str]]]:
+    """Return what `medians` gave as headings and rows: a row for each place, a column for each label."""
+    names = list(dict.fromkeys(table["label"].values.tolist()))
+    places = varying(table, numeric_axes(table))
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for i, name in enumerate(table["label"].values.tolist()):
+        place = tuple(number(float(table[axis].values[i]), 6) for axis in places)
+        middle, lower, upper = (float(table[field].values[i]) for field in ("median", "lower", "upper"))
+        text = f"{number(middle)} [{number(lower)}, {number(upper)}]" if np.isfinite(middle) else "–"
+        rows.setdefault(place, {})[name] = text
+    headings = [*map(symbol, places), *(name or "median" for name in names)]
+    return headings, [[*place, *(cells.get(name, "") for name in names)] for place, cells in rows.items()]
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -188,17 +217,8 @@ def _labels(dataset: xr.Dataset) -> NDArray[np.object_]:
     return np.array([", ".join(filter(None, row)) for row in rows], dtype=object)
 
 
-def _wide_rows(table: xr.Dataset, places: list[str], names: list[str]) -> list[list[str]]:
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for i, name in enumerate(table["label"].values.tolist()):
-        place = tuple(number(float(table[field].values[i]), 6) for field in places)
-        middle, lower, upper = (float(table[field].values[i]) for field in ("median", "lower", "upper"))
-        text = f"{number(middle)} [{number(lower)}, {number(upper)}]" if np.isfinite(middle) else "–"
-        rows.setdefault(place, {})[name] = text
-    return [[*place, *(cells.get(name, "") for name in names)] for place, cells in rows.items()]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.10g}"
-    return value
+@lru_cache(maxsize=64)
+def _middle_ranks(n: int, size: int, stream: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rng = np.random.default_rng([SEED, stream, n, size])
+    ranks = np.sort(rng.integers(n, size=(RESAMPLES, size)), axis=1)
+    return ranks[:, (size - 1) // 2], ranks[:, size // 2]

@@ -37,9 +37,10 @@ def study(error=None, size=None, *, methods=METHODS, runs=30, noise=0.1, seed=3,
         "true_epsilon": (("cell", "run"), epsilons * (1.6 if budgets == "published" else 1)),
         "status": (("cell", "run"), np.ones((len(cells), runs), dtype=np.int8)),
     }
-    people = {"people_per_category": 500}
-    settings_of_study = {"name": "synthetic", "seed": 5, "runs": runs, "settings": people, "measures": ["tv"]}
-    attributes = {"study": json.dumps(settings_of_study), "adobest_pp_version": "0.0.0", "study_hash": "abc"}
+    study = {"name": "synthetic", "runs": runs, "seed": 5, "run": "validation.paper.paper_run:paper_run"}
+    study |= {"settings": {"people_per_category": 500}}
+    attributes = {"study": json.dumps(study), "study_hash": "abc"}
+    attributes |= {"accepted_sources": "[]", "created_with": json.dumps({"adobest_pp": "0.0.0"})}
     return xr.Dataset(variables, coords=coordinates | {"run": np.arange(runs)}, attrs=attributes)
 
 

@@ -37,7 +37,7 @@ def test_everything_is_on_the_page_of_the_whole_study(tmp_path):
     assert "of the 30 rows of the authors' table" in text
     settings = json.loads((tmp_path / "page" / "settings.json").read_text(encoding="utf-8"))
     assert settings["study"]["study"]["seed"] == 5
-    assert settings["as_published"]["runs"] == 8
+    assert settings["as_published"]["study"]["runs"] == 8
     assert set(settings["page_made_with"]) >= {"adobest_pp", "numpy", "python"}
 
 

@@ -28,7 +28,8 @@ def dataset(value=None, *, runs=9, grid=GRID, noise=0.1, seed=3, measures=("loss
     for name in axes_of(made):
         empty = "" if any(isinstance(cell.get(name), str) for cell in cells) else np.nan
         coordinates[name] = ("cell", np.array([cell.get(name, empty) for cell in cells]))
-    attributes = {"study": json.dumps(made.to_dict()), "adobest_pp_version": "0.0.0", "study_hash": "abc"}
+    attributes = {"study": json.dumps(made.to_dict()), "study_hash": "abc"}
+    attributes |= {"accepted_sources": "[]", "created_with": json.dumps({"adobest_pp": "0.0.0"})}
     return xr.Dataset(variables, coords=coordinates | {"run": np.arange(runs)}, attrs=attributes)
 
 

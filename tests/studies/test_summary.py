@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adobest_pp.studies import run_intervals as intervals
 from adobest_pp.studies import summary
 from tests.studies.synthetic import GRID, cell_of, dataset, without
 
@@ -52,52 +51,22 @@ def test_runs_that_are_not_done_do_not_count():
 def test_the_bootstrap_is_the_same_every_time_and_that_of_plain_resampling():
     """Against resamples drawn one by one: percentiles of 4000 draws agree to a few of the values' gaps."""
     values = np.random.default_rng(0).normal(size=25)
-    draws = intervals.bootstrap_medians(values)
-    np.testing.assert_array_equal(draws, intervals.bootstrap_medians(values[::-1]))
+    draws = summary.bootstrap_medians(values)
+    np.testing.assert_array_equal(draws, summary.bootstrap_medians(values[::-1]))
     rng = np.random.default_rng(1)
     plain = np.array([np.median(rng.choice(values, 25)) for _ in range(4000)])
     # Both are draws of one distribution on 25 values. False alarm 0.1 %, from the Kolmogorov-Smirnov test.
     assert stats.ks_2samp(draws, plain).pvalue > 1e-3
-    few = intervals.bootstrap_medians(values, size=4)
+    few = summary.bootstrap_medians(values, size=4)
     plain_few = np.array([np.median(rng.choice(values, 4)) for _ in range(4000)])
     assert stats.ks_2samp(few, plain_few).pvalue > 1e-3
     assert stats.ks_2samp(few, plain).pvalue < 1e-3
 
 
-def test_intervals_hold_the_median_as_often_as_they_say():
-    """400 samples of 20 from a skewed distribution; counts outside ±4 standard errors have a false alarm of 1e-4."""
-    rng = np.random.default_rng(2)
-    samples, truth = rng.exponential(size=(400, 20)), np.log(2)
-    exact = [intervals.median_interval(sample) for sample in samples]
-    held = np.mean([one.lower <= truth <= one.upper for one in exact])
-    coverage = 1 - 2 * stats.binom.cdf(5, 20, 0.5)
-    assert coverage >= 0.95
-    assert abs(held - coverage) < 4 * np.sqrt(coverage * (1 - coverage) / 400)
-    draws = np.quantile(intervals.bootstrap_medians(samples), [0.025, 0.975], axis=1)
-    assert 0.90 < np.mean((draws[0] <= truth) & (truth <= draws[1])) < 0.99
-
-
-@pytest.mark.parametrize(("n", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (20, 6), (50, 18)])
-def test_the_sign_test_interval_has_the_ranks_of_the_tables(n, rank):
-    values = np.random.default_rng(n).permutation(n) + 1.0
-    found = intervals.median_interval(values)
-    assert found.lower == (rank if rank else -np.inf)
-    assert found.upper == (n + 1 - rank if rank else np.inf)
-    assert found.too_few == (n < intervals.smallest_n())
-
-
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.9995])
-def test_the_sign_test_interval_is_the_shortest_of_its_level(level):
-    for n in range(1, 60):
-        rank = intervals._sign_test_rank(n, level)
-        outside = [2 * stats.binom.cdf(j - 1, n, 0.5) for j in range(1, n // 2 + 2)]
-        assert rank == sum(share <= 1 - level for share in outside)
-
-
 def test_streams_are_independent_and_each_is_repeated():
     values = np.random.default_rng(0).normal(size=25)
-    one, two = (intervals.bootstrap_medians(values, stream=stream) for stream in (1, 2))
-    np.testing.assert_array_equal(one, intervals.bootstrap_medians(values, stream=1))
+    one, two = (summary.bootstrap_medians(values, stream=stream) for stream in (1, 2))
+    np.testing.assert_array_equal(one, summary.bootstrap_medians(values, stream=1))
     # 4000 pairs: a correlation beyond ±0.07 has a false alarm below 1e-5.
     assert abs(np.corrcoef(one, two)[0, 1]) < 0.07
 
@@ -105,7 +74,7 @@ def test_streams_are_independent_and_each_is_repeated():
 def test_the_interval_of_the_table_is_the_middle_95_percent_of_the_resampled_medians():
     data, place = dataset(runs=40), {"epsilon": 1.0, "kappa": 0.9, "rho": 0.1, "kind": "sharp"}
     cell = cell_of(summary.medians(data, "loss"), **place)
-    draws = intervals.bootstrap_medians(cell_of(data, **place).loss.values)
+    draws = summary.bootstrap_medians(cell_of(data, **place).loss.values)
     assert [cell.lower.item(), cell.upper.item()] == np.quantile(draws, [0.025, 0.975]).tolist()
 
 
@@ -136,16 +105,19 @@ def test_csv_and_markdown_have_every_cell_with_its_label(tmp_path):
     empty = [row for row in rows if row["runs_done"] == "0"]
     assert {row["label"] for row in empty} == {"sharp"}
     assert {row["median"] for row in empty} == {""}
-    summary.write_markdown(tables, tmp_path / "medians.md")
-    text = (tmp_path / "medians.md").read_text(encoding="utf-8")
-    assert text.count("\n| ε | κ | ρ | sharp | dull | plain |") == 2
-    assert text.count("\n| 5 | 0.9 | 0.1 | – |") == 2
+    headings, lines = summary.median_rows(tables[0])
+    assert headings == ["ε", "κ", "ρ", "sharp", "dull", "plain"]
+    assert len(lines) == 12
+    (line,) = (line for line in lines if line[:3] == ["5", "0.9", "0.1"])
+    assert line[3] == "–"
+    middle = float(cell_of(tables[0], epsilon=5.0, kappa=0.9, rho=0.1, kind="dull")["median"])
+    assert line[4].startswith(f"{middle:.3g} [")
 
 
-def test_a_table_without_any_axis_that_varies_is_one_number(tmp_path):
-    data = dataset(grid=[{"epsilon": [1.0]}])
-    summary.write_markdown([summary.medians(data, "loss")], tmp_path / "medians.md")
-    assert "| median |\n| --- |\n| 0.956 [" in (tmp_path / "medians.md").read_text(encoding="utf-8")
+def test_a_table_without_any_axis_that_varies_is_one_number():
+    headings, ((cell,),) = summary.median_rows(summary.medians(dataset(grid=[{"epsilon": [1.0]}]), "loss"))
+    assert headings == ["median"]
+    assert cell.startswith("0.956 [")
 
 
 def test_labels_are_the_texts_that_differ():

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from adobest_pp.studies import cells_of
-from adobest_pp.studies.run_intervals import median_interval
 from validation import mechanisms
+from validation.sign_test import median_interval
 
 ROOT = Path(__file__).parents[2]
 

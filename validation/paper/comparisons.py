@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp.studies.run_intervals import Interval
 from adobest_pp.studies.summary import done, markdown_table, number, percent, shown
 from validation.paper.methods import SEMI, UTILITIES, method_label
+from validation.sign_test import Interval
 
 __all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part"]
 __all__ += ["has_own_srr", "paired", "published_part", "ratio_text", "with_srr"]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp.studies.run_intervals import LEVEL, RESAMPLES, SEED, Interval, bootstrap_medians, known, smallest_n
+from adobest_pp.studies.summary import LEVEL, RESAMPLES, SEED, bootstrap_medians, smallest_n
+from validation.sign_test import Interval, known
 
 __all__ = ["mean_interval", "median_change"]
 

@@ -1,14 +1,19 @@
 """The page of the paper's study: its statements beside what the runs say, as proved and as published."""
 
+import json
+import platform
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+import adobest_pp
 from adobest_pp._progress import SlowProgress
 from adobest_pp.studies import page as plain
-from adobest_pp.studies.summary import check_study, done, markdown_table
+from adobest_pp.studies.summary import check_study, done, markdown_table, median_rows, medians, write_csv
 from validation.paper.comparisons import Statement, paper_part, published_part
 from validation.paper.equal_privacy import equal_privacy_section, short_answer
 from validation.paper.methods import method_label
@@ -22,6 +27,13 @@ _PAPER = (
     "S. Aydın and S. Yıldırım, *Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive "
     "Randomized Response Mechanism*, ACM Transactions on Knowledge Discovery from Data"
 )
+
+JSON = ("study", "sources", "accepted_sources", "created_with")
+CONTENTS = {
+    ".csv": "medians, quartiles and intervals",
+    ".md": "the same, to read",
+    ".json": "seed, versions, study",
+}
 
 
 def write_page(
@@ -65,16 +77,16 @@ def write_page(
         answers = _statement_parts(dataset, as_published)
         progress.advance(1)
         answers += equal_privacy_section(dataset, as_published, equal_privacy, Path(reference) if reference else None)
-        written = [*_tables(studies, target), plain.write_settings(studies, target)]
+        written = [*_tables(studies, target), _write_settings(studies, target)]
         progress.advance(1)
         figures, drawn = _figures(_labelled(dataset, "study"), target)
         progress.advance(2)
     settings = markdown_table(["setting", "value"], plain.settings_rows(dataset))
     parts = [plain.title(dataset), f"Beside the paper: {_PAPER}.", *short, "## Settings", settings]
     far = [f"- {name.replace('_', ' ')}: {plain.how_far(one)}" for name, one in studies.items() if one is not None]
-    parts += ["## How far it is", "\n".join(far), *answers, "## Figures", *figures, *plain.contents(written)]
-    page = plain.write_parts(parts, target)
-    return [*drawn, *written, page]
+    parts += ["## How far it is", "\n".join(far), *answers, "## Figures", *figures, "## Tables and settings"]
+    parts.append("\n".join(f"- [{path.name}]({path.name}): {CONTENTS[path.suffix]}" for path in written))
+    return [*drawn, *written, plain.write_text(parts, target / "README.md")]
 
 
 def _labelled(dataset: xr.Dataset, name: str) -> xr.Dataset:
@@ -136,8 +148,21 @@ def _tables(studies: Mapping[str, xr.Dataset | None], target: Path) -> list[Path
         if dataset is not None:
             for measure in (one for one in ("tv", "exact_tv") if one in dataset):
                 stem = "medians" + f"_{name}" * (name != "study") + f"_{measure}" * (measure != "tv")
-                written += plain.write_tables(dataset, [measure], target, stem)
+                table, csv = medians(dataset, measure), target / f"{stem}.csv"
+                write_csv([table], csv)
+                text = [f"# Medians of {measure}", plain.INTERVALS, markdown_table(*median_rows(table))]
+                written += [csv, plain.write_text(text, target / f"{stem}.md")]
     return written
+
+
+def _write_settings(studies: Mapping[str, xr.Dataset | None], target: Path) -> Path:
+    """Write all that is needed to repeat the studies and the page."""
+    recorded: dict[str, Any] = {name: dict(one.attrs) for name, one in studies.items() if one is not None}
+    for attributes in recorded.values():
+        attributes |= {key: json.loads(attributes[key]) for key in JSON if key in attributes}
+    recorded["page_made_with"] = {name: version(name) for name in ("numpy", "scipy", "xarray", "matplotlib")}
+    recorded["page_made_with"] |= {"adobest_pp": adobest_pp.__version__, "python": platform.python_version()}
+    return plain.write_text([json.dumps(recorded, indent=2, ensure_ascii=False)], target / "settings.json")
 
 
 def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adobest_pp.studies.run_intervals import LEVEL, median_interval
-from adobest_pp.studies.summary import percent
+from adobest_pp.studies.summary import LEVEL, percent
 from validation.paper.comparisons import (
     FAILURE,
     HELD,
@@ -24,6 +23,7 @@ from validation.paper.comparisons import (
     judge,
 )
 from validation.paper.methods import method_label
+from validation.sign_test import median_interval
 
 __all__ = ["TUNING"]
 
