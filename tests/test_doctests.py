@@ -4,6 +4,7 @@ import doctest
 from importlib import import_module
 from pkgutil import walk_packages
 
+import matplotlib.pyplot as plt
 import pytest
 
 import adobest_pp
@@ -14,3 +15,4 @@ MODULES = [module.name for module in walk_packages(adobest_pp.__path__, "adobest
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
+    plt.close("all")

@@ -136,9 +136,11 @@ def plain_numbers(value: Any, kinds: str, labels: Sequence[str] | None) -> np.nd
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         raise Illegal from None
-    if array.size and array.dtype.kind not in kinds:
+    if array.dtype.kind in kinds:
+        return array
+    if array.size:
         raise Illegal
-    return array
+    return np.empty(array.shape)
 
 
 def numbers(k: int, low: float, total: float | None = None, labels: Sequence[str] | None = None) -> Kind:

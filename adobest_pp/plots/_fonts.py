@@ -15,7 +15,7 @@ __all__ = ["fallbacks", "legible", "readable"]
 
 logger = logging.getLogger("adobest_pp")
 
-# It has a box for every character: what to be spared of.
+# This font has a box for every character, which tells nothing: never choose it.
 LAST_RESORT = "Last Resort"
 NORMAL = 400
 
@@ -41,7 +41,7 @@ def legible(axes: Any) -> Any:
 
 
 def fallbacks(text: str) -> list[tuple[str, str]]:
-    """Return names and files of as few installed fonts as have what the usual one does not of a text."""
+    """Return names and files of as few installed fonts as cover the characters that the usual one does not have."""
     missing, chosen = _missing(text), []
     while missing:
         name, path = max(installed(), key=lambda font: len(missing & glyphs(font[1])), default=("", ""))

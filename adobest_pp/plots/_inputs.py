@@ -1,4 +1,4 @@
-"""What figures are drawn from, checked: results of diagnostics, trees of draws, categories and axes."""
+"""Checks of what plots take: results of diagnostics, trees of draws, categories and axes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["check_axes", "check_categories", "check_result", "check_thetas"]
 
 
 def check_result(result: Any, name: str, maker: str, needed: Sequence[str], attributes: Sequence[str] = ()) -> None:
-    """Refuse what is not a dataset with the variables and attributes that a figure needs."""
+    """Raise ValueError unless it is a dataset with the variables and attributes that a figure needs."""
     allowed = f"{name} must be a result of {maker}"
     if not isinstance(result, xr.Dataset):
         raise ValueError(f"{allowed}, got {type(result).__name__}")
@@ -25,7 +25,7 @@ def check_result(result: Any, name: str, maker: str, needed: Sequence[str], attr
 
 
 def check_axes(axes: Any, n: int, told: str) -> NDArray[np.object_]:
-    """Return n matplotlib axes as an array of shape (n,), or refuse."""
+    """Return n matplotlib axes as an array of shape (n,), or raise ValueError."""
     try:
         panels = np.asarray(axes, dtype=object).ravel()
     except (TypeError, ValueError):
@@ -39,7 +39,7 @@ def check_axes(axes: Any, n: int, told: str) -> NDArray[np.object_]:
 
 
 def check_thetas(draws: Any) -> dict[str, xr.DataArray]:
-    """Return θ of each tree by chain, draw and category, in the order of the first tree's categories, or refuse."""
+    """Return θ of each tree by chain, draw and category, in the first tree's order, or raise ValueError."""
     if not isinstance(draws, Mapping) or not draws:
         raise ValueError(f"draws must be a mapping of at least one name to a DataTree, got {brief(draws)}")
     thetas: dict[str, xr.DataArray] = {}
@@ -51,7 +51,7 @@ def check_thetas(draws: Any) -> dict[str, xr.DataArray]:
 
 
 def check_categories(categories: Any, known: Sequence[str]) -> list[str]:
-    """Return the labels to draw, at least one of those that there are, or refuse."""
+    """Return the labels to draw, at least one of those that there are, or raise ValueError."""
     is_list = isinstance(categories, Sequence | np.ndarray) and getattr(categories, "ndim", 1) == 1
     if isinstance(categories, str) or not is_list or not len(categories):
         raise ValueError(f"categories must be at least one label, got {brief(categories)}")

@@ -1,4 +1,4 @@
-"""Samplers against their reference, and ranks against uniform ones."""
+"""Samplers against their reference, and ranks of the truth against uniform ones."""
 
 import textwrap
 from collections.abc import Sequence
@@ -10,15 +10,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
-from adobest_pp.plots._category_names import plain, shorten
+from adobest_pp.plots._category_names import legend_entry, shorten
 from adobest_pp.plots._fonts import legible
 from adobest_pp.plots._inputs import check_axes, check_result
+from adobest_pp.plots._looks import look
 
 __all__ = ["plot_calibration", "plot_comparison"]
 
-# Beyond this many categories their names no longer fit under an axis.
 MAX_NAMED = 12
-MAX_LETTERS = 60
 MAX_LEGEND = 90
 
 COMPARED = (
@@ -32,89 +31,116 @@ CALIBRATED = (
 
 
 def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
-    """Draw what `adobest_pp.diagnostics.compare` found: errors of means, ratios of sds, tails and efficiency.
+    """Plot how far each sampler is from the reference, in mean, spread and tails, and how well it mixes.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        The result of `compare`.
+        The result of `adobest_pp.diagnostics.compare`.
     axes : sequence of 4 matplotlib axes, optional
-        A new figure by default.
+        Where to draw; a new figure by default.
 
     Returns
     -------
     array of matplotlib axes, of shape (4,)
         Difference of means and ratio of standard deviations to the reference by category, with an open marker
-        where it is within Monte-Carlo error; quantile errors by category; effective draws per second.
+        where it is within Monte-Carlo error; errors of quantiles by category; effective draws per second.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> draws = {str(seed): ad.sample(responses, "gibbs", random_seed=seed) for seed in (1, 2)}
+    >>> ad.plots.plot_comparison(ad.diagnostics.compare(draws, reference="1")).shape
+    (4,)
     """
     check_result(dataset, "dataset", "diagnostics.compare", COMPARED, ["reference"])
-    panels = _panels(axes, 4, (13.0, 8.0), (2, 2))
-    others = [name for name in dataset.sampler.values.tolist() if name != dataset.attrs["reference"]]
-    places = np.arange(dataset.sizes["category"])
-    for number, name in enumerate(others):
-        one = dataset.sel(sampler=name)
-        x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
-        look = {"color": f"C{number}", "label": plain(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))}
-        limit = float(one.error_limit)
-        _points(panels[0], x, one.mean_shift.values, np.abs(one.location_error.values) > limit, look)
-        _points(panels[1], x, one.sd_ratio.values, np.abs(one.scale_error.values) > limit, look)
-        panels[2].plot(x, one.tail_error.values, marker="o", linestyle="none", **look)
+    panels = _panels(_comparison_axes(dataset) if axes is None else axes, 4)
     reference = dataset.attrs["reference"]
-    panels[0].axhline(0, color="black", linewidth=0.8)
-    panels[1].axhline(1, color="black", linewidth=0.8)
-    panels[2].set_ylim(bottom=0)
-    panels[0].set(title="Posterior mean", ylabel=f"difference to {plain(reference)} (its sd)")
-    panels[1].set(title="Posterior standard deviation", ylabel=f"ratio to {plain(reference)}")
-    panels[2].set(title="5 % and 95 % quantiles", ylabel="largest error (sd)")
+    names = dataset.sampler.values.tolist()
+    others = [name for name in names if name != reference]
+    places = np.arange(dataset.sizes["category"])
+    for i, name in enumerate(others):
+        one = dataset.sel(sampler=name)
+        y = places + 0.5 * ((i + 0.5) / len(others) - 0.5)
+        label = legend_entry(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))
+        style = look(names.index(name)) | {"linestyle": "none", "label": label}
+        limit = float(one.error_limit)
+        _points(panels[0], one.mean_shift.values, y, np.abs(one.location_error.values) > limit, style)
+        _points(panels[1], one.sd_ratio.values, y, np.abs(one.scale_error.values) > limit, style)
+        panels[2].plot(one.tail_error.values, y, **style)
+    panels[0].axvline(0, color="black", linewidth=0.8)
+    panels[1].axvline(1, color="black", linewidth=0.8)
+    panels[2].set_xlim(left=0)
+    panels[0].set(title="Posterior mean", xlabel=f"difference to {shorten(reference)}, in its sd")
+    panels[1].set(title="Posterior standard deviation", xlabel=f"sd / sd of {shorten(reference)}")
+    panels[2].set(title="5 % and 95 % quantiles", xlabel=f"larger error, in sd of {shorten(reference)}")
     for panel in panels[:3]:
-        _name_categories(panel, dataset)
-    _efficiency(panels[3], dataset, others)
+        panel.set_yticks(places, [shorten(label) for label in dataset.category.values])
+        panel.set_ylim(places.size - 0.5, -0.5)
+    _efficiency(panels[3], dataset)
     if others:
         handles, labels = panels[2].get_legend_handles_labels()
-        title = "open: within Monte-Carlo error"
+        title = "Mean and standard deviation: open markers are within Monte-Carlo error"
         panels[0].figure.legend(handles, labels, loc="outside lower center", frameon=False, title=title)
     legible(panels)
     return panels
 
 
+# Not ArviZ's plot_ecdf_pit: it tests each category alone, where this envelope holds for all of them at once.
 def plot_calibration(
     dataset: xr.Dataset, axes: Sequence[Any] | None = None, highlight: int = MAX_NAMED
 ) -> NDArray[np.object_]:
-    """Draw what `adobest_pp.diagnostics.calibration` found: ECDFs of ranks within their envelope, and coverage.
+    """Plot whether a sampler is calibrated: ranks of the truth among its draws, and coverage of its intervals.
 
-    A curve above the line at the left and below at the right means too narrow intervals, the reverse too wide ones,
-    and a curve on one side throughout a bias.
+    Of right draws, all curves of ranks stay within the envelope with the stated probability. A curve above zero at
+    the left and below at the right means that intervals are too narrow, the reverse that they are too wide, and a
+    curve on one side throughout is a bias.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        The result of `calibration`.
+        The result of `adobest_pp.diagnostics.calibration`.
     axes : sequence of 2 matplotlib axes, optional
-        A new figure by default.
+        Where to draw; a new figure by default.
     highlight : int, default 12
         Up to how many categories, those of the smallest p-values, are drawn in color and named.
 
     Returns
     -------
     array of matplotlib axes, of shape (2,)
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> def fit(responses, seed):
+    ...     return ad.sample(responses, "gibbs", draws=200, tune=100, chains=1, random_seed=seed)
+    >>> result = ad.diagnostics.calibration(fit, ad.SRR(2, epsilon=3.0), replications=20, random_seed=1)
+    >>> ad.plots.plot_calibration(result).shape
+    (2,)
     """
     check_result(dataset, "dataset", "diagnostics.calibration", CALIBRATED, ["envelope_level", "replications"])
     check_integer(highlight, "highlight", 0)
-    panels = _panels(axes, 2, (12.0, 4.5), (1, 2))
+    if axes is None:
+        _, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    panels = _panels(axes, 2)
     points = dataset.point.values
     envelope = f"{dataset.attrs['envelope_level']:.0%} envelope, all categories"
     panels[0].fill_between(points, dataset.lower, dataset.upper, step="post", color="0.88", label=envelope)
     levels = dataset.level.values
-    panels[1].plot([0, 1], [0, 1], color="black", linewidth=0.8, label="right")
+    panels[1].plot([0, 1], [0, 1], color="black", linewidth=0.8, label="exact coverage")
     for place, i in enumerate(np.argsort(dataset.p_value.values)):
         one = dataset.isel(category=int(i))
         named = place < highlight
-        label = plain(f"p = {one.p_value.item():.2g}: {one.category.item()}") if named else None
-        look = {"color": f"C{place % 10}" if named else "0.6", "linewidth": 1.4 if named else 0.7, "label": label}
-        panels[0].step(points, one.ecdf_difference, where="post", **look)
-        panels[1].plot(levels, one.coverage, marker="o", markersize=4, **look)
+        style = look(place) if named else {"color": "0.6", "marker": "."}
+        style |= {"linewidth": 1.4 if named else 0.7}
+        label = legend_entry(f"p = {one.p_value.item():.2g}: {one.category.item()}") if named else None
+        panels[0].step(points, one.ecdf_difference, where="post", markevery=(place, 12), markersize=4, **style)
+        panels[1].plot(levels, one.coverage, markersize=4, label=label, **style)
     band = 1.96 * dataset.coverage_error.values
-    panels[1].errorbar(levels, levels, band, color="black", linestyle="none", capsize=3, label="95 % for one category")
+    panels[1].errorbar(
+        levels, levels, band, color="black", linestyle="none", capsize=3, label="95 % range for one category"
+    )
     n, p_value = dataset.attrs["replications"], dataset.p_value_overall.item()
     panels[0].axhline(0, color="black", linewidth=0.8)
     panels[0].set(title=f"Ranks of the truth in {n} data sets, p = {p_value:.2g}")
@@ -132,41 +158,38 @@ def plot_calibration(
     return panels
 
 
-def _panels(
-    axes: Sequence[Any] | None, n: int, size: tuple[float, float], shape: tuple[int, int]
-) -> NDArray[np.object_]:
-    if axes is None:
-        _, axes = plt.subplots(*shape, figsize=size, layout="constrained")
+def _comparison_axes(dataset: xr.Dataset) -> list[Any]:
+    """Return new panels: three side by side, with names of categories at the left, and one below that is as wide."""
+    heights = (0.8 + 0.32 * dataset.sizes["category"], 0.6 + 0.45 * dataset.sizes["sampler"])
+    figure = plt.figure(figsize=(11, sum(heights) + 1.2), layout="constrained")
+    panels = figure.subplot_mosaic("012;333", height_ratios=heights)
+    for name in "12":
+        panels[name].tick_params(labelleft=False)
+    return list(panels.values())
+
+
+def _panels(axes: Sequence[Any], n: int) -> NDArray[np.object_]:
     panels = check_axes(axes, n, f"{n} of them")
     for panel in panels:
         panel.grid(alpha=0.3)
+        panel.set_axisbelow(True)
     return panels
 
 
 def _points(
-    panel: Any, x: NDArray[np.floating[Any]], y: NDArray[Any], significant: NDArray[np.bool_], look: dict[str, Any]
+    panel: Any, x: NDArray[np.floating[Any]], y: NDArray[Any], significant: NDArray[np.bool_], style: dict[str, Any]
 ) -> None:
     """Draw filled markers where a difference is significant and open ones elsewhere."""
-    panel.plot(x[significant], y[significant], marker="o", linestyle="none", **look)
-    panel.plot(x[~significant], y[~significant], marker="o", linestyle="none", fillstyle="none", color=look["color"])
+    panel.plot(x[significant], y[significant], **style)
+    panel.plot(x[~significant], y[~significant], **style | {"fillstyle": "none", "label": None})
 
 
-def _name_categories(panel: Any, dataset: xr.Dataset) -> None:
-    names = [shorten(label) for label in dataset.category.values]
-    crowded = len(names) > MAX_NAMED or sum(map(len, names)) > MAX_LETTERS
-    panel.set_xticks(range(len(names)), names, rotation=90 if crowded else 0)
-    panel.set_xlabel("category")
-
-
-def _efficiency(panel: Any, dataset: xr.Dataset, others: list[str]) -> None:
-    names = dataset.sampler.values.tolist()
-    colors = [f"C{others.index(name)}" if name in others else "0.4" for name in names]
+def _efficiency(panel: Any, dataset: xr.Dataset) -> None:
+    places = range(dataset.sizes["sampler"])
     values = dataset.ess_per_second.values
     measured, values = ("ESS per second", values) if np.isfinite(values).all() else ("ESS", dataset.ess_bulk.values)
-    bars = panel.barh([plain(name) for name in names], np.nan_to_num(values), color=colors)
-    panel.bar_label(
-        bars, [f" R-hat {r:.2f}, ESS {e:.0f}" for r, e in zip(dataset.r_hat, dataset.ess_bulk, strict=True)]
-    )
-    panel.margins(x=0.35)
+    panel.barh(places, np.nan_to_num(values), color=[look(i)["color"] for i in places])
+    mixed = zip(dataset.sampler.values.tolist(), dataset.r_hat, dataset.ess_bulk, strict=True)
+    panel.set_yticks(places, [f"{shorten(name)}\nR-hat {r:.2f}, ESS {e:.0f}" for name, r, e in mixed])
     panel.invert_yaxis()
     panel.set(title="Mixing", xlabel=f"smallest bulk {measured}")

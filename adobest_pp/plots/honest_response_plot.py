@@ -12,6 +12,7 @@ from adobest_pp._text import brief
 from adobest_pp.design import utility
 from adobest_pp.mechanisms import RRRR
 from adobest_pp.plots._inputs import check_axes
+from adobest_pp.plots._looks import COLORS
 
 __all__ = ["plot_honest_response"]
 
@@ -24,7 +25,7 @@ def plot_honest_response(
     ratios: Sequence[float] | None = None,
     axes: Sequence[Any] | None = None,
 ) -> NDArray[np.object_]:
-    """Draw P(Y = X) of RRRR against θᵢ/θᵢ₊₁, one panel for each ε and one curve for each subset size.
+    """Plot the probability of an honest answer under RRRR against how uneven θ is, for several subset sizes.
 
     The defaults are Figure 2 of [1]_. θ falls by the same factor from each category to the next; S holds the k
     most probable. The dashed line is SRR, which does not depend on θ, and the dotted one the best size at each ratio.
@@ -40,7 +41,7 @@ def plot_honest_response(
     sizes : sequence of int
         Subset sizes to draw, 0 … K−1.
     ratios : sequence of float, optional
-        Values of θᵢ/θᵢ₊₁, at least 1; by default 100 from 1 to 2.
+        Values of θᵢ/θᵢ₊₁, at least 1; 100 values from 1 to 2 by default.
     axes : sequence of matplotlib axes, optional
         One for each ε; a new figure by default.
 
@@ -52,6 +53,12 @@ def plot_honest_response(
     ----------
     .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
        Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> [panel.get_title() for panel in ad.plots.plot_honest_response([2.0], n_categories=5, sizes=[1, 3])]
+    ['K = 5, ε = 2, κ = 0.9']
     """
     k = check_n_categories(n_categories)
     for name, given in (("sizes", sizes), ("epsilons", epsilons)):
@@ -70,7 +77,7 @@ def plot_honest_response(
         for size, color in zip(drawn, colors, strict=True):
             panel.plot(steps, values[:, size], color=color, label=f"k = {size}")
         panel.plot(steps, values.max(axis=1), color="black", linestyle=":", linewidth=1.5, label="best k")
-        panel.axhline(values[0, 0], color="tab:red", linestyle="--", label="SRR (k = 0)")
+        panel.axhline(values[0, 0], color=COLORS[1], linestyle="--", label="SRR (k = 0)")
         panel.set(title=f"K = {k}, ε = {mechanism.epsilon:g}, κ = {kappa:g}", xlabel="θᵢ / θᵢ₊₁", ylabel="P(Y = X)")
         panel.margins(x=0)
         panel.grid(alpha=0.3)

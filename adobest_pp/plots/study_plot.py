@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._text import brief
 from adobest_pp.plots._inputs import check_axes
+from adobest_pp.plots._looks import COLORS, number_log_axis
 from adobest_pp.studies.summary import done, number, numeric_axes, shown, symbol, varying
 
 __all__ = ["plot_study"]
@@ -23,6 +24,8 @@ BOXES: dict[str, Any] = {
     "medianprops": {"color": "black", "linewidth": 1.4},
     "flierprops": {"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
 }
+# Of the first seven labels, of the next seven, …
+HATCHES = ("", "///", "...", "xxx")
 # Measures that are all positive and differ by this factor are drawn on a logarithmic scale.
 WIDE = 10
 
@@ -53,19 +56,19 @@ def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[n
     values, labels = done(study, measure), study["label"].values.tolist()
     inside, column, row = _roles(study)
     shape = len(_levels(study, row)), len(_levels(study, column))
-    colors = _colors(labels)
-    panels = _panels(axes, shape, len(_levels(study, inside)) * len(colors))
+    looks = {name: _look(i) for i, name in enumerate(dict.fromkeys(labels))}
+    panels = _panels(axes, shape, len(_levels(study, inside)) * len(looks))
     for i, j in np.ndindex(*shape):
         panel: Any = panels[i, j]
         place = {name: _levels(study, name)[k] for name, k in ((row, i), (column, j)) if name}
         here = np.all([np.ones(len(values)), *(study[name].values == value for name, value in place.items())], axis=0)
-        _draw_boxes(panel, study, values, labels, colors, inside, np.flatnonzero(here))
+        _draw_boxes(panel, study, values, looks, inside, np.flatnonzero(here))
         panel.set_title(", ".join(f"{symbol(name)} = {number(value)}" for name, value in place.items()))
         panel.set_xlabel(symbol(inside) if i == shape[0] - 1 else "")
         panel.set_ylabel(measure if j == 0 else "")
     _share_scale(panels, values)
-    if len(colors) > 1:
-        handles = [Patch(facecolor=color, edgecolor="0.2", label=label) for label, color in colors.items()]
+    if len(looks) > 1:
+        handles = [Patch(**look, edgecolor="0.2", label=label) for label, look in looks.items()]
         panels[0, -1].legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
     panels[0, 0].figure.suptitle(str(dataset[measure].attrs.get("long_name", measure)))
     return panels
@@ -92,10 +95,8 @@ def _levels(study: xr.Dataset, name: str) -> list[float]:
     return values
 
 
-def _colors(labels: list[str]) -> dict[str, Any]:
-    names = list(dict.fromkeys(labels))
-    cycle = plt.get_cmap("tab10" if len(names) <= 10 else "tab20")
-    return {name: cycle(i % cycle.N) for i, name in enumerate(names)}
+def _look(i: int) -> dict[str, Any]:
+    return {"facecolor": COLORS[i % len(COLORS)], "hatch": HATCHES[i // len(COLORS) % len(HATCHES)]}
 
 
 def _panels(axes: Any, shape: tuple[int, int], n_boxes: int) -> NDArray[np.object_]:
@@ -109,19 +110,19 @@ def _draw_boxes(
     panel: Any,
     study: xr.Dataset,
     values: NDArray[np.float64],
-    labels: list[str],
-    colors: dict[str, Any],
+    looks: dict[str, dict[str, Any]],
     inside: str,
     cells: NDArray[np.intp],
 ) -> None:
-    levels, order, width = _levels(study, inside), list(colors), len(colors) + 2
+    labels, levels = study["label"].values.tolist(), _levels(study, inside)
+    order, width = list(looks), len(looks) + 2
     drawn = [i for i in cells.tolist() if np.isfinite(values[i]).any()]
     if drawn:  # matplotlib takes no boxes for one
         places = [levels.index(float(study[inside].values[i])) if inside else 0 for i in drawn]
         positions = [place * width + order.index(labels[i]) for place, i in zip(places, drawn, strict=True)]
         boxes = panel.boxplot([values[i][np.isfinite(values[i])] for i in drawn], positions=positions, **BOXES)
         for i, box in zip(drawn, boxes["boxes"], strict=True):
-            box.set_facecolor(colors[labels[i]])
+            box.set(**looks[labels[i]])
     middles = np.arange(len(levels)) * width + (len(order) - 1) / 2
     panel.set_xticks(middles, [number(level) for level in levels] if inside else [""])
     panel.set_xlim(-1.2, len(levels) * width - 1.8)
@@ -138,3 +139,5 @@ def _share_scale(panels: NDArray[np.object_], values: NDArray[np.float64]) -> No
     limits = np.array([panel.get_ylim() for panel in panels.ravel() if panel.patches])
     for panel in panels.ravel() if limits.size else ():
         panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
+        if logarithmic:
+            number_log_axis(panel.yaxis)

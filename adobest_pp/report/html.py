@@ -43,9 +43,10 @@ figure { margin: 1rem 0; } img { max-width: 100%; height: auto; } figcaption { c
 DESCRIPTIONS = {
     "estimate": "The estimate by category, with 95 % intervals; those of categories that may be empty begin at zero.",
     "comparison": "Difference of each sampler's means, standard deviations and quantiles to NUTS, and its efficiency. "
-    "Filled markers are beyond what Monte-Carlo error explains.",
+    "Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
     "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
-    "ranks": "Ranks of each chain among all draws. Chains that have mixed share all of them equally (dashed line).",
+    "ranks": "The share of each chain's draws up to a rank, less the share of all draws up to it. Chains that have "
+    "mixed stay near zero (dashed line).",
     "contraction": "Squared error and radius of the posterior against the number of answers, on logarithmic axes.",
 }
 

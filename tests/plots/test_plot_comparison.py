@@ -24,14 +24,30 @@ def test_comparison_fills_what_is_significant(tmp_path):
     result = diagnostics.compare(trees)
     panels = plots.plot_comparison(result)
     panels[0].figure.savefig(tmp_path / "figure.png")
-    assert [text.get_text() for text in panels[0].get_xticklabels()][1] == r"\$x\$ <b>"
+    assert [text.get_text() for text in panels[0].get_yticklabels()][1] == r"\$x\$ <b>"
     filled, hollow = (panels[1].get_lines()[i] for i in (0, 1))
     significant = (np.abs(result.scale_error) > result.error_limit).sel(sampler="it").values
-    np.testing.assert_array_equal(filled.get_ydata(), result.sd_ratio.sel(sampler="it").values[significant])
-    assert len(hollow.get_ydata()) == 4 - significant.sum()
+    np.testing.assert_array_equal(filled.get_xdata(), result.sd_ratio.sel(sampler="it").values[significant])
+    assert len(hollow.get_xdata()) == 4 - significant.sum()
     (legend,) = panels[0].figure.legends
     assert legend.get_texts()[0].get_text().startswith("it: biased: ")
     assert [bar.get_width() for bar in panels[3].patches] == pytest.approx(result.ess_per_second.values)
+    mixed = [text.get_text().split("\n") for text in panels[3].get_yticklabels()]
+    ess = [f"ESS {value:.0f}" for value in result.ess_bulk.values]
+    assert mixed == [["nuts", f"R-hat 1.00, {ess[0]}"], ["it", f"R-hat 1.00, {ess[1]}"]]
+
+
+def test_many_long_names_leave_room_for_the_points():
+    k = 20
+    result = diagnostics.compare({name: tree(exact(i)) for i, name in enumerate(("nuts", "it"))})
+    labels = [f"a very long name of a category, number {i}" for i in range(k)]
+    panels = plots.plot_comparison(result.isel(category=np.arange(k) % 4).assign_coords(category=labels))
+    figure = panels[0].figure
+    figure.canvas.draw()
+    sizes = np.array([figure.dpi_scale_trans.inverted().transform_bbox(panel.bbox).size for panel in panels])
+    assert (sizes[:3, 0] > 2).all()  # inches
+    assert (sizes[:3, 1] > 0.25 * k).all()
+    assert (sizes[3] > [6, 0.9]).all()
 
 
 def test_calibration_draws_every_category_and_its_envelope(tmp_path):

@@ -6,10 +6,12 @@ import pytest
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from scipy.stats import rankdata
 
 from adobest_pp import plots
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.plots._category_names import shorten
+from adobest_pp.plots._looks import COLORS
 from tests.diagnostics.test_comparison import exact, tree
 
 LABELS = ("yes", "$x$ <b>", "_unsure", "never")
@@ -45,12 +47,21 @@ def test_estimates_of_some_categories(draws):
     np.testing.assert_allclose(ax.containers[1].lines[0].get_xdata(), exact(0).reshape(-1, 4).mean(axis=0)[[3, 0]])
 
 
-def test_traces_are_the_chains(draws, tmp_path):
+def test_traces_are_evenly_spaced_draws_of_the_chains(draws, tmp_path):
     panels = plots.plot_traces(draws, ["_unsure", "yes"])
     panels[0, 0].figure.savefig(tmp_path / "figure.svg")
     assert panels.shape == (2, 2)
+    step = exact(1).shape[1] // 500
+    assert step > 1
     for chain, line in zip(exact(1)[..., 2], panels[1, 0].get_lines(), strict=True):
-        np.testing.assert_array_equal(line.get_ydata(), chain)
+        np.testing.assert_array_equal(line.get_ydata(), chain[::step])
+        np.testing.assert_array_equal(line.get_xdata(), np.arange(chain.size)[::step])
+
+
+def test_short_traces_are_drawn_whole():
+    theta = exact(0)[:, :499]
+    (panel,) = plots.plot_traces({"short": tree(theta, LABELS)}, ["yes"])[0]
+    np.testing.assert_array_equal([line.get_ydata() for line in panel.get_lines()], theta[..., 0])
 
 
 def test_ranks_show_a_chain_that_is_elsewhere(draws):
@@ -58,11 +69,43 @@ def test_ranks_show_a_chain_that_is_elsewhere(draws):
     theta[0] = theta[0, np.argsort(theta[0, :, 0])][::-1]  # the same draws in another order share all ranks still
     theta[1] += 0.5 * (np.eye(4)[0] - theta[1])  # and these do not
     panels = plots.plot_ranks(draws | {"stuck": tree(theta, LABELS)}, ["yes"])
-    heights = np.array([[patch.get_data().values for patch in panel.patches] for panel in panels[:, 0]])
-    np.testing.assert_allclose(heights.mean(axis=2), 1)  # every chain's shares sum to one
-    np.testing.assert_allclose(heights.mean(axis=1), 1)  # and every bin has its share of all draws
-    assert abs(heights[0] - 1).max() < 0.6  # 50 of 1000 draws expected in a bin: beyond 4 standard deviations
-    assert heights[2, 1, -1] > 3
+    curves = np.array([[line.get_ydata() for line in panel.get_lines()[1:]] for panel in panels[:, 0]])
+    np.testing.assert_allclose(curves.mean(axis=1), 0, atol=1e-3)  # of all chains together, ranks are uniform
+    n, chains = theta.shape[1], theta.shape[0]
+    # Kolmogorov and Smirnov's distance of a chain's ECDF from that of all: beyond this with probability 1e-6.
+    assert abs(curves[0]).max() < np.sqrt(np.log(2e6) / (2 * n))
+    x = panels[2, 0].get_lines()[2].get_xdata()
+    ranks = rankdata(theta[..., 0]).reshape(chains, n)[1] / theta[..., 0].size
+    np.testing.assert_allclose(curves[2, 1], [(ranks <= at).mean() - at for at in x], atol=2 / n)
+    assert curves[2, 1].min() < -0.3
+    low, high = panels[0, 0].get_ylim()
+    assert low < curves.min() < curves.max() < high  # no curve is cut off, whichever row it is in
+
+
+def test_samplers_may_have_other_numbers_of_chains_and_draws(draws):
+    uneven = draws | {"single": tree(exact(2)[:1, :7], LABELS), "still": tree(exact(2)[:, :50] * 0 + 0.25, LABELS)}
+    for draw, extra in ((plots.plot_traces, 0), (plots.plot_ranks, 1)):
+        panels = draw(uneven, LABELS)
+        panels[0, 0].figure.canvas.draw()
+        assert panels.shape == (4, 4)
+        assert [len(panel.get_lines()) - extra for panel in panels[:, 0]] == [4, 4, 1, 4]
+
+
+def test_samplers_and_categories_are_named_as_they_are(draws, tmp_path):
+    hostile = ("$x", "<script>", "[red]", "_hidden")
+    trees = {name: tree(exact(0), hostile) for name in hostile}
+    for draw in (plots.plot_traces, plots.plot_ranks):
+        panels = draw({"$y": trees["$x"]}, hostile)
+        panels[0, 0].figure.savefig(tmp_path / "figure.png")
+        assert [panel.get_title() for panel in panels[0]] == [r"\$x", *hostile[1:]]
+        assert panels[0, 0].get_ylabel() == r"\$y"
+    legend = [text.get_text() for text in plots.plot_estimates(trees).get_legend().get_texts()]
+    assert legend == [r"\$x", "<script>", "[red]", " _hidden"]  # matplotlib would leave out "_hidden"
+
+
+def test_every_chain_has_another_color(draws):
+    for panels in (plots.plot_traces(draws, ["yes"]), plots.plot_ranks(draws, ["yes"])):
+        assert [line.get_color() for line in panels[0, 0].get_lines()[-4:]] == list(COLORS[:4])
 
 
 def test_empty_draws_are_refused(draws):

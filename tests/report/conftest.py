@@ -14,6 +14,7 @@ HOSTILE = (
     "[red]",
     "_hidden",
     "a, “b” & c",
+    "中文 العربية",
     "two lines \N{SNOWMAN}\N{GRINNING FACE}",
 )
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.report.browser import CHROMIUM, visit
+from adobest_pp.report.html import POLICY
+from tests.report.browser import CHROMIUM, chromium, visit
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")
 
@@ -22,8 +23,14 @@ LOOK = """(async () => {
 
 
 @pytest.fixture(scope="module")
-def seen(hostile_report):
-    return visit(hostile_report / "report.html", LOOK)
+def browser():
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def seen(hostile_report, browser):
+    return visit(browser, hostile_report / "report.html", LOOK)
 
 
 def test_all_figures_are_shown(seen):
@@ -48,15 +55,23 @@ def test_labels_arrive_as_text(seen):
     assert seen.result["title"] == "Is <b>this</b> “safe”?"
 
 
-def test_the_check_would_notice(tmp_path):
+def test_the_check_would_notice(browser, tmp_path):
     """A page with a script that fails, a picture from a host and one that is broken: everything is reported."""
     page = tmp_path / "bad.html"
     page.write_text(
         "<html><body><script>console.error('planted'); missing()</script>"
         "<img id='far' src='http://192.0.2.1/a.png'><img id='broken' src='data:image/png;base64,AAAA'></body></html>"
     )
-    bad = visit(page, LOOK.replace("await Promise.all", "void Promise.all"))
+    bad = visit(browser, page, LOOK.replace("await Promise.all", "void Promise.all"))
     assert any("planted" in problem for problem in bad.problems)
     assert any("missing" in problem for problem in bad.problems)
     assert any(address.startswith("http://192.0.2.1") for address in bad.requests)
     assert bad.result["shown"] == []
+
+
+def test_what_the_policy_stops_is_noticed(browser, tmp_path):
+    page = tmp_path / "stopped.html"
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    page.write_text(f"<html><head>{policy}</head><body><script>missing()</script></body></html>")
+    (problem,) = visit(browser, page, LOOK).problems
+    assert "Content Security Policy" in problem

@@ -13,6 +13,9 @@ import adobest_pp as ad
 ENDLESS = {"draws": 50_000_000, "progressbar": False, "random_seed": 1}
 
 
+SHORT = {"draws": 1, "tune": 1, "chains": 1, "progressbar": False}
+
+
 def responses() -> ad.Responses:
     return ad.Responses.from_arrays(ad.SRR(4, 1.0), np.arange(200) % 4)
 
@@ -31,7 +34,10 @@ LONG = {
 
 
 def main() -> None:
-    ad.sample(responses(), "nuts", draws=1, tune=1, chains=1, progressbar=False)  # what is compiled or imported first
+    # A signal within the first import or compilation may end in code that ignores exceptions: both come first.
+    for sampler in ("nuts", "gibbs", "sgld"):
+        ad.sample(responses(), sampler, **SHORT, **({"batch_size": None} if sampler == "sgld" else {}))
+    simulate(n_people=50, final_updates=2)
     for name, call in LONG.items():
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         began = time.monotonic()

@@ -160,10 +160,9 @@ def test_fisher_that_is_told_from_srr_is_found():
 
 def test_the_level_of_the_statements_is_of_all_their_comparisons(monkeypatch):
     asked = []
+    monkeypatch.setattr(mechanisms, "standing", lambda differences, n: asked.append(n) or xr.DataArray(1))
     runs = planted()
-    with monkeypatch.context() as patch:
-        patch.setattr(mechanisms, "standing", lambda differences, n: asked.append(n) or xr.DataArray(1))
-        mechanisms.ahead(runs, ("srr", "flat"), ("tv1", "flat"), 0.1)
+    mechanisms.ahead(runs, ("honest", "flat"), ("fisher", "flat"), 1.0)
     assert asked == [mechanisms.N_STATEMENTS]
     # Every case is asked where none ends a statement early.
     monkeypatch.setattr(mechanisms, "ahead", lambda *_: asked.append("ahead") or _Any())
