@@ -24,7 +24,8 @@ BOXES: dict[str, Any] = {
     "medianprops": {"color": "black", "linewidth": 1.4},
     "flierprops": {"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
 }
-# Of the first seven labels, of the next seven, …
+# Of the first six labels, of the next six, …
+BOX_COLORS = COLORS[:-1]  # without black, which is that of the medians
 HATCHES = ("", "///", "...", "xxx")
 # Measures that are all positive and differ by this factor are drawn on a logarithmic scale.
 WIDE = 10
@@ -96,7 +97,7 @@ def _levels(study: xr.Dataset, name: str) -> list[float]:
 
 
 def _look(i: int) -> dict[str, Any]:
-    return {"facecolor": COLORS[i % len(COLORS)], "hatch": HATCHES[i // len(COLORS) % len(HATCHES)]}
+    return {"facecolor": BOX_COLORS[i % len(BOX_COLORS)], "hatch": HATCHES[i // len(BOX_COLORS) % len(HATCHES)]}
 
 
 def _panels(axes: Any, shape: tuple[int, int], n_boxes: int) -> NDArray[np.object_]:
