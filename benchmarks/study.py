@@ -17,31 +17,32 @@ RUNS = 40
 SIZES = (1_000, 10_000)
 
 
-def paper_cells(runs: int) -> dict:
-    """Return a study of the paper's longest runs: K = 20, T = 10⁴."""
-    grid = {"K": [20], "epsilon": [1.0], "kappa": [0.8], "rho": [0.1], "method": ["entropy", "mse", "honest"]}
-    measures = ["tv", "mean_size", "honest", "true_epsilon"]
-    return {"name": "speed", "runs": runs, "seed": 1, "measures": measures, "grid": grid}
+def long_runs(runs: int) -> dict:
+    """Return a study of adaptive collections by SGLD: K = 20, 10⁴ people."""
+    settings = {"n_categories": 20, "epsilon": 1.0, "kappa": 0.8, "rho": 0.1, "people": 10_000, "sampler": "sgld"}
+    measures, grid = ["tv", "mean_size", "true_epsilon"], {"utility": ["entropy", "mse", "honest"]}
+    return {"name": "speed", "runs": runs, "seed": 1, "measures": measures, "settings": settings, "grid": grid}
 
 
 def many_cells(n: int) -> dict:
     """Return a study of very short runs, 20 to a cell."""
-    grid = {"K": [2], "epsilon": [1 + i / n for i in range(n // 20)], "rho": [1.0], "method": ["nonadaptive"]}
-    return {"name": "many", "runs": 20, "seed": 1, "measures": ["tv"], "people_per_category": 1, "grid": grid}
+    settings = {"n_categories": 2, "rho": 1.0, "people": 2, "utility": "nonadaptive", "sampler": "sgld"}
+    grid = {"epsilon": [1 + i / n for i in range(n // 20)]}
+    return {"name": "many", "runs": 20, "seed": 1, "measures": ["tv"], "settings": settings, "grid": grid}
 
 
 def loop_seconds(runs: int) -> float:
     """Seconds a run in a plain loop of one process."""
     from adobest_pp.studies import Study, cells_of, run_once
 
-    study = Study.from_dict(paper_cells(runs))
+    study = Study.from_dict(long_runs(runs))
     cells = cells_of(study)
     for cell in cells:
-        run_once(cell, study.seed, 0, study.measures)
+        run_once(study, cell, 0)
     start = time.perf_counter()
     for cell in cells:
         for run in range(runs):
-            run_once(cell, study.seed, run, study.measures)
+            run_once(study, cell, run)
     return (time.perf_counter() - start) / (runs * len(cells))
 
 
@@ -54,9 +55,9 @@ def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float
     with local_cluster(workers) as cluster:
         address = cluster.scheduler_address
         # The workers import and load compiled code, once and for all.
-        warm = Study.from_dict(paper_cells(workers) | {"seed": 2})
+        warm = Study.from_dict(long_runs(workers) | {"seed": 2})
         run_study(warm, folder / f"warm{workers}.zarr", scheduler=address, progressbar=False)
-        study = Study.from_dict(paper_cells(RUNS))
+        study = Study.from_dict(long_runs(RUNS))
         StudyStore(folder / f"{workers}.zarr", study).close()  # once a study, whatever the number of runs
         start, processor = time.perf_counter(), time.process_time()
         status = run_study(study, folder / f"{workers}.zarr", scheduler=address, progressbar=False)

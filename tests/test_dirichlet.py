@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from adobest_pp._dirichlet import draw_dirichlet, draw_log_dirichlet
-from adobest_pp.studies.grid import Cell
-from adobest_pp.studies.runs import truth_of
+from adobest_pp.studies import Run, collect
 
 FALSE_ALARM = 1e-5
 
@@ -49,7 +48,7 @@ def test_what_numpy_does_right_stays_as_it_was():
 
 
 def test_the_truth_of_a_sparse_study_has_no_zeros():
-    cell = Cell(20, 1.0, 0.9, 0.01, "rrrr", "tv2", "flat", "sgld", "theorem1", 500)
-    truths = np.array([truth_of(1, cell, run) for run in range(50)])
+    cell = {"mechanism": "srr", "n_categories": 20, "epsilon": 1.0, "rho": 0.01, "people": 1}
+    truths = np.array([collect(Run(1, run, cell), **cell).theta for run in range(50)])
     # NumPy has up to half of the shares at zero; of these, one in 1700 is below the smallest double.
     assert (truths == 0).mean() < 0.005

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from adobest_pp import RRRR, simulate
 from adobest_pp.design import UTILITIES
 from adobest_pp.samplers.schedules import ConstantSteps
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.published import published_mechanism
-from adobest_pp.studies.run_intervals import LEVEL, Interval, median_interval
-from adobest_pp.studies.summary import markdown_table, number, percent
+from adobest_pp.studies.summary import LEVEL, markdown_table, number, percent
 from validation.common import conclude, each, parse
+from validation.paper.methods import method_label
+from validation.paper.published import published_mechanism
+from validation.sign_test import Interval, median_interval
 
 FOLDER = Path(__file__).parent / "paper"
 N_CATEGORIES, EPSILONS, RHOS, RUNS = 10, (0.5, 1.0, 5.0), (0.01, 0.1, 1.0), 20

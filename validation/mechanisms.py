@@ -2,10 +2,10 @@
 
 SRR, adaptive RRRR by each of the six utilities, and subset selection, over the grid of studies/mechanisms.toml: truths
 from Dirichlet(ρ), 500 K people, and the exact posterior under a flat prior and under one whose concentration is
-learned. All mechanisms of a run have the truth in common, and are compared in pairs. One is ahead where the interval
-of the median difference in TV has no zero in it. Intervals invert the sign test, whose level holds for any number of
-runs and any distribution, and it is that of all 12 settings (K, ε, ρ) together (Bonferroni). The statements are about
-all K and ε together, at a level for all of them. Exits with 1 if a finding stated below is not reproduced.
+learned. All mechanisms of a run have truth and people in common, and are compared in pairs. One is ahead where the
+interval of the median difference in TV has no zero in it. Intervals invert the sign test, whose level holds for any
+number of runs and any distribution, and it is that of all 12 settings (K, ε, ρ) together (Bonferroni). The statements
+are about all K and ε together, at a level for all of them. Exits with 1 if a finding stated below is not reproduced.
 """
 
 import sys
@@ -21,17 +21,18 @@ import xarray as xr
 from adobest_pp import RRRR
 from adobest_pp.design import UTILITIES
 from adobest_pp.studies import Study, open_study, read_study, run_study
-from adobest_pp.studies.run_intervals import LEVEL, median_interval
+from adobest_pp.studies.summary import LEVEL
 from validation.common import conclude, parse, table
+from validation.sign_test import median_interval
 
 STUDY = Path(__file__).parents[1] / "studies" / "mechanisms.toml"
-SRR, SUBSET_SELECTION = "nonadaptive", "fixed"
+SRR, SUBSET_SELECTION = "srr", "subset_selection"
 LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection"} | {name: f"RRRR, {name}" for name in UTILITIES}
 # The comparisons over all K and ε that the statements rest on: 16 of the priors, 51 of the mechanisms.
 N_STATEMENTS = 67
 # One in 16 000, for each of the tests against a known coverage.
 MAX_ERRORS = 4.0
-# What the length of the fits takes from the coverage, see adobest_pp.studies.posterior.
+# What the length of the fits takes from the coverage, see adobest_pp.studies.frequency_run.
 SHORT_FITS = 0.01
 
 MEANING = """
@@ -49,19 +50,20 @@ def study_of(quick: bool, seed: int) -> Study:
     study = replace(read_study(STUDY), seed=seed)
     if not quick:
         return study
-    few = {"n_categories": (10,), "epsilon": (1.0,), "rho": (0.01, 1.0), "method": (SRR, SUBSET_SELECTION, "honest")}
-    return replace(study, runs=8, people_per_category=200, **few)
+    few = {"n_categories": (10,), "epsilon": (1.0,), "rho": (0.01, 1.0), "utility": ("honest",)}
+    grid = tuple({name: few.get(name, values) for name, values in block.items()} for block in study.grid)
+    return replace(study, runs=8, settings={"people_per_category": 200}, grid=grid)
 
 
 def make_runs(study: Study) -> xr.Dataset:
-    """Return the measures by K, epsilon, rho, prior, mechanism (the method of the study) and run."""
+    """Return the measures by K, epsilon, rho, prior, mechanism (its utility, where it has one) and run."""
     with tempfile.TemporaryDirectory() as folder:
         status = run_study(study, Path(folder) / "mechanisms.zarr")
         if status.done < status.total:
             raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
         dataset = open_study(Path(folder) / "mechanisms.zarr")
-    # `sel` has an argument of its own that is called method.
-    axes = {name: dataset[name] for name in ("K", "epsilon", "rho", "prior")} | {"mechanism": dataset["method"]}
+    axes = {"K": dataset["n_categories"]} | {name: dataset[name] for name in ("epsilon", "rho", "prior")}
+    axes["mechanism"] = dataset["utility"].where(dataset["utility"] != "", dataset["mechanism"])
     measures = dataset[list(study.measures)].reset_coords(drop=True)
     return measures.assign_coords(axes).set_index(cell=list(axes)).unstack("cell")
 

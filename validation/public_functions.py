@@ -12,7 +12,8 @@ from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
 from adobest_pp.online import collect_csv
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.schedules import schedule_from_settings
-from adobest_pp.studies import Cell, open_study, read_study, study_status
+from adobest_pp.studies import open_study, read_study, study_status
+from adobest_pp.studies.frequency_run import plan_of
 from validation.bad_inputs import (
     NAMES,
     RESPONSES,
@@ -735,22 +736,18 @@ def _plots() -> list[Entry]:
             },
             {"epsilons": "epsilon"},
         ),
-        _entry("plots.plot_tv_boxes", closed(plots.plot_tv_boxes), {"dataset": None, "K": 3}, {"dataset": never}),
-        _entry(
-            "plots.plot_subset_sizes", closed(plots.plot_subset_sizes), {"dataset": None, "K": 3}, {"dataset": never}
-        ),
+        _entry("plots.plot_study", closed(plots.plot_study), {"dataset": None, "measure": "tv"}, {"dataset": never}),
     ]
 
 
 def _files() -> list[Entry]:
-    cell = {"n_categories": 3, "epsilon": 1.0, "kappa": 0.9, "rho": 1.0, "people_per_category": 10}
-    words = {"mechanism": "rrrr", "method": "honest", "prior": "flat", "sampler": "sgld", "budgets": "theorem1"}
+    cell = {"n_categories": 3, "epsilon": 1.0, "kappa": 0.9, "rho": 1.0, "people": 10}
     numbers_of_cell = {
         "n_categories": integer(2, 10**6),
         "epsilon": EPSILON,
-        "kappa": optional(KAPPA),
+        "kappa": KAPPA,
         "rho": real(0, np.inf, closed_high=False),
-        "people_per_category": integer(1),
+        "people": integer(1, COUNT),
     }
     csv = {"path": "no such file", "column": "vote", "epsilon": 1.0}
     paths: list[tuple[str, Callable[..., Any], str]] = [
@@ -765,5 +762,5 @@ def _files() -> list[Entry]:
         *(_entry(name, call, {"path": "none"}, {"path": never}, {"path": word}) for name, call, word in paths),
         _entry("collect_csv", collect_csv, csv, {"path": never}),
         _entry("poll_of_people", poll_of_people, csv, {"path": never}),
-        _entry("Cell", Cell, {**cell, **words}, numbers_of_cell),
+        _entry("plan_of", plan_of, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
     ]

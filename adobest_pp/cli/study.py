@@ -1,5 +1,6 @@
 """``adobest study``: parse, call the library, print. Heavy imports wait until a command runs."""
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Run grids of experiments, such as the paper's, on this machine or on a Dask cluster.",
+    help="Run grids of experiments on this machine or on a Dask cluster.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -28,7 +29,7 @@ def _check_extra() -> None:
         raise ValueError(f"{' and '.join(missing)} must be installed for studies: pip install 'adobest-pp[studies]'")
 
 
-@app.command(epilog="Example: adobest study run studies/paper_quick.toml --store paper_quick.zarr")
+@app.command(epilog="Example: adobest study run studies/quick.toml --store quick.zarr")
 def run(
     study: Annotated[Path, typer.Argument(help="The study, a TOML file.", metavar="STUDY")],
     store: Annotated[Path, typer.Option(help="Where the results are kept: a Zarr store, made if there is none.")],
@@ -37,22 +38,33 @@ def run(
         str | None, typer.Option(help="Use the workers of this Dask scheduler instead: tcp://host:port.")
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Make the failed runs once more too.")] = False,
+    accept_changed_sources: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changed-sources",
+            help="Go on with the store though files that make a run have changed; the store records it.",
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make all runs of a study that its store does not have yet; exit with 1 if any failed.
 
     Stopped or killed at any moment, only the runs in flight are lost: the same command makes exactly those that are
-    missing. Failed runs are left as they are, unless --retry-failed is given.
+    missing, and so it does once `runs` is raised in the file. Failed runs are left as they are, unless --retry-failed
+    is given. The function that makes a run, `run = "module:function"`, may be in the folder where the command is run.
     """
     from adobest_pp.studies.engine import run_study
     from adobest_pp.studies.grid import read_study
 
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     status = run_study(
         read_study(study),
         store,
         scheduler=scheduler,
         workers=workers,
         retry_failed=retry_failed,
+        accept_changed_sources=accept_changed_sources,
         progressbar=not quiet,
     )
     if not quiet:
@@ -60,7 +72,7 @@ def run(
     raise typer.Exit(1 if status.failed else 0)
 
 
-@app.command(epilog="Example: adobest study status paper.zarr")
+@app.command(epilog="Example: adobest study status quick.zarr")
 def status(store: StorePath) -> None:
     """Tell how many runs are done, failed and missing, and when the rest will be done; exit with 1 if any failed."""
     from adobest_pp.studies.reading import study_status
@@ -70,7 +82,7 @@ def status(store: StorePath) -> None:
     raise typer.Exit(1 if found.failed else 0)
 
 
-@app.command(epilog="Example: adobest study plot paper_quick.zarr --out figures")
+@app.command(epilog="Example: adobest study plot quick.zarr --out figures")
 def plot(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if there is none.")],
@@ -90,7 +102,7 @@ def plot(
             typer.echo(str(path))
 
 
-@app.command(epilog="Example: adobest study export paper.zarr --out results.csv")
+@app.command(epilog="Example: adobest study export quick.zarr --out results.csv")
 def export(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],

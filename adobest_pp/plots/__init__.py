@@ -6,7 +6,7 @@ from adobest_pp.plots.contraction_plot import plot_contraction
 from adobest_pp.plots.draws_plot import plot_estimates, plot_ranks, plot_traces
 from adobest_pp.plots.honest_response_plot import plot_honest_response
 from adobest_pp.plots.step_sizes_plot import plot_step_sizes
-from adobest_pp.plots.study_plot import plot_subset_sizes, plot_tv_boxes
+from adobest_pp.plots.study_plot import plot_study
 
 __all__ = [
     "plot_best_subset",
@@ -17,7 +17,6 @@ __all__ = [
     "plot_honest_response",
     "plot_ranks",
     "plot_step_sizes",
-    "plot_subset_sizes",
+    "plot_study",
     "plot_traces",
-    "plot_tv_boxes",
 ]

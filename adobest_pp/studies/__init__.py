@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adobest_pp.studies.engine import run_study as run_study
-    from adobest_pp.studies.grid import Cell as Cell
+    from adobest_pp.studies.frequency_run import collect as collect
     from adobest_pp.studies.grid import Study as Study
     from adobest_pp.studies.grid import cells_of as cells_of
     from adobest_pp.studies.grid import read_study as read_study
+    from adobest_pp.studies.grid import run_once as run_once
     from adobest_pp.studies.reading import StudyStatus as StudyStatus
     from adobest_pp.studies.reading import open_study as open_study
     from adobest_pp.studies.reading import study_status as study_status
-    from adobest_pp.studies.runs import run_once as run_once
+    from adobest_pp.studies.run_function import Measure as Measure
+    from adobest_pp.studies.run_function import Run as Run
+    from adobest_pp.studies.run_function import declares as declares
 
 _HOMES = {
-    "Cell": "grid",
+    "Measure": "run_function",
+    "Run": "run_function",
     "Study": "grid",
     "StudyStatus": "reading",
     "cells_of": "grid",
+    "collect": "frequency_run",
+    "declares": "run_function",
     "open_study": "reading",
     "read_study": "grid",
-    "run_once": "runs",
+    "run_once": "grid",
     "run_study": "engine",
     "study_status": "reading",
 }

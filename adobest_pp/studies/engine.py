@@ -15,10 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adobest_pp._checks import check_integer
-from adobest_pp.studies.bar import StudyBar
-from adobest_pp.studies.batches import Batch, run_batch
-from adobest_pp.studies.grid import Cell, Study, cells_of
-from adobest_pp.studies.outcomes import DONE, FAILED, Outcome
+from adobest_pp._progress import SlowProgress
+from adobest_pp.studies.batches import DONE, FAILED, Batch, Outcome, run_batch
+from adobest_pp.studies.grid import Study, cells_of
 from adobest_pp.studies.reading import StudyStatus, study_status
 from adobest_pp.studies.store import StudyStore
 
@@ -53,6 +52,7 @@ def run_study(
     scheduler: str | None = None,
     workers: int | None = None,
     retry_failed: bool = False,
+    accept_changed_sources: bool = False,
     progressbar: bool = True,
 ) -> StudyStatus:
     """Make every run of a study that its store does not have yet.
@@ -62,15 +62,18 @@ def run_study(
     study : Study
         What to run.
     store : path
-        The folder of its Zarr store, which is made where there is none. One of another study, or of another version
-        of adobest_pp, is refused.
+        The folder of its Zarr store, which is made where there is none, and grows where `study` has more runs of each
+        cell than it has. Raises ValueError for one of another study, or if files that make a run have changed.
     scheduler : str, optional
-        Address of a Dask scheduler, ``tcp://host:port``, whose workers have this version of adobest_pp. By default
-        workers are started on this machine.
+        Address of a Dask scheduler, ``tcp://host:port``, whose workers have the same files. By default workers are
+        started on this machine.
     workers : int, optional
         How many to start; one for each core by default.
     retry_failed : bool
         Whether to make the runs that failed once more; by default only those that are missing are made.
+    accept_changed_sources : bool
+        Whether to go on though files that make a run have changed: you know that they give the same numbers. The store
+        records it.
     progressbar : bool
         Whether to show runs a second and the time left.
 
@@ -84,13 +87,16 @@ def run_study(
     if scheduler is not None:
         _check_address(scheduler)
     n_workers = None if workers is None else check_integer(workers, "workers", 1)
-    with StudyStore(store, study) as opened:
+    study.check()
+    with StudyStore(store, study, accept_changed_sources) as opened:
         counts = opened.counts()
         before = counts[DONE] + (0 if retry_failed else counts[FAILED])
         total = sum(counts.values())
         if before < total:
-            with StudyBar(total, before, study.name, progressbar) as bar, _connect(scheduler, n_workers) as client:
-                _Driver(opened, client, total - before, retry_failed).run(bar)
+            with SlowProgress(total, study.name, progressbar) as bar:
+                bar.advance(before)
+                with _connect(scheduler, n_workers) as client:
+                    _Driver(opened, client, total - before, retry_failed).run(bar)
     return study_status(store)
 
 
@@ -105,14 +111,15 @@ class _Driver:
         self._in_flight: dict[Any, tuple[Batch, bool]] = {}
         self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
         self._suspects: deque[Batch] = deque()
-        self._cost: dict[tuple[Any, ...], float] = {}
+        self._cost: dict[str, float] = {}
         self._threads = 0
         self._counted_at = -math.inf
         self._deserted_at = math.inf
 
-    def run(self, bar: StudyBar) -> None:
+    def run(self, bar: SlowProgress) -> None:
         from distributed import KilledWorker
 
+        start, made, failed = time.monotonic(), 0, 0
         self._refill()
         while self._in_flight:
             future, result = self._next()
@@ -126,7 +133,9 @@ class _Driver:
             if outcomes:
                 self._store.commit(batch.index, outcomes)
                 self._learn(batch, outcomes)
-                bar.advance(outcomes)
+                made, failed = made + len(outcomes), failed + sum(bool(outcome.error) for outcome in outcomes)
+                speed = f"{made / (time.monotonic() - start):.1f} runs/s"
+                bar.advance(len(outcomes), f"{speed}, {failed} failed" if failed else speed)
             self._refill()
 
     def _next(self) -> tuple[Any, Any]:
@@ -169,30 +178,26 @@ class _Driver:
 
     def _all_batches(self, retry_failed: bool) -> Iterator[Batch]:
         """Yield what is still to be run; the size of a batch is decided only when it is asked for."""
-        study = self._store.study
+        study, sources = self._store.study, self._store.sources
         for index, cell in enumerate(cells_of(study)):
-            runs = self._store.waiting(index, retry_failed).tolist()
+            runs = tuple(self._store.waiting(index, retry_failed).tolist())
+            whole = Batch(index, study.run, cell, study.seed, runs, study.measures, sources)
             while runs:
-                size = self._batch_size(cell)
+                size = self._batch_size(whole.kind)
                 self._left -= min(size, len(runs))
-                yield Batch(index, cell, study.seed, tuple(runs[:size]), study.measures)
+                yield replace(whole, runs=runs[:size])
                 runs = runs[size:]
 
-    def _batch_size(self, cell: Cell) -> int:
-        seconds = self._cost.get(_kind(cell))
-        if seconds is None:
-            return 1
+    def _batch_size(self, kind: str) -> int:
+        seconds = self._cost.get(kind, math.inf)
         # Towards the end there is less for each worker than that: smaller batches let all of them finish together.
         share = self._left // (_BATCHES_PER_THREAD * max(1, self._threads))
         return max(1, min(round(_BATCH_SECONDS / max(seconds, 1e-3)), share))
 
     def _learn(self, batch: Batch, outcomes: list[Outcome]) -> None:
         # The least, because the first ones include compilation.
-        kind = _kind(batch.cell)
-        known = [self._cost[kind]] if kind in self._cost else []
-        known += [outcome.seconds for outcome in outcomes if not outcome.error]
-        if known:
-            self._cost[kind] = min(known)
+        known = [outcome.seconds for outcome in outcomes if not outcome.error]
+        self._cost[batch.kind] = min([*known, self._cost.get(batch.kind, math.inf)])
 
     def _after_deaths(self, batch: Batch, alone: bool) -> list[Outcome]:
         """Find out which run it is that workers die of.
@@ -204,10 +209,6 @@ class _Driver:
             return [Outcome(batch.runs[0], {}, math.nan, "KilledWorker: every worker that was given this run died")]
         self._suspects.extend(replace(batch, runs=(run,)) for run in batch.runs)
         return []
-
-
-def _kind(cell: Cell) -> tuple[Any, ...]:
-    return cell.n_categories, cell.mechanism, cell.sampler, cell.prior
 
 
 def _explain(future: Any, result: Any) -> str:

@@ -1,167 +1,105 @@
 """What a study is: a grid of settings, each run a number of times, read from a small TOML file."""
 
-import difflib
 import hashlib
-import json
+import math
 import os
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from adobest_pp._checks import (
-    check_alpha,
-    check_epsilon,
-    check_integer,
-    check_kappa,
-    check_n_categories,
-    check_path,
-    check_rho,
-)
-from adobest_pp.studies.measures import MEASURES
-from adobest_pp.studies.methods import KAPPA_FREE, METHOD_LABELS, SEMI, UTILITIES
+from adobest_pp._checks import check_integer, check_path
+from adobest_pp._text import brief
+from adobest_pp.studies.run_function import Run, canonical, check_call, find_run, make_run
 
-__all__ = ["Cell", "Study", "cells_of", "read_study"]
+__all__ = ["DEFAULT_RUN", "Study", "axes_of", "cells_of", "read_study", "run_once"]
 
+DEFAULT_RUN = "adobest_pp.studies.frequency_run:frequency_run"
 # Of each cell: a store has a place for every one of them from the start.
 _MAX_RUNS = 1_000_000
-_CHOICES = {
-    "mechanism": ("rrrr", "subset_selection"),
-    "prior": ("flat", "learned"),
-    "sampler": ("sgld", "exact"),
-    "budgets": ("theorem1", "published"),
-}
+_NEEDED = ("name", "runs", "seed", "measures", "grid")
+# What a store calls its own.
+_TAKEN = ("cell", "run", "runs", "label", "seconds", "finished_at", "error", "status", "seed", "measures")
 
-
-@dataclass(frozen=True)
-class Cell:
-    """One point of the grid: all that a run depends on, but for the seed and the number of the run.
-
-    Attributes
-    ----------
-    n_categories : int
-        K.
-    epsilon : float
-        The privacy budget (with ``budgets="published"`` the claimed one).
-    kappa : float or None
-        Share of the budget inside the subset; None where the method does not depend on it.
-    rho : float
-        The truth is drawn from Dirichlet(ρ).
-    mechanism : {"rrrr", "subset_selection"}
-        What the devices run; SRR is method ``"nonadaptive"`` of ``"rrrr"``.
-    method : str
-        ``"nonadaptive"``, ``"semi_adaptive_0.95"`` (with any α), one of the six utilities, or ``"fixed"``.
-    prior : {"flat", "learned"}
-        The prior of exact inference.
-    sampler : {"sgld", "exact"}
-        What drives the collection and gives the estimate.
-    budgets : {"theorem1", "published"}
-        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP; then with the program's constant step,
-        which its SRR (``"nonadaptive"``, where there is no ε₂) has too.
-    people_per_category : int
-        T = `people_per_category`·K.
-    """
-
-    n_categories: int
-    epsilon: float
-    kappa: float | None
-    rho: float
-    mechanism: str
-    method: str
-    prior: str
-    sampler: str
-    budgets: str
-    people_per_category: int = 500
-
-    def __post_init__(self) -> None:
-        """Check the numbers, and give each its type: cells that are equal have the same key, 1 or 1.0."""
-        checked = {
-            "n_categories": check_n_categories(self.n_categories),
-            "epsilon": check_epsilon(self.epsilon),
-            "kappa": None if self.kappa is None else check_kappa(self.kappa),
-            "rho": check_rho(self.rho),
-            "people_per_category": check_integer(self.people_per_category, "people_per_category", 1),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-
-    def key(self) -> str:
-        """Return a string that is the same for equal settings, on every machine."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @property
-    def n_people(self) -> int:
-        """How many people are asked, T."""
-        return self.people_per_category * self.n_categories
-
-    @property
-    def alpha(self) -> float | None:
-        """The mass that a semi-adaptive method asks of its subset; None for the others."""
-        return float(self.method.removeprefix(SEMI)) if self.method.startswith(SEMI) else None
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of cells, how often to run each, from which seed, and what to measure.
+    """A grid of cells, how often to run each, from which seed, by which function, and what to measure.
 
-    The attributes are the keys of a study file: see `Cell` for those of the grid, each a tuple of values here, and
-    `MEASURES` for what can be measured. Build with `read_study` or `Study.from_dict`.
+    Build with `read_study` or `Study.from_dict`.
+
+    Attributes
+    ----------
+    name : str
+        What tables and pages call it.
+    runs : int
+        Runs of each cell. It may be raised later: a store then makes only the new ones.
+    seed : int
+        Every number is a function of it, of the cell's settings and of the number of the run.
+    measures : tuple of str
+        Which of the numbers that a run returns to keep.
+    grid : tuple of mappings
+        Each maps axes to tuples of values, and stands for all their combinations.
+    settings : mapping
+        What is the same in every cell.
+    run : str
+        The function that makes one run, ``"module:function"``.
     """
 
     name: str
     runs: int
     seed: int
     measures: tuple[str, ...]
-    people_per_category: int
-    n_categories: tuple[int, ...]
-    epsilon: tuple[float, ...]
-    kappa: tuple[float, ...]
-    rho: tuple[float, ...]
-    mechanism: tuple[str, ...]
-    method: tuple[str, ...]
-    prior: tuple[str, ...]
-    sampler: tuple[str, ...]
-    budgets: tuple[str, ...]
+    grid: tuple[Mapping[str, tuple[Any, ...]], ...]
+    settings: Settings = field(default_factory=dict)
+    run: str = DEFAULT_RUN
 
     @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> "Study":
-        """Check the keys and values of a study file, or refuse with the key and what is allowed."""
-        _check_keys(settings, _KEYS, "", needed=("name", "runs", "seed", "measures", "grid"))
-        grid: dict[str, Any] = settings["grid"]
-        if not isinstance(grid, dict):
-            raise ValueError(f"grid must be a table of lists, got {grid!r}")
-        _check_keys(grid, _GRID, "grid.", needed=("K", "epsilon", "rho", "method"))
-        name = settings["name"]
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise ValueError(f"name must be a string of printable characters that is not empty, got {name!r}")
-        axes: dict[str, Any] = {"kappa": ()} | {key: values[:1] for key, values in _CHOICES.items()}
-        for key, values in grid.items():
-            axes[_FIELDS.get(key, key)] = _check_list(values, f"grid.{key}", _GRID[key])
+    def from_dict(cls, content: dict[str, Any]) -> "Study":
+        """Check the keys and values of a study file, or raise ValueError with the key and what is allowed."""
+        known = (*_NEEDED, "settings", "run")
+        for key in content:
+            if key not in known:
+                raise ValueError(f"{key} must be one of {', '.join(known)}; what a run is given goes under [settings]")
+        for key in _NEEDED:
+            if key not in content:
+                raise ValueError(f"{key} must be given")
+        settings = content.get("settings", {})
+        blocks = [content["grid"]] if isinstance(content["grid"], dict) else content["grid"]
+        if not isinstance(settings, dict):
+            raise ValueError(f"settings must be a table, got {brief(settings)}")
+        if not isinstance(blocks, list) or not blocks or not all(isinstance(block, dict) for block in blocks):
+            raise ValueError(f"grid must be a table of lists, or several, got {brief(content['grid'])}")
         study = cls(
-            name=name,
-            runs=check_integer(settings["runs"], "runs", 1, _MAX_RUNS),
-            seed=check_integer(settings["seed"], "seed", 0),
-            measures=_check_list(settings["measures"], "measures", _choice(MEASURES)),
-            people_per_category=check_integer(settings.get("people_per_category", 500), "people_per_category", 1),
-            **axes,
+            name=_text(content["name"], "name"),
+            runs=check_integer(content["runs"], "runs", 1, _MAX_RUNS),
+            seed=check_integer(content["seed"], "seed", 0),
+            measures=_list(content["measures"], "measures", text=True),
+            grid=tuple({name: _list(values, f"grid.{name}") for name, values in block.items()} for block in blocks),
+            settings={name: _value(value, f"settings.{name}") for name, value in settings.items()},
+            run=_text(content.get("run", DEFAULT_RUN), "run"),
         )
-        _check_use(study)
+        _check_names(study)
         return study
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a study file would say, every default included."""
-        names = {field: key for key, field in _FIELDS.items()}
-        values = {names.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
-        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-        grid = {key: plain.pop(key) for key in _GRID}
-        if not grid["kappa"]:
-            del grid["kappa"]
-        return plain | {"grid": grid}
+        grid = [{name: list(values) for name, values in block.items()} for block in self.grid]
+        plain = {"name": self.name, "run": self.run, "runs": self.runs, "seed": self.seed}
+        return plain | {"measures": list(self.measures), "settings": dict(self.settings), "grid": grid}
 
     def digest(self) -> str:
-        """Return a short string that is the same for equal studies, however their files are written."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+        """Return a short string that is the same for studies that differ at most in the number of runs."""
+        plain = self.to_dict()
+        del plain["runs"]
+        return hashlib.sha256(canonical(plain).encode()).hexdigest()[:16]
+
+    def check(self) -> None:
+        """Import the run function, and raise ValueError if it cannot be called with the settings of every cell."""
+        check_call(self.run, self.measures, cells_of(self))
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
@@ -170,14 +108,14 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     Parameters
     ----------
     path : path
-        A TOML file with ``name``, ``runs``, ``seed``, ``measures``, perhaps ``people_per_category``, and a table
-        ``[grid]`` of lists: ``K``, ``epsilon``, ``rho``, ``method``, ``kappa`` where a method depends on it, and
-        perhaps ``mechanism``, ``prior``, ``sampler`` and ``budgets``.
+        A TOML file with ``name``, ``runs``, ``seed``, ``measures``; a table ``[grid]`` of lists, or several of them,
+        ``[[grid]]``, of which each stands for all combinations of its values; perhaps a table ``[settings]`` of what
+        is the same everywhere; and perhaps ``run = "module:function"``.
 
     Returns
     -------
     Study
-        Checked: a key or value that is not known is refused with the nearest that is.
+        Its form is checked here; whether the function takes such settings, when it is run.
     """
     source = check_path(path)
     if not source.is_file():
@@ -188,116 +126,64 @@ def read_study(path: str | os.PathLike[str]) -> Study:
         raise ValueError(f"{source}: {problem}") from None
 
 
-def cells_of(study: Study) -> tuple[Cell, ...]:
-    """Return the cells of the grid, those that do not depend on κ once."""
-    return tuple(dict.fromkeys(_possible_cells(study)))
+def axes_of(study: Study) -> tuple[str, ...]:
+    """Return the names of the axes, in the order of the file."""
+    return tuple(dict.fromkeys(name for block in study.grid for name in block))
 
 
-def _possible_cells(study: Study) -> Iterator[Cell]:
-    for k, epsilon, kappa, rho, mechanism, method, prior, sampler, budgets in product(
-        study.n_categories,
-        study.epsilon,
-        study.kappa or (None,),
-        study.rho,
-        study.mechanism,
-        study.method,
-        study.prior,
-        study.sampler,
-        study.budgets,
-    ):
-        needed = None if method in KAPPA_FREE else kappa
-        cell = Cell(k, epsilon, needed, rho, mechanism, method, prior, sampler, budgets, study.people_per_category)
-        if _is_possible(cell):
-            yield cell
+def cells_of(study: Study) -> tuple[dict[str, Any], ...]:
+    """Return the settings of each cell, those that are in several blocks of the grid once."""
+    return tuple({canonical(cell): cell for cell in _all_cells(study)}.values())
 
 
-def _is_possible(cell: Cell) -> bool:
-    """Tell whether the settings go together: what is chosen once and for all is `fixed`, and has no SGLD."""
-    if (cell.mechanism == "subset_selection") != (cell.method == "fixed"):
-        return False
-    if cell.mechanism == "subset_selection" and cell.sampler != "exact":
-        return False
-    return cell.budgets != "published" or cell.method in ("nonadaptive", *UTILITIES)
+def run_once(study: Study, cell: Settings, number: int) -> dict[str, float]:
+    """Make one run of one cell in this process: its measures, the same wherever and whenever it is made."""
+    return make_run(find_run(study.run), Run(study.seed, number, cell, study.measures))
 
 
-def _check_use(study: Study) -> None:
-    """Refuse a grid with a value that no cell has: it would silently not be run."""
-    cells = cells_of(study)
-    if not study.kappa and any(cell.method not in KAPPA_FREE for cell in cells):
-        raise ValueError("grid.kappa must be given: only the methods 'nonadaptive' and 'fixed' do without")
-    for key in _GRID:
-        field = _FIELDS.get(key, key)
-        for value in getattr(study, field):
-            if not any(getattr(cell, field) == value for cell in cells):
-                raise ValueError(
-                    f"grid.{key} must have values that go with the others, got {value!r}, which goes with none "
-                    "('subset_selection' goes with method 'fixed' and sampler 'exact' only, 'published' with "
-                    "'nonadaptive' and the six utilities only, and kappa with methods that depend on it)"
-                )
+def _all_cells(study: Study) -> Iterator[dict[str, Any]]:
+    for block in study.grid:
+        for values in product(*block.values()):
+            yield {**study.settings, **dict(zip(block, values, strict=True))}
 
 
-def _check_keys(table: dict[str, Any], known: Collection[str], prefix: str, needed: Sequence[str]) -> None:
-    for key in table:
-        if key not in known:
-            raise ValueError(f"{prefix}{key} must be a known key ({_listed(known)}){_nearest(key, known)}")
-    for key in needed:
-        if key not in table:
-            raise ValueError(f"{prefix}{key} must be given")
+def _check_names(study: Study) -> None:
+    if ":" not in study.run:
+        raise ValueError(f"run must name a function as 'module:function', got {study.run!r}")
+    axes = axes_of(study)
+    for name in (*axes, *study.settings, *study.measures):
+        if not name.isidentifier():
+            raise ValueError(f"names of settings and measures must be Python names, got {name!r}")
+        if name in _TAKEN:
+            raise ValueError(f"names of settings and measures must not be of {', '.join(_TAKEN)}, got {name!r}")
+    twice = [name for name in axes if name in study.settings] + [name for name in axes if name in study.measures]
+    if twice:
+        raise ValueError(f"{twice[0]} must be in the grid, in the settings or in the measures, got it in two of them")
 
 
-def _check_list(values: Any, name: str, check: Callable[[Any], Any]) -> tuple[Any, ...]:
+def _list(values: Any, name: str, *, text: bool = False) -> tuple[Any, ...]:
     if not isinstance(values, list) or not values:
-        raise ValueError(f"{name} must be a list that is not empty, got {values!r}")
-    try:
-        checked = tuple(check(value) for value in values)
-    except ValueError as problem:
-        raise ValueError(f"{name}: {problem}") from None
-    if len(set(checked)) < len(checked):
-        raise ValueError(f"{name} must have each value once, got {values!r}")
-    return checked
+        raise ValueError(f"{name} must be a list that is not empty, got {brief(values)}")
+    checked = [_text(value, name) if text else _value(value, name) for value in values]
+    if len({canonical(value) for value in checked}) < len(checked):
+        raise ValueError(f"{name} must have each value once, got {brief(values)}")
+    # A TOML file may write 1 for 1.0: along one axis there is one type of numbers.
+    if {type(value) for value in checked} == {int, float}:
+        return tuple(map(float, checked))
+    return tuple(checked)
 
 
-def _choice(allowed: Collection[str]) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            raise ValueError(f"a value must be one of {_listed(allowed)}, got {value!r}{_nearest(value, allowed)}")
-        return value
-
-    return check
-
-
-def _check_method(value: Any) -> str:
-    if isinstance(value, str) and value.startswith(SEMI):
-        try:
-            alpha = check_alpha(float(value.removeprefix(SEMI)))
-        except ValueError:
-            raise ValueError(f"the mass after 'semi_adaptive_' must be a number from 0 to 1, got {value!r}") from None
-        shortest = f"{SEMI}{repr(alpha + 0.0).removesuffix('.0')}"  # with −0 as 0
-        if value != shortest:
-            raise ValueError(f"the mass must be written shortest, {shortest!r}, got {value!r}")
-        return value
-    return _choice((*METHOD_LABELS, f"{SEMI}0.95"))(value)
+def _value(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        return _text(value, name)
+    if isinstance(value, list):
+        return [_value(part, name) for part in value]
+    if not isinstance(value, bool | int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be of finite numbers, texts, true and false, or lists of them, got {value!r}")
+    return value
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(map(repr, names))
-
-
-def _nearest(name: Any, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5) if isinstance(name, str) else []
-    return f": did you mean {close[0]!r}?" if close else ""
-
-
-_KEYS = ("name", "runs", "seed", "measures", "people_per_category", "grid")
-_FIELDS = {"K": "n_categories"}
-_GRID: dict[str, Callable[[Any], Any]] = {
-    "K": check_n_categories,
-    "epsilon": check_epsilon,
-    "kappa": check_kappa,
-    "rho": check_rho,
-    "mechanism": _choice(_CHOICES["mechanism"]),
-    "method": _check_method,
-    "prior": _choice(_CHOICES["prior"]),
-    "sampler": _choice(_CHOICES["sampler"]),
-    "budgets": _choice(_CHOICES["budgets"]),
-}
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(f"{name} must be a text of printable characters that is not empty, got {value!r}")
+    return value

@@ -1,4 +1,4 @@
-"""How the dataset of a study is laid out in Zarr, and how it comes into being: whole, or not at all."""
+"""How the dataset of a study is laid out in Zarr; how it comes into being and grows: whole, or not at all."""
 
 import json
 import math
@@ -7,7 +7,6 @@ import platform
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,50 +18,45 @@ from numpy.typing import NDArray
 
 import adobest_pp
 from adobest_pp._text import brief
-from adobest_pp.studies.grid import Cell, Study, cells_of
-from adobest_pp.studies.measures import CELL, MEASURES
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
+from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
+from adobest_pp.studies.grid import Study, axes_of, cells_of
+from adobest_pp.studies.run_function import Measure, declared_measures, find_run
+from adobest_pp.studies.sources import differing
 
-__all__ = ["check_same", "create", "read_attributes", "run_variables"]
+__all__ = ["check_same", "create", "grow", "read_attributes", "record_sources", "run_variables"]
 
-# A few kilobytes: a batch rewrites the chunks that it is in.
+# A chunk is a few kilobytes, a block of the disk: a batch rewrites the chunks that it is in.
 _RUNS_IN_A_CHUNK = 500
 
 
 def run_variables(study: Study) -> dict[str, dict[str, Any]]:
     """Return dtype, value where nothing is written, and attributes of every variable with a place for each run."""
-    numbers = {name: MEASURES[name] for name in study.measures} | {"seconds": ("time that the run took", "s")}
+    declared = declared_measures(find_run(study.run))
+    numbers = {name: declared.get(name, Measure(name)) for name in study.measures}
+    numbers |= {"seconds": Measure("time that the run took", "s")}
+    numbers |= {"finished_at": Measure("when the run was committed", "seconds since 1970-01-01")}
     variables: dict[str, dict[str, Any]] = {
-        name: {"dtype": "float64", "fill_value": math.nan, "attributes": {"long_name": long_name, "units": units}}
-        for name, (long_name, units) in numbers.items()
-    }
-    variables["finished_at"] = {
-        "dtype": "float64",
-        "fill_value": math.nan,
-        "attributes": {"long_name": "when the run was committed", "units": "seconds since 1970-01-01"},
+        name: {"dtype": "float64", "fill_value": math.nan, "attributes": {"long_name": meaning, "units": unit}}
+        for name, (meaning, unit) in numbers.items()
     }
     variables["error"] = {"dtype": "string", "fill_value": "", "attributes": {"long_name": "error of a failed run"}}
+    flags = {"flag_values": [NOT_RUN, DONE, FAILED], "flag_meanings": "not_run done failed"}
     variables["status"] = {
         "dtype": "int8",
         "fill_value": NOT_RUN,
-        "attributes": {
-            "long_name": "what became of the run",
-            "flag_values": [NOT_RUN, DONE, FAILED],
-            "flag_meanings": "not_run done failed",
-        },
+        "attributes": {"long_name": "what became of the run", **flags},
     }
     return variables
 
 
-def create(path: Path, study: Study) -> None:
+def create(path: Path, study: Study, sources: Mapping[str, str]) -> None:
     """Make the store of a study in which nothing has been run, unless another process has just made it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"store must be in a folder that exists, got {str(path)!r}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed, and had the same number
     try:
-        _fill(temporary, study)
+        _fill(temporary, study, sources)
         temporary.rename(path)
     except OSError:
         if not path.is_dir():
@@ -71,28 +65,75 @@ def create(path: Path, study: Study) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _fill(path: Path, study: Study) -> None:
+def grow(path: Path, study: Study) -> None:
+    """Make room for more runs of each cell; until the last write, all readers see the store as it was."""
+    group = zarr.open_group(path, mode="r+", use_consolidated=False)
+    for name in (*run_variables(study), "run"):
+        array: Any = group[name]
+        array.resize((*array.shape[:-1], study.runs))
+        if name == "run":
+            array[:] = np.arange(study.runs)
+    root = json.loads((path / "zarr.json").read_bytes())
+    root["attributes"]["study"] = json.dumps(study.to_dict())
+    stored = root["consolidated_metadata"]["metadata"]
+    stored |= {name: json.loads((path / name / "zarr.json").read_bytes()) for name in stored}
+    _write_root(path, root)
+
+
+def record_sources(path: Path, sources: Mapping[str, str]) -> None:
+    """Note that the runs from now on are made by other files, which somebody accepted."""
+    root = json.loads((path / "zarr.json").read_bytes())
+    attributes = root["attributes"]
+    changed = differing(json.loads(attributes["sources"]), sources)
+    accepted = [*json.loads(attributes["accepted_sources"]), {"at": _now(), "changed": changed}]
+    root["attributes"] |= {"sources": json.dumps(sources), "accepted_sources": json.dumps(accepted)}
+    _write_root(path, root)
+
+
+def read_attributes(path: Path) -> dict[str, Any]:
+    """Return what the store says of itself, or raise ValueError for what is not one."""
+    try:
+        attributes: dict[str, Any] = dict(json.loads((path / "zarr.json").read_bytes())["attributes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        attributes = {}
+    if not {"study_hash", "sources"} <= attributes.keys():
+        raise ValueError(f"store must be a folder made by `adobest study run`, got {brief(str(path))}")
+    return attributes
+
+
+def check_same(attributes: Mapping[str, Any], study: Study, path: Path) -> None:
+    """Raise ValueError for the store of another study, with what differs; the number of runs may have been raised."""
+    stored = json.loads(attributes["study"])
+    if attributes["study_hash"] != study.digest():
+        there, here = (_flat(settings) for settings in (stored, study.to_dict()))
+        keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
+        differences = "; ".join(f"{key} is {there.get(key)} there and {here.get(key)} here" for key in keys)
+        raise ValueError(f"store must be of this study: {str(path)!r} was made for another ({differences})")
+    if study.runs < stored["runs"]:
+        raise ValueError(
+            f"runs must be at least {stored['runs']}, as many as {str(path)!r} has of each cell, got {study.runs}: "
+            "a store never loses runs"
+        )
+
+
+def _fill(path: Path, study: Study, sources: Mapping[str, str]) -> None:
     cells = cells_of(study)
-    group = zarr.create_group(path, zarr_format=3, attributes=_attributes(study, cells))
+    group = zarr.create_group(path, zarr_format=3, attributes=_attributes(study, sources))
     for name, settings in run_variables(study).items():
         group.create_array(
             name,
             shape=(len(cells), study.runs),
-            chunks=(1, min(study.runs, _RUNS_IN_A_CHUNK)),
+            chunks=(1, _RUNS_IN_A_CHUNK),
             dimension_names=("cell", "run"),
             compressors=None,  # a chunk is smaller than what reading it takes
             **settings,
         )
     numbers = np.arange(study.runs)
     group.create_array("run", data=numbers, dimension_names=("run",), attributes={"long_name": "number of the run"})
-    for name, values in _coordinates(cells).items():
-        array: Any = group.create_array(
-            name,
-            shape=values.shape,
-            dtype="string" if values.dtype == object else values.dtype,
-            dimension_names=("cell",),
-            attributes={"long_name": CELL[name]},
-        )
+    for name in axes_of(study):
+        values = _coordinate([cell.get(name) for cell in cells])
+        dtype: Any = "string" if values.dtype == object else values.dtype
+        array: Any = group.create_array(name, shape=values.shape, dtype=dtype, dimension_names=("cell",))
         array[:] = values
     with warnings.catch_warnings():
         # Zarr 3 does not yet have it in its specification; plain xr.open_zarr looks for it all the same.
@@ -100,54 +141,44 @@ def _fill(path: Path, study: Study) -> None:
         zarr.consolidate_metadata(path)
 
 
-def _coordinates(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
-    columns: dict[str, list[Any]] = {name: [] for name in CELL}
-    for cell in cells:
-        settings = asdict(cell) | {"K": cell.n_categories, "kappa": math.nan if cell.kappa is None else cell.kappa}
-        for name, column in columns.items():
-            column.append(settings[name])
-    texts = ("mechanism", "method", "prior", "sampler", "budgets")
-    return {name: np.array(column, dtype=object if name in texts else None) for name, column in columns.items()}
+def _coordinate(values: Sequence[Any]) -> NDArray[Any]:
+    """Return one axis along the cells; NaN or an empty text where a cell does not have it."""
+    numbers = all(value is None or isinstance(value, int | float) for value in values)
+    if numbers and None not in values:
+        return np.array(values)
+    if numbers:
+        return np.array([math.nan if value is None else float(value) for value in values])
+    texts = ["" if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
+    return np.array(texts, dtype=object)
 
 
-def _attributes(study: Study, cells: Sequence[Cell]) -> dict[str, Any]:
+def _attributes(study: Study, sources: Mapping[str, str]) -> dict[str, Any]:
     libraries = {name: version(name) for name in ("numpy", "numba", "scipy")}
+    made_with = {"adobest_pp": adobest_pp.__version__, "python": platform.python_version(), **libraries}
     return {
         "title": f"study {study.name!r}",
         "study": json.dumps(study.to_dict()),
         "study_hash": study.digest(),
-        "adobest_pp_version": adobest_pp.__version__,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "created_with": json.dumps({"python": platform.python_version(), **libraries}),
-        "method_labels": json.dumps({name: method_label(name) for name in study.method}),
-        "coordinates": " ".join(CELL),
+        "sources": json.dumps(sources),
+        "accepted_sources": "[]",
+        "created_at": _now(),
+        "created_with": json.dumps(made_with),
+        "coordinates": " ".join(axes_of(study)),
     }
 
 
-def read_attributes(path: Path) -> dict[str, Any]:
-    """Return what the store says of itself, or refuse what is not one."""
-    try:
-        attributes: dict[str, Any] = dict(json.loads((path / "zarr.json").read_bytes())["attributes"])
-    except (OSError, ValueError, KeyError, TypeError):
-        attributes = {}
-    if "study_hash" not in attributes:
-        raise ValueError(f"store must be a folder made by `adobest study run`, got {brief(str(path))}")
-    return attributes
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def check_same(attributes: Mapping[str, Any], study: Study, path: Path) -> None:
-    """Refuse a store of another version or study, with what differs."""
-    made_by = attributes["adobest_pp_version"]
-    if made_by != adobest_pp.__version__:
-        raise ValueError(
-            f"store must be of this version of adobest_pp, {adobest_pp.__version__}, got {str(path)!r} of {made_by}"
-        )
-    if attributes["study_hash"] != study.digest():
-        there, here = (_flat(settings) for settings in (json.loads(attributes["study"]), study.to_dict()))
-        keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
-        differences = "; ".join(f"{key} is {there.get(key)} there and {here.get(key)} here" for key in keys)
-        raise ValueError(f"store must be of this study: {str(path)!r} was made for another ({differences})")
+def _write_root(path: Path, root: Mapping[str, Any]) -> None:
+    temporary = path / f"zarr.json.{os.getpid()}.partial"
+    temporary.write_text(json.dumps(root), encoding="utf-8")
+    os.replace(temporary, path / "zarr.json")
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {**{key: value for key, value in settings.items() if key != "grid"}, **settings["grid"]}
+    """Return the settings of a study by name; axes by name too where there is one block of them."""
+    plain = {key: value for key, value in settings.items() if key not in ("grid", "settings", "runs")}
+    grid = settings["grid"][0] if len(settings["grid"]) == 1 else {"grid": settings["grid"]}
+    return {**plain, **settings["settings"], **grid}

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
+from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.layout import read_attributes
-from adobest_pp.studies.measures import CELL, MEASURES
-from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.store import is_locked
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["StudyStatus", "export_study", "open_study", "study_status"]
+__all__ = ["StudyStatus", "axes_in", "export_study", "open_study", "study_status"]
 
 _RATE_SECONDS = 120.0
 
@@ -67,7 +66,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     """
     import xarray as xr
 
-    read_attributes(check_path(path))
+    measures = json.loads(read_attributes(check_path(path))["study"])["measures"]
     with xr.open_zarr(path, chunks=None) as opened:
         dataset: xr.Dataset = opened.load()
     for name, variable in dataset.variables.items():
@@ -75,9 +74,16 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
             dataset[name] = variable.astype(object).astype(str)
     done, failed = (dataset["status"] == code for code in (DONE, FAILED))
     # A process that was killed may have written what belongs to runs that it did not get to call done, or failed.
-    masked = {name: dataset[name].where(done) for name in dataset.data_vars if name in MEASURES}
+    masked = {name: dataset[name].where(done) for name in measures}
     masked |= {name: dataset[name].where(done | failed) for name in ("seconds", "finished_at")}
     return dataset.assign(masked | {"error": dataset["error"].where(failed, "")})
+
+
+def axes_in(dataset: "xr.Dataset") -> list[str]:
+    """Return the names of the axes of a study's dataset, in the order of its file."""
+    blocks = json.loads(dataset.attrs.get("study", "{}")).get("grid", [])
+    found = {str(name) for name, values in dataset.coords.items() if values.dims == ("cell",)} - {"cell", "label"}
+    return [*dict.fromkeys(name for block in [*blocks, *[dataset.coords]] for name in block if name in found)]
 
 
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
@@ -117,7 +123,7 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], over
         write_whole(target, netcdf_bytes(dataset), overwrite=overwrite, name="out")
         return
     table = dataset.to_dataframe().reset_index()
-    names = ["cell", "run", *CELL, *dataset.data_vars]
+    names = ["cell", "run", *axes_in(dataset), *dataset.data_vars]
     with replacing(target, overwrite=overwrite, name="out") as temporary:
         table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=names)
 

@@ -6,6 +6,7 @@ it): killed at any moment, what `status` calls done is whole, and what was in fl
 store itself is made under another name and renamed.
 """
 
+import json
 import math
 import os
 import time
@@ -17,9 +18,10 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.grid import Study
-from adobest_pp.studies.layout import check_same, create, read_attributes, run_variables
-from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN, Outcome
+from adobest_pp.studies.layout import check_same, create, grow, read_attributes, record_sources, run_variables
+from adobest_pp.studies.sources import differing, sources_of
 
 try:
     import fcntl
@@ -37,24 +39,46 @@ class StudyStore:
     Parameters
     ----------
     path : path
-        A folder. It is made where there is none; one of another study or version is refused.
+        A folder. It is made where there is none, and grows where `study` has more runs of each cell.
     study : Study
         What is to be run.
+    accept_changed_sources : bool
+        Whether to go on where files that make a run have changed, and to record that.
     """
 
-    def __init__(self, path: str | os.PathLike[str], study: Study) -> None:
+    def __init__(self, path: str | os.PathLike[str], study: Study, accept_changed_sources: bool = False) -> None:
         self.path = Path(path)
         self.study = study
+        self.sources = sources_of(study)
         if not self.path.exists():
-            create(self.path, study)
+            create(self.path, study, self.sources)
         check_same(read_attributes(self.path), study, self.path)
         self._lock = _lock(self.path)
-        # What a killed process had not yet renamed into place.
-        for leftover in self.path.rglob("*.partial"):
-            leftover.unlink()
+        try:
+            self._prepare(accept_changed_sources)
+        except BaseException:
+            self.close()
+            raise
         group = zarr.open_group(self.path, mode="r+")
         self._arrays: dict[str, Any] = {name: group[name] for name in run_variables(study)}
         self._rows: dict[int, dict[str, NDArray[Any]]] = {}
+
+    def _prepare(self, accept_changed_sources: bool) -> None:
+        """Bring what is on disk up to date, now that no other process writes to it."""
+        # What a killed process had not yet renamed into place.
+        for leftover in self.path.rglob("*.partial"):
+            leftover.unlink()
+        attributes = read_attributes(self.path)
+        check_same(attributes, self.study, self.path)
+        if changed := differing(json.loads(attributes["sources"]), self.sources):
+            if not accept_changed_sources:
+                raise ValueError(
+                    f"store must be of the same sources: {changed} changed since {str(self.path)!r} was made; use "
+                    "another store, or --accept-changed-sources if you know that the numbers are the same"
+                )
+            record_sources(self.path, self.sources)
+        if self.study.runs > json.loads(attributes["study"])["runs"]:
+            grow(self.path, self.study)
 
     def __enter__(self) -> "StudyStore":
         return self

@@ -1,31 +1,29 @@
-"""Tables of a study: medians with intervals, as a dataset, CSV and Markdown."""
+"""Tables of a study: medians with intervals, as a dataset, CSV and Markdown.
 
-import csv
+Of the axes of a grid, those of text (mechanism, utility, …) name what is compared: together they are the label of a
+cell. Those of numbers say where: a line of a table, a place in a figure. A cell that does not have one of the numbers
+stands beside every value that others have.
+"""
+
+import json
+import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._files import replacing
-from adobest_pp.studies.measures import CELL
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.outcomes import DONE, FAILED
-from adobest_pp.studies.run_intervals import LEVEL, RESAMPLES, SEED, bootstrap_medians
+from adobest_pp._text import brief
+from adobest_pp.studies.batches import DONE, FAILED
+from adobest_pp.studies.reading import axes_in
 
-__all__ = [
-    "done",
-    "labels",
-    "markdown_table",
-    "medians",
-    "number",
-    "percent",
-    "shown",
-    "write_csv",
-    "write_markdown",
-]
+__all__ = ["check_study", "done", "markdown_table", "measures_in", "median_rows", "medians"]
+__all__ += ["bootstrap_medians", "number", "numeric_axes", "percent", "shown", "smallest_n", "symbol", "varying"]
+__all__ += ["write_csv"]
 
 MEANINGS = {
     "median": "median of the runs",
@@ -37,33 +35,50 @@ MEANINGS = {
     "runs_failed": "number of runs that failed",
     "runs_asked": "number of runs asked for",
 }
+LEVEL, RESAMPLES, SEED = 0.95, 4000, 7
+_OF_THE_STORE = ("seconds", "finished_at", "error", "status")
 
 
-def labels(dataset: xr.Dataset) -> list[str]:
-    """Return a name for each cell that tells its method, and whatever else of the mechanism differs between cells."""
-    columns = {name: _column(dataset, name) for name in ("mechanism", "method", "prior", "sampler", "budgets")}
-    differing = [name for name in ("prior", "sampler", "budgets") if len(set(columns[name])) > 1]
-    result = []
-    for i, method in enumerate(columns["method"]):
-        name = str(columns["mechanism"][i]).replace("_", " ") if method == "fixed" else method_label(method)
-        details = [f"{columns[field][i]}{' prior' if field == 'prior' else ''}" for field in differing]
-        result.append(", ".join([name, *details]))
-    return result
+def check_study(dataset: Any) -> None:
+    """Raise ValueError for what is no study."""
+    if not isinstance(dataset, xr.Dataset) or not {"cell", "run"} <= set(dataset.dims) or "status" not in dataset:
+        raise ValueError(f"dataset must be a study, with the dimensions cell and run, got {type(dataset).__name__}")
+
+
+def measures_in(dataset: xr.Dataset) -> list[str]:
+    """Return the names of the measures of a study, in the order of its file."""
+    asked = json.loads(dataset.attrs.get("study", "{}")).get("measures", [])
+    found = [str(name) for name, values in dataset.data_vars.items() if {"cell", "run"} == set(values.dims)]
+    return [name for name in dict.fromkeys([*asked, *found]) if name in found and name not in _OF_THE_STORE]
 
 
 def done(dataset: xr.Dataset, measure: str) -> NDArray[np.float64]:
     """Return a measure, of shape (cell, run), with NaN wherever the run is not done."""
-    if measure not in dataset:
-        known = ", ".join(repr(name) for name in dataset.data_vars if dataset[name].dims == ("cell", "run"))
-        raise ValueError(f"measure must be one of the dataset's ({known}), got {measure!r}")
-    values = dataset[measure].transpose("cell", "run").values.astype(np.float64)
-    if "status" not in dataset:
-        return values
-    return np.where(dataset["status"].transpose("cell", "run").values == DONE, values, np.nan)
+    if measure not in (known := measures_in(dataset)):
+        raise ValueError(f"measure must be one of {', '.join(map(repr, known))}, got {brief(measure)}")
+    return np.asarray(dataset[measure].where(dataset["status"] == DONE).transpose("cell", "run"), dtype=np.float64)
+
+
+def numeric_axes(dataset: xr.Dataset) -> list[str]:
+    """Return the axes of numbers, in the order of the study's file."""
+    return [name for name in axes_in(dataset) if dataset[name].dtype.kind in "iuf"]
+
+
+def varying(dataset: xr.Dataset, names: Iterable[str]) -> list[str]:
+    """Return those of the axes that have more than one value."""
+    return [name for name in names if len(np.unique(dataset[name].values.astype(str))) > 1]
+
+
+def symbol(name: str) -> str:
+    """Return the Greek letter that an axis is named for, or its name."""
+    try:
+        return unicodedata.lookup(f"GREEK SMALL LETTER {name}")
+    except KeyError:
+        return name
 
 
 def shown(dataset: xr.Dataset) -> xr.Dataset:
-    """Repeat each cell without a κ for every κ of the study: what does not depend on it is shown beside the rest.
+    """Label the cells, and repeat those that lack a number for every value that others have of it.
 
     Parameters
     ----------
@@ -73,22 +88,23 @@ def shown(dataset: xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        In the order of K, ε, κ and ρ. Where the study has no κ at all, it stays NaN.
+        In the order of its axes of numbers, with the coordinate ``label``: the texts that differ between cells. A
+        label that the dataset has already is kept.
     """
-    kappa = dataset["kappa"].values.astype(np.float64)
-    all_kappas = np.unique(kappa[np.isfinite(kappa)])
-    pairs = [
-        (i, value)
-        for i, own in enumerate(kappa)
-        for value in (all_kappas if np.isnan(own) and all_kappas.size else [own])
-    ]
-    rows = np.array([i for i, _ in pairs], dtype=np.int64)
-    result = dataset.isel(cell=rows).assign_coords(kappa=("cell", np.array([value for _, value in pairs])))
-    order = np.lexsort([result[name].values for name in ("rho", "kappa", "epsilon", "K")])
-    return result.isel(cell=order)
+    check_study(dataset)
+    result = dataset if "label" in dataset.coords else dataset.assign_coords(label=("cell", _labels(dataset)))
+    names = numeric_axes(dataset)
+    for name in names:
+        values = result[name].values.astype(np.float64)
+        known = np.unique(values[np.isfinite(values)])
+        if known.size and known.size < values.size and np.isnan(values).any():
+            pairs = [(i, value) for i, own in enumerate(values) for value in (known if np.isnan(own) else [own])]
+            rows, filled = zip(*pairs, strict=True)
+            result = result.isel(cell=list(rows)).assign_coords({name: ("cell", np.array(filled))})
+    return result.isel(cell=np.lexsort([result[name].values for name in reversed(names)])) if names else result
 
 
-def medians(dataset: xr.Dataset, measure: str = "tv") -> xr.Dataset:
+def medians(dataset: xr.Dataset, measure: str) -> xr.Dataset:
     """Summarize the runs of each cell.
 
     Parameters
@@ -101,60 +117,81 @@ def medians(dataset: xr.Dataset, measure: str = "tv") -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Along ``cell``: ``median``, ``q25`` and ``q75``; ``lower`` and ``upper``, the bootstrap interval of the median
-        (percentiles of 4000 resamples, the same for the same data); ``runs_done``, ``runs_failed``, ``runs_asked``.
-        NaN where no run is done. A cell without a κ stands once for each κ of the study.
+        Along ``cell``, which are those of `shown`: ``median``, ``q25`` and ``q75``; ``lower`` and ``upper``, the
+        bootstrap interval of the median (percentiles of 4000 resamples, the same for the same data); ``runs_done``,
+        ``runs_failed``, ``runs_asked``. NaN where no run is done.
     """
     study = shown(dataset)
     values = done(study, measure)
-    known = np.isfinite(values)
+    n_known = np.isfinite(values).sum(axis=1)
     columns = np.full((5, len(values)), np.nan)
-    for n in np.unique(known.sum(axis=1)):
-        rows = np.flatnonzero(known.sum(axis=1) == n)
-        if n > 0:
-            # As many runs are done in each of these rows: the finite ones first, in one array.
-            finite = np.sort(values[rows], axis=1)[:, :n]
-            columns[:3, rows] = np.quantile(finite, [0.5, 0.25, 0.75], axis=1)
-            columns[3:, rows] = np.quantile(bootstrap_medians(finite), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    failed = (
-        (study["status"].transpose("cell", "run").values == FAILED).sum(axis=1)
-        if "status" in study
-        else 0 * known[:, 0]
-    )
-    counts = (known.sum(axis=1), failed, np.full(len(values), values.shape[1]))
-    filled = zip(MEANINGS, (*columns, *counts), strict=True)
+    for n in np.unique(n_known[n_known > 0]):
+        rows = np.flatnonzero(n_known == n)
+        # As many runs are done in each of these rows: the finite ones first, in one array.
+        finite = np.sort(values[rows], axis=1)[:, :n]
+        columns[:3, rows] = np.quantile(finite, [0.5, 0.25, 0.75], axis=1)
+        columns[3:, rows] = np.quantile(bootstrap_medians(finite), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
+    failed = (study["status"] == FAILED).sum("run").values
+    filled = zip(MEANINGS, (*columns, n_known, failed, np.full(len(values), values.shape[1])), strict=True)
     variables = {name: ("cell", column, {"long_name": MEANINGS[name]}) for name, column in filled}
-    coordinates = {name: ("cell", study[name].values) for name in CELL if name in study.coords}
+    coordinates = {name: ("cell", study[name].values) for name in (*axes_in(study), "label")}
     attributes = {"measure": measure, "level": LEVEL, "resamples": RESAMPLES, "bootstrap_seed": SEED}
-    result = xr.Dataset(variables, coords=coordinates, attrs=attributes)
-    return result.assign_coords(label=("cell", np.array(labels(study), dtype=object)))
+    return xr.Dataset(variables, coords=coordinates, attrs=attributes)
 
 
-def write_csv(table: xr.Dataset, path: Path) -> None:
-    """Write what `medians` gave, one row for each cell."""
-    fields = [*(name for name in CELL if name in table.coords), *table.data_vars]
+def bootstrap_medians(values: ArrayLike, *, size: int | None = None, stream: int = 0) -> NDArray[np.float64]:
+    """Return the medians of resamples, drawn with replacement.
+
+    Parameters
+    ----------
+    values : array of shape (..., n)
+        Runs along the last axis, none missing.
+    size : int, optional
+        Runs in a resample; n by default.
+    stream : int
+        Resamples of different streams are independent; those of one stream take the same runs of every row.
+
+    Returns
+    -------
+    array of shape (..., 4000)
+
+    Notes
+    -----
+    The median of a resample is that of its ranks, so ranks are drawn once for each n and not for each row. Percentiles
+    of few runs' resamples are a little narrow: a 95 % interval leaves out the median with 6.4 % at 20 runs and with
+    5.4 % at 50.
+    """
+    ranked = np.sort(np.asarray(values, dtype=np.float64), axis=-1)
+    low, high = _middle_ranks(ranked.shape[-1], size or ranked.shape[-1], stream)
+    return np.asarray((ranked[..., low] + ranked[..., high]) / 2)
+
+
+def smallest_n(level: float = LEVEL) -> int:
+    """Return how many runs a distribution-free interval of a median needs: 2^(1−n) must not exceed 1 − level."""
+    return int(np.ceil(1 - np.log2(1 - level) - 1e-12))
+
+
+def write_csv(tables: Sequence[xr.Dataset], path: Path) -> None:
+    """Write what `medians` gave for some measures of one study, one row for each cell and measure."""
+    columns = ["measure", *axes_in(tables[0]), *MEANINGS, "label"]
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["measure", *fields, "label"])
-        for i in range(table.sizes["cell"]):
-            cell = [_plain(table[name].values[i]) for name in fields]
-            writer.writerow([table.attrs["measure"], *cell, table["label"].values[i]])
+        for i, table in enumerate(tables):
+            rows = table.to_dataframe().assign(measure=table.attrs["measure"])
+            rows.to_csv(file, columns=columns, header=i == 0, index=False, float_format="%.10g", lineterminator="\n")
 
 
-def write_markdown(table: xr.Dataset, path: Path) -> None:
-    """Write what `medians` gave as one table for each K: a line for each ε, κ and ρ, a column for each method."""
+def median_rows(table: xr.Dataset) -> tuple[list[str], list[list[str]]]:
+    """Return what `medians` gave as headings and rows: a row for each place, a column for each label."""
     names = list(dict.fromkeys(table["label"].values.tolist()))
-    level = percent(table.attrs["level"])
-    parts = [
-        f"# Medians of {table.attrs['measure']}",
-        f"Median over the runs, with the {level} bootstrap interval of the median in brackets. "
-        "What does not depend on κ is shown for every κ.",
-    ]
-    for k in np.unique(table["K"].values).tolist():
-        block = table.isel(cell=np.flatnonzero(table["K"].values == k))
-        parts += [f"## K = {k}", markdown_table(["ε", "κ", "ρ", *names], _wide_rows(block, names))]
-    with replacing(path) as temporary:
-        temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    places = varying(table, numeric_axes(table))
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for i, name in enumerate(table["label"].values.tolist()):
+        place = tuple(number(float(table[axis].values[i]), 6) for axis in places)
+        middle, lower, upper = (float(table[field].values[i]) for field in ("median", "lower", "upper"))
+        text = f"{number(middle)} [{number(lower)}, {number(upper)}]" if np.isfinite(middle) else "–"
+        rows.setdefault(place, {})[name] = text
+    headings = [*map(symbol, places), *(name or "median" for name in names)]
+    return headings, [[*place, *(cells.get(name, "") for name in names)] for place, cells in rows.items()]
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -173,21 +210,15 @@ def percent(share: float, decimals: int = 0) -> str:
     return f"{100 * share:.{decimals}f} %".replace("-", "−")
 
 
-def _wide_rows(block: xr.Dataset, names: list[str]) -> list[list[str]]:
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for i, name in enumerate(block["label"].values.tolist()):
-        setting = tuple(number(float(block[field].values[i]), 6) for field in ("epsilon", "kappa", "rho"))
-        middle, lower, upper = (float(block[field].values[i]) for field in ("median", "lower", "upper"))
-        text = f"{number(middle)} [{number(lower)}, {number(upper)}]" if np.isfinite(middle) else "–"
-        rows.setdefault(setting, {})[name] = text
-    return [[*setting, *(cells.get(name, "") for name in names)] for setting, cells in rows.items()]
+def _labels(dataset: xr.Dataset) -> NDArray[np.object_]:
+    texts = [name for name in axes_in(dataset) if dataset[name].dtype.kind not in "iuf"]
+    columns = [dataset[name].values.astype(str).tolist() for name in varying(dataset, texts)]
+    rows = zip(*columns, strict=True) if columns else [()] * dataset.sizes["cell"]
+    return np.array([", ".join(filter(None, row)) for row in rows], dtype=object)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{float(value):.10g}"
-    return value
-
-
-def _column(dataset: xr.Dataset, name: str) -> list[Any]:
-    return dataset[name].values.tolist() if name in dataset.coords else [""] * dataset.sizes["cell"]
+@lru_cache(maxsize=64)
+def _middle_ranks(n: int, size: int, stream: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rng = np.random.default_rng([SEED, stream, n, size])
+    ranks = np.sort(rng.integers(n, size=(RESAMPLES, size)), axis=1)
+    return ranks[:, (size - 1) // 2], ranks[:, size // 2]

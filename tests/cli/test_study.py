@@ -6,7 +6,7 @@ import pytest
 
 from adobest_pp.cli.main import main
 from adobest_pp.studies import cells_of
-from adobest_pp.studies.outcomes import Outcome
+from adobest_pp.studies.batches import Outcome
 from adobest_pp.studies.store import StudyStore
 from tests.studies.small import FILE, assert_complete, finish, start, study
 
@@ -82,13 +82,13 @@ def test_status_of_a_study_that_runs(tmp_path, file, adobest_study):
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, adobest_study):
     store = tmp_path / "small.zarr"
-    StudyStore(store, study()).close()
+    StudyStore(store, study(seed=6)).close()
     typo = tmp_path / "typo.toml"
-    typo.write_text(TINY.replace("kappa", "kapa"))
+    typo.write_text(TINY.replace("[settings]", "[setings]"))
     mine = tmp_path / "mine.csv"
     mine.write_text("mine")
     for arguments, reason in [
-        (["run", typo, "--store", tmp_path / "new.zarr"], "typo.toml: grid.kapa must be a known key"),
+        (["run", typo, "--store", tmp_path / "new.zarr"], "typo.toml: setings must be one of name"),
         (["run", file, "--store", store], "store must be of this study"),
         (["run", file, "--store", tmp_path / "new.zarr", "--workers", 0], "workers must be an integer of at least 1"),
         (["run", tmp_path / "none.toml", "--store", tmp_path / "new.zarr"], "none.toml"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.studies.synthetic import UTILITIES, as_srr, study
+from tests.paper.synthetic import UTILITIES, as_srr, study
 from validation.paper.advantages import (
     AT_TRUE,
     EXACT,
@@ -17,8 +17,8 @@ from validation.paper.advantages import (
     pooled,
     sources,
 )
+from validation.paper.comparisons import Setting
 from validation.paper.equal_privacy import equal_privacy_section, short_answer
-from validation.paper.grids import Setting
 from validation.paper.reference import ReferenceRow, match, match_text, read_reference
 
 REFERENCE = Path(__file__).parents[2] / "validation" / "paper" / "reference_tv.csv"

@@ -5,17 +5,20 @@ import re
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
 import pytest
 
 mpl.use("Agg")
 
-from tests.studies.synthetic import UTILITIES, study, without
-from tests.studies.test_page import check_page, small
+from tests.paper.synthetic import UTILITIES, study, without
+from tests.studies.test_page import check_page
 from validation.paper.__main__ import main as command
 from validation.paper.page import write_page
 
 REFERENCE = Path(__file__).parents[2] / "validation" / "paper" / "reference_tv.csv"
+
+
+def small(**options):
+    return study(epsilon=(0.5, 5.0), rho=(0.01, 1.0), runs=8, **options)
 
 
 def page_of(*arguments, **options):
@@ -34,7 +37,7 @@ def test_everything_is_on_the_page_of_the_whole_study(tmp_path):
     assert "of the 30 rows of the authors' table" in text
     settings = json.loads((tmp_path / "page" / "settings.json").read_text(encoding="utf-8"))
     assert settings["study"]["study"]["seed"] == 5
-    assert settings["as_published"]["runs"] == 8
+    assert settings["as_published"]["study"]["runs"] == 8
     assert set(settings["page_made_with"]) >= {"adobest_pp", "numpy", "python"}
 
 
@@ -68,9 +71,11 @@ def test_studies_without_what_they_are_given_for_are_refused(tmp_path):
         ValueError, match=r"equal_privacy must be a study with the measure 'exact_tv', got one with 'tv'"
     ):
         write_page(main, target, None, main)
-    exact = main.assign_coords(sampler=("cell", np.full(main.sizes["cell"], "exact"))).assign(exact_tv=main.tv)
-    with pytest.raises(ValueError, match="equal_privacy must be a study with cells of RRRR by SGLD as proved, got one"):
-        write_page(main, target, None, exact)
+    published = small(methods=UTILITIES, budgets="published")
+    with pytest.raises(ValueError, match="equal_privacy must be a study with cells of budgets 'theorem1', got one"):
+        write_page(main, target, None, published.assign(exact_tv=published.tv))
+    with pytest.raises(ValueError, match="study must be a study by paper_run, got one without budgets, kappa"):
+        write_page(main.drop_vars(["kappa", "budgets"]), target)
     with pytest.raises(ValueError, match=r"reference must be given with as_published, .* got it alone"):
         write_page(main, target, reference=REFERENCE)
     assert not target.exists()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.studies.synthetic import SEMI, UTILITIES, as_srr, study, without
-from validation.paper.grids import Grid, best_of, published_part
+from tests.paper.synthetic import SEMI, UTILITIES, as_srr, study, without
+from validation.paper.comparisons import Grid, best_of, published_part
 from validation.paper.size_statements import honest_response_statement
 from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
 
@@ -253,7 +253,7 @@ def test_published_statements_take_their_own_srr_where_there_is_one():
 
 def test_studies_of_other_numbers_of_people_are_not_paired():
     program = study(methods=UTILITIES, budgets="published", runs=20)
-    fewer = study(runs=20).assign_attrs(study='{"seed": 5, "people_per_category": 7}')
+    fewer = study(runs=20).assign_attrs(study='{"seed": 5, "settings": {"people_per_category": 7}}')
     assert not any("SRR" in one.title for one in published_statements(program, fewer))
 
 
@@ -278,11 +278,10 @@ def test_a_setting_and_method_twice_is_refused():
         Grid(twice, "tv")
 
 
-def test_the_published_part_is_of_the_papers_method_alone():
+def test_the_published_part_is_of_the_published_budgets_alone():
     dataset = study(methods=UTILITIES, budgets="published", runs=2)
-    for name, other in (("mechanism", "subset_selection"), ("prior", "learned"), ("sampler", "exact")):
-        values = np.where(np.arange(dataset.sizes["cell"]) < 3, other, dataset[name].values)
-        assert published_part(dataset.assign_coords({name: ("cell", values)})).sizes["cell"] == 108 - 3
+    budgets = np.where(np.arange(dataset.sizes["cell"]) < 3, "theorem1", dataset["budgets"].values)
+    assert published_part(dataset.assign_coords(budgets=("cell", budgets))).sizes["cell"] == 108 - 3
 
 
 def test_the_example_of_figure_2():

@@ -1,7 +1,7 @@
 """Tasks for workers to die of, or to refuse; workers import them by name."""
 
 import os
-from unittest import mock
+from dataclasses import replace
 
 from adobest_pp.studies import batches
 
@@ -15,6 +15,6 @@ def run_batch(batch):
     return batches.run_batch(batch)
 
 
-def run_batch_of_another_version(batch):
-    with mock.patch("adobest_pp.__version__", "0.0.0"):
-        return batches.run_batch(batch)
+def run_batch_of_other_sources(batch):
+    """As if the files of this worker were not those of the driver."""
+    return batches.run_batch(replace(batch, sources={**batch.sources, "adobest_pp.online.loop": "other"}))

@@ -5,13 +5,11 @@ import subprocess
 import sys
 import time
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from adobest_pp.studies import Study, cells_of, open_study, study_status
-from adobest_pp.studies.runs import run_once
+from adobest_pp.studies import Study, cells_of, open_study, run_once, study_status
 
 ROOT = Path(__file__).parent.parent.parent
 # The runs take about 20 ms: together a few seconds on two cores, enough to be interrupted.
@@ -19,43 +17,43 @@ FILE = """
 name = "small"
 runs = 20
 seed = 5
-measures = ["tv", "mean_size", "honest", "true_epsilon"]
+measures = ["tv", "mean_size", "true_epsilon"]
+
+[settings]
+epsilon = 1.0
+kappa = 0.8
+sampler = "sgld"
 people_per_category = 700
 
 [grid]
-K = [3, 4]
-epsilon = [1.0]
-kappa = [0.8]
+n_categories = [3, 4]
 rho = [0.1, 1.0]
-method = ["nonadaptive", "semi_adaptive_0.6", "honest"]
+utility = ["nonadaptive", "tv2", "honest"]
 """
 PATIENCE = 120.0
+_made = {}
 
 
-def settings(**changes):
-    """What the file above says, with other values for some keys."""
+def content(**changes):
+    """What the file above says, with other values for some keys, settings and axes."""
     plain = tomllib.loads(FILE)
-    grid = {
-        key: changes.pop(key)
-        for key in list(changes)
-        if key in (*plain["grid"], "mechanism", "prior", "sampler", "budgets")
-    }
-    return plain | changes | {"grid": plain["grid"] | grid}
+    for key, value in changes.items():
+        place = plain if key in plain else plain["settings"] if key in plain["settings"] else plain["grid"]
+        place[key] = value
+    return plain
 
 
 def study(**changes):
-    return Study.from_dict(settings(**changes))
+    return Study.from_dict(content(**changes))
 
 
-@cache
 def expected(made):
     """Every measure of every run, (cell, run), straight from `run_once` in this process."""
-    values = {name: np.empty((len(cells_of(made)), made.runs)) for name in made.measures}
-    for i, cell in enumerate(cells_of(made)):
-        for run in range(made.runs):
-            for name, value in run_once(cell, made.seed, run, made.measures).items():
-                values[name][i, run] = value
-    return values
+    key = made.digest(), made.runs
+    if key not in _made:
+        rows = [[run_once(made, cell, run) for run in range(made.runs)] for cell in cells_of(made)]
+        _made[key] = {name: np.array([[run[name] for run in row] for row in rows]) for name in made.measures}
+    return _made[key]
 
 
 def assert_complete(store, made):

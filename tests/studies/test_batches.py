@@ -1,13 +1,14 @@
-"""What a worker makes of a run that raises, whatever it raises; and how the progress of runs is shown."""
+"""What a worker makes of a run that raises, whatever it raises; and of sources that are not those of the driver."""
+
+from dataclasses import replace
 
 import pytest
 import xarray as xr
 
 from adobest_pp.studies import batches, cells_of, open_study
-from adobest_pp.studies.bar import StudyBar
 from adobest_pp.studies.batches import Batch, run_batch
-from adobest_pp.studies.outcomes import Outcome
 from adobest_pp.studies.reading import export_study, study_status
+from adobest_pp.studies.sources import hashes_of
 from adobest_pp.studies.store import StudyStore
 from tests.studies.small import study
 
@@ -33,11 +34,15 @@ RAISED = [
 ]
 
 
+def batch_of(made, *runs, sources=()):
+    return Batch(0, made.run, cells_of(made)[0], made.seed, runs, made.measures, dict(sources))
+
+
 def raising(monkeypatch, problem):
-    def run_once(*_):
+    def run(*_, **__):
         raise problem
 
-    monkeypatch.setattr("adobest_pp.studies.runs.run_once", run_once)
+    monkeypatch.setattr("adobest_pp.studies.batches.find_run", lambda _: run)
 
 
 @pytest.mark.parametrize(("problem", "text"), RAISED, ids=range(len(RAISED)))
@@ -46,7 +51,7 @@ def test_whatever_is_raised_is_the_outcome_of_its_run_and_can_be_stored_and_expo
 ):
     made = study(runs=2)
     raising(monkeypatch, problem)
-    outcomes = run_batch(Batch(0, cells_of(made)[0], made.seed, (0, 1), made.measures))
+    outcomes = run_batch(batch_of(made, 0, 1))
     assert [(one.run, one.measures, one.error) for one in outcomes] == [(0, {}, text), (1, {}, text)]
     store = tmp_path / "small.zarr"
     with StudyStore(store, made) as opened:
@@ -63,13 +68,19 @@ def test_what_ends_a_process_is_no_outcome(monkeypatch, problem):
     made = study(runs=2)
     raising(monkeypatch, problem)
     with pytest.raises(type(problem)):
-        run_batch(Batch(0, cells_of(made)[0], made.seed, (0,), made.measures))
+        run_batch(batch_of(made, 0))
 
 
-def test_the_bar_shows_a_name_as_it_is(capsys):
-    with StudyBar(10, 2, "[/red] and {0} :smile:") as bar:
-        bar.advance([Outcome(0, {}, 0.1), Outcome(1, {}, 0.1, "no")])
-    shown = " ".join(capsys.readouterr().err.split())
-    assert "[/red] and {0} :smile:" in shown
-    assert "4/10" in shown
-    assert "1 failed" in shown
+def test_sources_of_the_driver_must_be_those_of_the_worker():
+    made = study(runs=1)
+    right = hashes_of(["adobest_pp.online.loop", "adobest_pp._text"])
+    assert not run_batch(batch_of(made, 0, sources=right))[0].error
+    for name, wrong in (("adobest_pp.online.loop", {"adobest_pp.online.loop": "0"}), ("mine", {"mine": "0"})):
+        with pytest.raises(ValueError, match=f"worker must have the sources .*, got others of {name}$"):
+            run_batch(batch_of(made, 0, sources=right | wrong))
+
+
+def test_runs_of_one_kind_differ_in_real_numbers_alone():
+    made = study()
+    kinds = {replace(batch_of(made, 0), settings=cell).kind for cell in cells_of(made)}
+    assert len(kinds) == 2 * 3

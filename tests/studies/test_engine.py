@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from adobest_pp.studies import engine, open_study, run_study, study_status
+from adobest_pp.studies import Study, engine, open_study, run_study, study_status
 from tests.studies import deadly
 from tests.studies.small import (
     FILE,
@@ -20,6 +20,7 @@ from tests.studies.small import (
     ROOT,
     assert_complete,
     assert_partial,
+    content,
     finish,
     start,
     study,
@@ -27,7 +28,7 @@ from tests.studies.small import (
     wait_until,
 )
 
-PART = {"K": [3], "rho": [1.0]}
+PART = {"n_categories": [3], "rho": [1.0]}
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, file):
 
 
 def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path, monkeypatch):
-    made, store = study(runs=4, K=[3], rho=[1.0], kappa=[0.8], people_per_category=50), tmp_path / "small.zarr"
+    made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.zarr"
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch)
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         status = run_study(made, store, workers=1, progressbar=False)
@@ -162,7 +163,7 @@ def cluster_of(n_workers, tmp_path, *options):
 
 def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
     file = tmp_path / "part.toml"
-    file.write_text(FILE.replace("K = [3, 4]", "K = [3]").replace("rho = [0.1, 1.0]", "rho = [1.0]"))
+    file.write_text(FILE.replace("= [3, 4]", "= [3]").replace("rho = [0.1, 1.0]", "rho = [1.0]"))
     store = tmp_path / "small.zarr"
     with cluster_of(2, tmp_path) as (_, address):
         code, _, errors = finish(start("run", file, "--store", store, "--scheduler", address))
@@ -171,7 +172,7 @@ def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
 
 
 def test_a_cluster_that_has_lost_its_workers_is_not_waited_for_forever(tmp_path):
-    made, store = study(runs=4, K=[3], rho=[1.0], people_per_category=50), tmp_path / "small.zarr"
+    made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.zarr"
     # Without a nanny nobody starts a worker again that died.
     with pytest.MonkeyPatch.context() as patch, cluster_of(1, tmp_path, "--no-nanny") as (_, address):
         patch.setattr(engine, "run_batch", deadly.run_batch)
@@ -244,8 +245,33 @@ def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):
             run_study(study(), tmp_path / "small.zarr", workers=wrong)
 
 
-def test_a_worker_with_another_version_stops_the_study(tmp_path, monkeypatch):
-    monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch_of_another_version)
-    with pytest.raises(OSError, match=r"worker must have adobest_pp .* got 0\.0\.0"):
+def test_a_worker_with_other_sources_stops_the_study(tmp_path, monkeypatch):
+    monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch_of_other_sources)
+    with pytest.raises(OSError, match=r"worker must have the sources .* got others of adobest_pp\.online\.loop"):
         run_study(study(), tmp_path / "small.zarr", workers=1, progressbar=False)
     assert study_status(tmp_path / "small.zarr").done == 0
+
+
+def test_runs_that_are_raised_later_are_made_and_no_others(tmp_path):
+    """Killed in between or not, and bit for bit what a study with all of them from the start has."""
+    store, part = tmp_path / "small.zarr", {"people_per_category": 20, **PART}
+    run_study(study(runs=3, **part), store, workers=1, progressbar=False)
+    before = open_study(store)
+    status = run_study(study(runs=7, **part), store, workers=1, progressbar=False)
+    assert (status.total, status.done) == (3 * 7, 3 * 7)
+    assert_complete(store, study(runs=7, **part))
+    np.testing.assert_array_equal(open_study(store)["finished_at"][:, :3], before["finished_at"])
+    with pytest.raises(ValueError, match=r"runs must be at least 7, as many as .* has of each cell, got 6"):
+        run_study(study(runs=6, **part), store, workers=1, progressbar=False)
+
+
+def test_what_the_function_cannot_run_is_refused_before_anything_is_made(tmp_path):
+    for changes, message in (
+        ({"kapa": [0.8]}, "kapa must be left out for RRRR"),
+        ({"utility": ["honst"]}, "utility must be one of .* got 'honst'"),
+        ({"measures": ["tw"]}, r"measures must be of 'tv', .* \(did you mean 'tv'\?\), got 'tw'"),
+        ({"run": "nowhere:run"}, "run must name a function as 'module:function', got 'nowhere:run'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_study(Study.from_dict(content() | changes if "run" in changes else content(**changes)), tmp_path / "s")
+    assert not os.listdir(tmp_path)

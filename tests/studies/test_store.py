@@ -11,10 +11,8 @@ import xarray as xr
 import zarr
 
 import adobest_pp
-from adobest_pp.studies import cells_of, open_study, run_study, study_status
-from adobest_pp.studies.layout import create
-from adobest_pp.studies.measures import CELL
-from adobest_pp.studies.outcomes import DONE, FAILED, NOT_RUN, Outcome
+from adobest_pp.studies import Study, cells_of, layout, open_study, run_study, study_status
+from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.reading import _rate, export_study
 from adobest_pp.studies.store import StudyStore
 from tests.studies.small import assert_complete, assert_partial, study
@@ -41,12 +39,10 @@ def test_plain_xarray_opens_a_partly_finished_study_with_all_its_labels(made, pa
     dataset = xr.open_zarr(path).load()
     cells = cells_of(made)
     assert dict(dataset.sizes) == {"cell": len(cells), "run": 4}
-    assert dataset["K"].values.tolist() == [cell.n_categories for cell in cells]
-    for name in ("epsilon", "rho", "mechanism", "method", "prior", "sampler", "budgets"):
+    for name in ("n_categories", "rho", "utility"):
         assert dataset[name].dims == ("cell",)
-        assert dataset[name].values.tolist() == [getattr(cell, name) for cell in cells]
-    kappa = [np.nan if cell.kappa is None else cell.kappa for cell in cells]
-    np.testing.assert_array_equal(dataset["kappa"], kappa)
+        assert name in dataset.coords
+        assert dataset[name].values.tolist() == [cell[name] for cell in cells]
     assert dataset["status"].values[1].tolist() == [DONE, NOT_RUN, DONE, NOT_RUN]
     assert dataset["status"].values[3].tolist() == [NOT_RUN, FAILED, NOT_RUN, NOT_RUN]
     np.testing.assert_array_equal(dataset["tv"][1], [20.0, np.nan, 10.0, np.nan])
@@ -55,8 +51,10 @@ def test_plain_xarray_opens_a_partly_finished_study_with_all_its_labels(made, pa
     assert int((dataset["error"] != "").sum()) == 1
     assert dataset["tv"].attrs["units"] == "1"
     assert json.loads(dataset.attrs["study"]) == made.to_dict()
-    assert dataset.attrs["adobest_pp_version"] == adobest_pp.__version__
-    assert json.loads(dataset.attrs["method_labels"])["nonadaptive"] == "non-adaptive SRR"
+    made_with = json.loads(dataset.attrs["created_with"])
+    assert made_with["adobest_pp"] == adobest_pp.__version__
+    assert {"numpy", "numba", "python"} <= made_with.keys()
+    assert "adobest_pp.online.loop" in json.loads(dataset.attrs["sources"])
     xr.testing.assert_equal(open_study(path)["tv"], dataset["tv"].assign_coords(open_study(path)["tv"].coords))
 
 
@@ -91,8 +89,12 @@ def test_a_second_writer_is_refused(made, path):
     ("changes", "difference"),
     [
         ({"seed": 6}, r"\(seed is 5 there and 6 here\)"),
-        ({"runs": 5}, r"\(runs is 4 there and 5 here\)"),
-        ({"kappa": [0.9], "name": "other"}, r"\(name is small there and other here; kappa is \[0.8\] there"),
+        ({"runs": 3}, r"runs must be at least 4, as many as .* has of each cell, got 3: a store never loses runs"),
+        (
+            {"rho": [0.9], "name": "other"},
+            r"\(name is small there and other here; rho is \[0.1, 1.0\] there and \[0.9\]",
+        ),
+        ({"measures": ["tv"]}, r"measures is \['tv', 'mean_size', 'true_epsilon'\] there and \['tv'\] here"),
         ({"people_per_category": 3}, "people_per_category is 700 there and 3 here"),
     ],
 )
@@ -102,11 +104,89 @@ def test_a_store_of_another_study_is_refused(made, path, changes, difference):
         run_study(study(**({"runs": 4} | changes)), path, workers=1)
 
 
-def test_a_store_of_another_version_is_refused(made, path, monkeypatch):
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A study by a function in a file of its own, and the file."""
+    file = tmp_path / "my_own_run.py"
+    file.write_text("def run(run, x):\n    return {'y': x}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    content = {"name": "own", "runs": 2, "seed": 1, "run": "my_own_run:run", "measures": ["y"], "grid": {"x": [1, 2]}}
+    return Study.from_dict(content), file
+
+
+def test_a_store_whose_sources_have_changed_is_refused_with_their_names(own, path):
+    made, file = own
     StudyStore(path, made).close()
-    monkeypatch.setattr(adobest_pp, "__version__", "9.9.9")
-    with pytest.raises(ValueError, match=rf"this version of adobest_pp, 9\.9\.9, got '{path}' of 0\."):
+    file.write_text(file.read_text().replace("x}", "x + 1}"))
+    with pytest.raises(
+        ValueError, match=r"store must be of the same sources: my_own_run changed since .* was made; use"
+    ):
         StudyStore(path, made)
+    assert not study_status(path).running
+    StudyStore(path, made, accept_changed_sources=True).close()
+    StudyStore(path, made).close()
+    (accepted,) = json.loads(open_study(path).attrs["accepted_sources"])
+    assert accepted["changed"] == "my_own_run"
+    file.write_text("def run(run, x):\n    return {'y': x}\n")
+    with pytest.raises(ValueError, match="my_own_run changed"):
+        StudyStore(path, made)
+
+
+def test_axes_that_cells_do_not_have_are_empty_in_the_store(path):
+    blocks = [{"x": [1, 2], "word": ["a"]}, {"y": [0.5], "theta": [[0.5, 0.5]]}]
+    made = Study("axes", 1, 1, ("distance",), tuple(blocks), run="tests.studies.own_runs:coin_run")
+    StudyStore(path, made).close()
+    dataset = open_study(path)
+    np.testing.assert_array_equal(dataset["x"], [1, 2, np.nan])
+    np.testing.assert_array_equal(dataset["y"], [np.nan, np.nan, 0.5])
+    assert dataset["word"].values.tolist() == ["a", "a", ""]
+    assert dataset["theta"].values.tolist() == ["", "", "[0.5, 0.5]"]
+    assert dataset["distance"].attrs["long_name"] == "distance"
+
+
+def test_a_store_grows_by_runs_and_keeps_those_it_has(made, path):
+    with StudyStore(path, made) as store:
+        store.commit(1, [outcome(made, 0, 10.0), Outcome(3, {}, 0.5, "no")])
+    longer = study(runs=1300)
+    with StudyStore(path, longer) as store:
+        assert store.waiting(1).tolist() == [1, 2, *range(4, 1300)]
+        store.commit(1, [outcome(made, 1299, 20.0)])
+    for dataset in (open_study(path), xr.open_zarr(path).load()):
+        assert dict(dataset.sizes) == {"cell": 12, "run": 1300}
+        np.testing.assert_array_equal(dataset["run"], np.arange(1300))
+        assert dataset["tv"].values[1, [0, 1299]].tolist() == [10.0, 20.0]
+        assert dataset["status"].values[1, :5].tolist() == [DONE, NOT_RUN, NOT_RUN, FAILED, NOT_RUN]
+    assert json.loads(dataset.attrs["study"])["runs"] == 1300
+    assert study_status(path).total == 12 * 1300
+
+
+def test_a_store_that_grows_is_the_old_one_until_the_last_write(made, path):
+    """Wherever it breaks off: readers see the old store, writers of either study go on."""
+    with StudyStore(path, made) as store:
+        store.commit(0, [outcome(made, 0, 1.0)])
+    longer = study(runs=9)
+    before = open_study(path)
+    with pytest.MonkeyPatch.context() as patch:
+        disk = FullDisk(patch, room=1000)
+        patch.setattr(layout, "_write_root", lambda *_: None)
+        layout.grow(path, longer)
+    for room in range(disk.writes + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            FullDisk(patch, room)
+            patch.setattr(layout, "_write_root", _no_room)
+            with pytest.raises(OSError, match="No space left"):
+                StudyStore(path, longer)
+        xr.testing.assert_identical(open_study(path), before)
+        xr.testing.assert_identical(xr.open_zarr(path).load()["tv"], before["tv"].load())
+        with StudyStore(path, made) as store:
+            assert store.waiting(0).tolist() == [1, 2, 3]
+    with StudyStore(path, longer) as store:
+        assert store.waiting(0).tolist() == [*range(1, 9)]
+    assert open_study(path)["tv"].values[0, 0] == 1.0
+
+
+def _no_room(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_what_is_no_store_is_refused_and_left_alone(made, tmp_path):
@@ -224,7 +304,7 @@ def test_what_was_written_of_a_run_in_flight_is_not_shown(made, path):
 
 def test_what_a_killed_process_of_the_same_number_left_is_in_nobodys_way(made, path):
     leftover = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    create(leftover, study(runs=9))
+    layout.create(leftover, study(runs=9), {})
     StudyStore(path, made).close()
     assert os.listdir(path.parent) == [path.name]
     assert open_study(path).sizes["run"] == made.runs
@@ -279,10 +359,10 @@ def test_export_is_the_same_in_both_formats(made, path, tmp_path):
     np.testing.assert_array_equal(whole["tv"], open_study(path)["tv"])
     table = pd.read_csv(tmp_path / "results.csv", keep_default_na=False, na_values={"tv": ""})
     assert table["run"].tolist() == [0, 3]
-    assert tuple(table.columns[:11]) == ("cell", "run", *CELL)
+    assert tuple(table.columns[:5]) == ("cell", "run", "n_categories", "rho", "utility")
     assert table["tv"][0] == 1 / 3
     assert table["error"].tolist() == ["", 'a "quoted", text']
-    assert table["method"].tolist() == [cells_of(made)[1].method] * 2
+    assert table["utility"].tolist() == [cells_of(made)[1]["utility"]] * 2
     for wrong in (tmp_path / "results.xlsx", tmp_path / "nowhere" / "results.csv"):
         with pytest.raises(ValueError, match=r"out must name a \.nc or \.csv file"):
             export_study(path, wrong)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adobest_pp.samplers.schedules import ConstantSteps
-from adobest_pp.studies.published import published_mechanism
 from validation import causes
+from validation.paper.published import published_mechanism
 
 SHAPE = (len(causes.EPSILONS), len(causes.RHOS), causes.RUNS)
 

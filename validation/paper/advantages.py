@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.run_intervals import Interval, median_interval
-from validation.paper.grids import Grid, Runs, Setting, paired, paper_part, published_part, with_srr
+from validation.paper.comparisons import Grid, Runs, Setting, paired, paper_part, published_part, with_srr
+from validation.sign_test import Interval, median_interval
 
 __all__ = ["Key", "Source", "by_epsilon_and_rho", "common_keys", "interpolation_factors", "pooled", "same_runs"]
 __all__ += ["sources", "trimmed"]

@@ -5,9 +5,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.methods import UTILITIES, method_label
-from adobest_pp.studies.run_intervals import LEVEL, Interval, median_interval
-from adobest_pp.studies.summary import markdown_table, number, percent
+from adobest_pp.studies.summary import LEVEL, markdown_table, number, percent
 from validation.paper.advantages import (
     AT_TRUE,
     EXACT,
@@ -22,8 +20,10 @@ from validation.paper.advantages import (
     sources,
     trimmed,
 )
-from validation.paper.grids import Grid, has_own_srr, paired, paper_part, published_part
+from validation.paper.comparisons import Grid, has_own_srr, paired, paper_part, published_part
+from validation.paper.methods import UTILITIES, method_label
 from validation.paper.reference import match, match_text, read_reference
+from validation.sign_test import Interval, median_interval
 
 __all__ = ["advantage_text", "equal_privacy_section", "short_answer"]
 

@@ -1,14 +1,23 @@
 """The page of the paper's study: its statements beside what the runs say, as proved and as published."""
 
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import xarray as xr
 
+import adobest_pp
 from adobest_pp._progress import SlowProgress
 from adobest_pp.studies import page as plain
-from adobest_pp.studies.summary import markdown_table
+from adobest_pp.studies.summary import check_study, done, markdown_table, median_rows, medians, write_csv
+from validation.paper.comparisons import Statement, paper_part, published_part
 from validation.paper.equal_privacy import equal_privacy_section, short_answer
-from validation.paper.grids import Statement, paper_part, published_part
+from validation.paper.methods import method_label
+from validation.paper.size_plot import adaptive, plot_subset_sizes
 from validation.paper.size_statements import honest_response_statement
 from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
 
@@ -18,6 +27,13 @@ _PAPER = (
     "S. Aydın and S. Yıldırım, *Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive "
     "Randomized Response Mechanism*, ACM Transactions on Knowledge Discovery from Data"
 )
+
+JSON = ("study", "sources", "accepted_sources", "created_with")
+CONTENTS = {
+    ".csv": "medians, quartiles and intervals",
+    ".md": "the same, to read",
+    ".json": "seed, versions, study",
+}
 
 
 def write_page(
@@ -51,25 +67,36 @@ def write_page(
     list of Path
         What was written, the page last.
     """
-    plain.check_study(dataset)
+    given = {"study": dataset, "as_published": as_published, "equal_privacy": equal_privacy}
+    studies = {name: one if one is None else _labelled(one, name) for name, one in given.items()}
     _check_others(as_published, equal_privacy, reference)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    studies = {"study": dataset, "as_published": as_published, "equal_privacy": equal_privacy}
     with SlowProgress(4, "writing the page", progressbar) as progress:
         short = short_answer(dataset, as_published, equal_privacy)
         answers = _statement_parts(dataset, as_published)
         progress.advance(1)
         answers += equal_privacy_section(dataset, as_published, equal_privacy, Path(reference) if reference else None)
-        written = [*plain.write_tables(studies, target), plain.write_settings(studies, target)]
+        written = [*_tables(studies, target), _write_settings(studies, target)]
         progress.advance(1)
-        figures, drawn = _figures(dataset, target)
+        figures, drawn = _figures(_labelled(dataset, "study"), target)
         progress.advance(2)
     settings = markdown_table(["setting", "value"], plain.settings_rows(dataset))
     parts = [plain.title(dataset), f"Beside the paper: {_PAPER}.", *short, "## Settings", settings]
-    parts += [*plain.completeness(studies), *answers, "## Figures", *figures, *plain.contents(written)]
-    page = plain.write_parts(parts, target)
-    return [*drawn, *written, page]
+    far = [f"- {name.replace('_', ' ')}: {plain.how_far(one)}" for name, one in studies.items() if one is not None]
+    parts += ["## How far it is", "\n".join(far), *answers, "## Figures", *figures, "## Tables and settings"]
+    parts.append("\n".join(f"- [{path.name}]({path.name}): {CONTENTS[path.suffix]}" for path in written))
+    return [*drawn, *written, plain.write_text(parts, target / "README.md")]
+
+
+def _labelled(dataset: xr.Dataset, name: str) -> xr.Dataset:
+    """Name the cells as readers know the methods, or raise ValueError for what is no study of the paper's methods."""
+    check_study(dataset)
+    missing = {"K", "epsilon", "kappa", "rho", "method", "budgets"} - set(dataset.coords)
+    if missing:
+        raise ValueError(f"{name} must be a study by paper_run, got one without {', '.join(sorted(missing))}")
+    labels = [method_label(method) for method in dataset["method"].values.tolist()]
+    return dataset.assign_coords(label=("cell", np.array(labels, dtype=object)))
 
 
 def _check_others(
@@ -83,7 +110,7 @@ def _check_others(
             known = ", ".join(map(repr, equal_privacy.data_vars))
             raise ValueError(f"equal_privacy must be a study with the measure 'exact_tv', got one with {known}")
         if paper_part(equal_privacy).sizes["cell"] == 0:
-            raise ValueError("equal_privacy must be a study with cells of RRRR by SGLD as proved, got one with none")
+            raise ValueError("equal_privacy must be a study with cells of budgets 'theorem1', got one with none")
     if reference is not None and as_published is None:
         raise ValueError("reference must be given with as_published, which it is compared with, got it alone")
 
@@ -115,13 +142,49 @@ def _statement(i: int, one: Statement, published: Statement | None) -> str:
     return "\n\n".join([f"### {i}. {one.title}: {one.verdict}", *lines])
 
 
-def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
-    """Draw the figures of the study, and the paper's Figure 2."""
-    from adobest_pp import plots
+def _tables(studies: Mapping[str, xr.Dataset | None], target: Path) -> list[Path]:
+    written = []
+    for name, dataset in studies.items():
+        if dataset is not None:
+            for measure in (one for one in ("tv", "exact_tv") if one in dataset):
+                stem = "medians" + f"_{name}" * (name != "study") + f"_{measure}" * (measure != "tv")
+                table, csv = medians(dataset, measure), target / f"{stem}.csv"
+                write_csv([table], csv)
+                text = [f"# Medians of {measure}", plain.INTERVALS, markdown_table(*median_rows(table))]
+                written += [csv, plain.write_text(text, target / f"{stem}.md")]
+    return written
 
-    notes = {"boxes": " (Figures 3 and 4 of the paper)", "sizes": " (Figures 5 and 6)"}
-    parts, written = plain.draw(dataset, target, **notes)
-    panels = plots.plot_honest_response()
+
+def _write_settings(studies: Mapping[str, xr.Dataset | None], target: Path) -> Path:
+    """Write all that is needed to repeat the studies and the page."""
+    recorded: dict[str, Any] = {name: dict(one.attrs) for name, one in studies.items() if one is not None}
+    for attributes in recorded.values():
+        attributes |= {key: json.loads(attributes[key]) for key in JSON if key in attributes}
+    recorded["page_made_with"] = {name: version(name) for name in ("numpy", "scipy", "xarray", "matplotlib")}
+    recorded["page_made_with"] |= {"adobest_pp": adobest_pp.__version__, "python": platform.python_version()}
+    return plain.write_text([json.dumps(recorded, indent=2, ensure_ascii=False)], target / "settings.json")
+
+
+def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
+    """Draw errors and subset sizes for each K, and the paper's Figure 2."""
+    from adobest_pp.plots import plot_honest_response, plot_study
+
+    parts: list[str] = []
+    written: list[Path] = []
+    by_size = {k: dataset.isel(cell=np.flatnonzero(dataset["K"].values == k)) for k in np.unique(dataset["K"].values)}
+    for measure, name in (("tv", "SGLD's estimate"), ("exact_tv", "the exact posterior mean")):
+        for k, study in by_size.items():
+            if measure in study and np.isfinite(done(study, measure)).any():
+                figure = plot_study(study, measure).ravel()[0].figure
+                caption = f"TV error of {name} by ε and method, K = {k} (Figures 3 and 4 of the paper)"
+                parts += plain.save(figure, target, f"{measure}_boxes_K{k}", caption, written)
+    for k, study in by_size.items():
+        chosen = adaptive(study)
+        if "mean_size" in study and np.isfinite(done(study, "mean_size")[chosen]).any():
+            panels = plot_subset_sizes(study, int(k))
+            caption = f"Average |S| by method, ρ and ε, K = {k} (Figures 5 and 6); |S| = 0 is SRR on all categories"
+            parts += plain.save(panels[0].figure, target, f"subset_sizes_K{k}", caption, written)
+    panels = plot_honest_response()
     caption = "P(Y = X) of RRRR by subset size (Figure 2), from the mechanism itself"
     parts += plain.save(panels[0].figure, target, "honest_response", caption, written)
     return parts, written

@@ -9,10 +9,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.run_intervals import LEVEL, Interval, bootstrap_medians
-from adobest_pp.studies.summary import markdown_table, number, percent
-from validation.paper.grids import Grid, Setting
+from adobest_pp.studies.summary import LEVEL, bootstrap_medians, markdown_table, number, percent
+from validation.paper.comparisons import Grid, Setting
+from validation.paper.methods import method_label
+from validation.sign_test import Interval
 
 __all__ = ["Match", "ReferenceRow", "match", "match_text", "read_reference"]
 

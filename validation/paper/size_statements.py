@@ -7,10 +7,11 @@ import xarray as xr
 
 from adobest_pp.design import utility
 from adobest_pp.mechanisms import RRRR
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.run_intervals import Interval, mean_interval
 from adobest_pp.studies.summary import markdown_table
-from validation.paper.grids import HELD, IN_PART, NOT_HELD, Grid, Runs, Setting, Statement, Unit, judge
+from validation.paper.comparisons import HELD, IN_PART, NOT_HELD, Grid, Runs, Setting, Statement, Unit, judge
+from validation.paper.differences import mean_interval
+from validation.paper.methods import method_label
+from validation.sign_test import Interval
 
 __all__ = ["honest_response_statement", "size_statements"]
 

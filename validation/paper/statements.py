@@ -3,9 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from adobest_pp.studies.run_intervals import LEVEL, median_change, median_interval
-from adobest_pp.studies.summary import percent
-from validation.paper.grids import (
+from adobest_pp.studies.summary import LEVEL, percent
+from validation.paper.comparisons import (
     MARGIN,
     RULE,
     Grid,
@@ -19,8 +18,10 @@ from validation.paper.grids import (
     paper_part,
     with_srr,
 )
+from validation.paper.differences import median_change
 from validation.paper.size_statements import size_statements
 from validation.paper.tuning_statements import TUNING
+from validation.sign_test import median_interval
 
 __all__ = ["METHODOLOGY", "published_note", "published_statements", "statements"]
 

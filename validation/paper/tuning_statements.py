@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adobest_pp.studies.methods import method_label
-from adobest_pp.studies.run_intervals import LEVEL, median_interval
-from adobest_pp.studies.summary import percent
-from validation.paper.grids import (
+from adobest_pp.studies.summary import LEVEL, percent
+from validation.paper.comparisons import (
     FAILURE,
     HELD,
     IN_PART,
@@ -24,6 +22,8 @@ from validation.paper.grids import (
     best_of,
     judge,
 )
+from validation.paper.methods import method_label
+from validation.sign_test import median_interval
 
 __all__ = ["TUNING"]
 

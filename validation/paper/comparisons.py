@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp.studies.methods import SEMI, UTILITIES, method_label
-from adobest_pp.studies.run_intervals import Interval
 from adobest_pp.studies.summary import done, markdown_table, number, percent, shown
+from validation.paper.methods import SEMI, UTILITIES, method_label
+from validation.sign_test import Interval
 
 __all__ = ["Grid", "Setting", "Statement", "Unit", "below", "best_of", "judge", "paper_part"]
 __all__ += ["has_own_srr", "paired", "published_part", "ratio_text", "with_srr"]
@@ -134,14 +134,14 @@ class Statement:
     table: str
 
 
-def paper_part(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the cells that run the paper's method as proved: RRRR, flat prior, SGLD, budgets of Theorem 1."""
-    return _part(dataset, "theorem1")
+def paper_part(dataset: xr.Dataset, budgets: str = "theorem1") -> xr.Dataset:
+    """Return the cells with the budgets of Theorem 1, or with other ones."""
+    return dataset.isel(cell=np.flatnonzero(dataset["budgets"].values.astype(str) == budgets))
 
 
 def published_part(dataset: xr.Dataset) -> xr.Dataset:
-    """Return the cells that run the paper's method with the budgets of the authors' program."""
-    return _part(dataset, "published") if "budgets" in dataset.coords else dataset.isel(cell=slice(0))
+    """Return the cells with the budgets of the authors' program."""
+    return paper_part(dataset, "published")
 
 
 def has_own_srr(as_published: xr.Dataset) -> bool:
@@ -171,7 +171,8 @@ def with_srr(as_published: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
 def paired(one: xr.Dataset, other: xr.Dataset) -> bool:
     """Tell whether run i of both studies has the same θ* and as many people: the same seed and people per category."""
     first, second = (json.loads(dataset.attrs.get("study", "{}")) for dataset in (one, other))
-    return "seed" in first and all(first.get(name) == second.get(name) for name in ("seed", "people_per_category"))
+    people = [settings.get("settings", {}).get("people_per_category") for settings in (first, second)]
+    return "seed" in first and first["seed"] == second.get("seed") and people[0] == people[1]
 
 
 def below(setting: Setting, method: str, interval: Interval, limit: float = 0.0) -> Unit:
@@ -235,15 +236,6 @@ def judge(
 def ratio_text(interval: Interval) -> str:
     """Write a logarithm of a ratio as the ratio."""
     return f"{np.exp(interval.middle):.2f}"
-
-
-def _part(dataset: xr.Dataset, budgets: str) -> xr.Dataset:
-    wanted = {"mechanism": "rrrr", "prior": "flat", "sampler": "sgld", "budgets": budgets}
-    kept = np.ones(dataset.sizes["cell"], dtype=bool)
-    for name, value in wanted.items():
-        if name in dataset.coords:
-            kept &= dataset[name].values.astype(str) == value
-    return dataset.isel(cell=np.flatnonzero(kept))
 
 
 def _grouped(units: Sequence[Unit], by: Sequence[str], write: Callable[[Interval], str]) -> str:

@@ -1,0 +1,153 @@
+"""The function that makes one run of a study: what it is given, what it may declare, and how it is found by name."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adobest_pp._text import brief
+
+__all__ = ["Measure", "Run", "canonical", "check_call", "declared_measures", "declares", "find_run", "make_run"]
+
+RunFunction = Callable[..., Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run function is given first: which run it makes, and where its random numbers come from.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the study.
+    number : int
+        Number of the run within its cell, from 0.
+    settings : mapping
+        The settings of the cell, which the function gets as keywords too.
+    measures : tuple of str
+        What is asked for: the function may leave out what is not.
+    """
+
+    seed: int
+    number: int
+    settings: Mapping[str, Any]
+    measures: tuple[str, ...] = ()
+
+    def sequence(self, **shared: Any) -> np.random.SeedSequence:
+        """Return a seed that is a function of the study's seed, the number of the run, and settings.
+
+        Parameters
+        ----------
+        **shared
+            Any plain values: the seed is the same in every cell that asks with the same ones, whatever else differs
+            (so that cells are compared in pairs). Without any, it is the cell's own, of all its settings.
+        """
+        text = canonical(shared or {"cell": dict(self.settings)})
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        return np.random.SeedSequence((self.seed, int.from_bytes(digest), self.number))
+
+    def rng(self, **shared: Any) -> np.random.Generator:
+        """Return a generator with the seed of `sequence`."""
+        return np.random.default_rng(self.sequence(**shared))
+
+
+class Measure(NamedTuple):
+    """What a measure means, and its unit."""
+
+    meaning: str
+    unit: str = "1"
+
+
+def declares[F: RunFunction](
+    measures: Mapping[str, Measure], check: Callable[..., object] | None = None
+) -> Callable[[F], F]:
+    """Return a decorator that tells a study which measures a run function has; optional.
+
+    Parameters
+    ----------
+    measures : mapping of str to Measure
+        All that the function can measure: a study that asks for others is refused before it begins.
+    check : callable, optional
+        Called with the settings of every cell before a study begins; raises ValueError for those that cannot be run.
+    """
+
+    def decorate(function: F) -> F:
+        vars(function).update(study_measures=dict(measures), study_check=check)
+        return function
+
+    return decorate
+
+
+def declared_measures(function: RunFunction) -> dict[str, Measure]:
+    """Return the measures that a run function declares; none where it was not decorated."""
+    found: dict[str, Measure] = getattr(function, "study_measures", {})
+    return found
+
+
+def find_run(name: str) -> RunFunction:
+    """Import a function by its name, ``"module:function"``, or raise ValueError."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, TypeError, ValueError) as problem:
+        raise ValueError(f"run must name a function as 'module:function', got {brief(name)}: {problem}") from None
+    if not callable(found):
+        raise ValueError(f"run must name a function as 'module:function', got {brief(name)}, which is none")
+    function: RunFunction = found
+    return function
+
+
+def check_call(name: str, measures: Collection[str], cells: Collection[Mapping[str, Any]]) -> None:
+    """Raise ValueError if a run function cannot be called with the settings of some cell, or lacks a measure."""
+    function = find_run(name)
+    declared = declared_measures(function)
+    for measure in measures if declared else ():
+        if measure not in declared:
+            raise ValueError(f"measures must be of {_known(measure, declared)}, got {measure!r}")
+    _, *parameters = inspect.signature(function).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    named = {parameter.name: parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    for cell in cells:
+        for setting in cell:
+            if not takes_any and setting not in named:
+                raise ValueError(f"{setting} must be a setting of {name}: {_known(setting, named)}")
+        for setting, parameter in named.items():
+            if parameter.default is parameter.empty and setting not in cell:
+                raise ValueError(f"{setting} must be given in [grid] or [settings]: {name} needs it in every cell")
+        if check := getattr(function, "study_check", None):
+            check(**cell)
+
+
+def make_run(function: RunFunction, run: Run) -> dict[str, float]:
+    """Call a run function, and return the measures that were asked for."""
+    found = function(run, **run.settings)
+    missing = [name for name in run.measures if name not in found]
+    if missing:
+        raise ValueError(f"a run must return {', '.join(map(repr, missing))}, got {', '.join(map(repr, found))} only")
+    return {name: float(found[name]) for name in run.measures}
+
+
+def canonical(value: Any) -> str:
+    """Return JSON that is the same for equal values, 1 or 1.0, on every machine."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _known(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return ", ".join(map(repr, known)) + (f" (did you mean {close[0]!r}?)" if close else "")

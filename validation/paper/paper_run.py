@@ -1,0 +1,142 @@
+"""One run of the paper's study: Algorithm 1 by SGLD, as proved or as the authors' program has it."""
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._checks import check_epsilon, check_integer, check_kappa, check_n_categories, check_rho
+from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp.data.responses import Responses
+from adobest_pp.mechanisms import RRRR, check_rrrr
+from adobest_pp.online import simulate
+from adobest_pp.samplers.schedules import ConstantSteps
+from adobest_pp.studies import Measure, Run, declares
+from adobest_pp.studies.frequency_run import MEASURES as SHARED
+from adobest_pp.studies.frequency_run import Collected
+from validation.paper.methods import SEMI, UTILITIES, alpha_of
+from validation.paper.published import published_mechanism
+
+__all__ = ["MEASURES", "paper_run", "seed_of", "truth_of"]
+
+MEASURES = {name: SHARED[name] for name in ("tv", "exact_tv", "mean_size", "true_epsilon")} | {
+    "honest": Measure("average probability that an answer is the truth")
+}
+BUDGETS = ("theorem1", "published")
+
+
+def seed_of(run: Run, **settings: Any) -> np.random.SeedSequence:
+    """Return a seed of the study's seed, some settings and the number of the run, as the recorded runs have it."""
+    digest = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16).digest()
+    return np.random.SeedSequence((run.seed, int.from_bytes(digest), run.number))
+
+
+def truth_of(run: Run, K: int, rho: float) -> NDArray[np.float64]:
+    """Return θ* ~ Dirichlet(ρ), of shape (K,): the same for all methods of a run, which are thus compared in pairs."""
+    rng = np.random.default_rng(seed_of(run, n_categories=K, rho=float(rho)))
+    return draw_dirichlet(rng, np.full(K, float(rho)))
+
+
+def _check(
+    K: int,
+    epsilon: float,
+    rho: float,
+    method: str,
+    kappa: float | None = None,
+    budgets: str = "theorem1",
+    people_per_category: int = 500,
+) -> None:
+    check_n_categories(K)
+    check_epsilon(epsilon)
+    check_rho(rho)
+    check_integer(people_per_category, "people_per_category", 1)
+    alpha_of(method)
+    if (kappa is None) != (method == "nonadaptive"):
+        raise ValueError(f"kappa must be given but for 'nonadaptive', which has no subset, got {kappa} with {method!r}")
+    if kappa is not None:
+        check_kappa(kappa)
+    if budgets not in BUDGETS or (budgets == "published" and method not in ("nonadaptive", *UTILITIES)):
+        raise ValueError(
+            "budgets must be 'theorem1', or 'published' with 'nonadaptive' and the six utilities, "
+            f"got {budgets!r} with {method!r}"
+        )
+
+
+@declares(MEASURES, _check)
+def paper_run(
+    run: Run,
+    *,
+    K: int,
+    epsilon: float,
+    rho: float,
+    method: str,
+    kappa: float | None = None,
+    budgets: str = "theorem1",
+    people_per_category: int = 500,
+) -> dict[str, float]:
+    """Make one run.
+
+    Parameters
+    ----------
+    run : Run
+        Which run it is.
+    K : int
+        Number of categories.
+    epsilon : float
+        The privacy budget (with ``budgets="published"`` the claimed one).
+    rho : float
+        The truth is drawn from Dirichlet(ρ).
+    method : str
+        ``"nonadaptive"`` (SRR), ``"semi_adaptive_0.95"`` (with any α) or one of the six utilities.
+    kappa : float, optional
+        Share of the budget inside the subset; not for ``"nonadaptive"``.
+    budgets : {"theorem1", "published"}
+        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP; then with the program's constant step
+        too, also for its SRR (where there is no ε₂), and without the empty subset for the utilities.
+    people_per_category : int
+        T divided by K.
+    """
+    n_people, published, alpha = people_per_category * K, budgets == "published", alpha_of(method)
+    seed = seed_of(
+        run,
+        n_categories=K,
+        epsilon=float(epsilon),
+        kappa=None if kappa is None else float(kappa),
+        rho=float(rho),
+        mechanism="rrrr",
+        method=method,
+        sampler="sgld",
+        budgets=budgets,
+        people_per_category=people_per_category,
+    )
+    # What has no κ publishes the empty subset only, for which every κ is the same SRR.
+    make = published_mechanism if published and kappa is not None else RRRR
+    theta = truth_of(run, K, rho)
+    found = simulate(
+        theta,
+        make(K, epsilon, 0.9 if kappa is None else kappa),
+        SEMI.removesuffix("_") if alpha is not None else method,
+        alpha=alpha,
+        n_people=n_people,
+        schedule=ConstantSteps(0.5 / n_people) if published else None,
+        smallest_size=1 if published and method != "nonadaptive" else 0,
+        path_length=1,
+        random_seed=seed,
+    )
+    # Apart from the seeds that `simulate` makes for its people and its chain.
+    fit_seed = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2))
+    collected = Collected(theta, found.responses, found.sizes, found.chain_mean, 1.0, fit_seed)
+    return {
+        name: _honest(found.responses, theta) if name == "honest" else collected.measure(name) for name in run.measures
+    }
+
+
+def _honest(responses: Responses, theta: NDArray[np.float64]) -> float:
+    """Average P(Y_t = X_t) = Σ θ_x G[x, x] over the subsets S_t that were published."""
+    mechanism, subsets = check_rrrr(responses.mechanism), responses.subsets
+    inner, inner_own, outer, outer_own, _ = mechanism.coefficients
+    sizes = subsets.sum(axis=1)
+    own = np.where(subsets, (inner + inner_own)[sizes, None], (outer + outer_own)[sizes, None])
+    return float((own @ theta)[responses.subset_index].mean())
