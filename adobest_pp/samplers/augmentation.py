@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numba import njit
 
-from adobest_pp.likelihood.marginal import set_masses
+from adobest_pp.likelihood.core import row_parts, set_masses
 from adobest_pp.samplers.langevin_kernels import TINY
 
 # Up to this many people are allocated one by one: a pass over the categories is cheaper than a binomial for each.
@@ -35,16 +35,14 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
     allocation[:] = 0
     for u in range(evidence.count.size):
         v, y, n = evidence.set_index[u], evidence.category[u], evidence.count[u]
-        inside = evidence.inside[u]
-        spread = evidence.base[u] * total
-        itself = evidence.own[u] * theta[y]
+        spread, itself, rest = row_parts(u, theta, total, masses[v], evidence)
         if v < 0:
             part = binomial(rng, n, spread, itself)
             anywhere += part
             allocation[y] += n - part
             continue
         # Where a set makes an answer less likely, the mixture is of a lower constant and of the set's complement.
-        rest = inside * masses[v]
+        inside = evidence.inside[u]
         if inside < 0.0:
             spread, rest = max(evidence.base[u] + inside, 0.0) * total, -inside * max(total - masses[v], 0.0)
         part = binomial(rng, n, spread, itself + rest)

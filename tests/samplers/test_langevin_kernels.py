@@ -153,7 +153,8 @@ def test_probability_rounded_to_nothing_is_refused():
     one = np.zeros(1, dtype=np.int64)
     zero = np.zeros(1)
     members = np.zeros(0, dtype=np.int32)
-    impossible = Evidence(zero, zero, zero, zero, one, one - 1, one + 1, members, one, np.zeros((0, 2)))
+    codes = np.zeros((0, 0), dtype=np.uint16)
+    impossible = Evidence(zero, zero, zero, zero, one, one - 1, one + 1, members, one, np.zeros((0, 2)), codes)
     kernels.phi_gradient(phi, one, 1.0, np.ones(2), NO_FLOOR, impossible, out)
     assert kernels.reflected_langevin(phi, out, 0.1, np.zeros(2)) == -1
 
