@@ -22,14 +22,12 @@ import numpy as np
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
+from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.model.simplex import log_theta, pull_to_free
 
-__all__ = ["LOG_CONCENTRATION", "compiled_functions", "log_density", "pack"]
-
-# Mean and standard deviation of ln a: a between 0.05 and 2.6 with 95 %, from a few held categories to all alike.
-LOG_CONCENTRATION = (-1.0, 1.0)
+__all__ = ["compiled_functions", "log_density", "pack"]
 
 _REALS = types.CPointer(types.double)
 _LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
@@ -167,7 +165,9 @@ def log_density(free, weights, boosted, learned, evidence):  # type: ignore[no-u
             extra += 1
         value += prior[i] * log_psi[i]
         slope[i] += prior[i]
-    gradient[: theta.size - 1] = pull_to_free(slope, np.exp(log_psi))
+    by_free = pull_to_free(slope, np.exp(log_psi))
+    for i in range(by_free.size):
+        gradient[i] = by_free[i]
     if learned:
         constant, by_constant = _scale_density(free[extra], prior, boosted)
         value += constant

@@ -145,18 +145,6 @@ def move(diffusion, phi, gradient, step, noise):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def reflected_langevin(phi, gradient, step, noise):  # type: ignore[no-untyped-def]
-    """Move φ in place by φ ← |φ + (γ/2)·gradient + √γ·W|; see `move` for what is returned."""
-    return move(REFLECTED, phi, gradient, step, noise)
-
-
-@njit(cache=True)
-def preconditioned_langevin(phi, gradient, step, noise):  # type: ignore[no-untyped-def]
-    """Move φ in place by φ ← |φ + (γ/2)(φ·gradient + 1) + √(γφ)·W|; see `move` for what is returned."""
-    return move(PRECONDITIONED, phi, gradient, step, noise)
-
-
-@njit(cache=True)
 def langevin_updates(  # type: ignore[no-untyped-def]
     diffusion, phi, steps, batches, noise, prior, evidence, gradient, stats
 ):
@@ -208,4 +196,6 @@ def langevin_draws(  # type: ignore[no-untyped-def]
     for d in range(draws.shape[0]):
         part = slice(d * updates, (d + 1) * updates)
         langevin_updates(diffusion, phi, steps[part], batches[part], noise[part], prior, evidence, gradient, stats[d])
-        draws[d] = phi / phi.sum()
+        total = phi.sum()
+        for i in range(phi.size):
+            draws[d, i] = phi[i] / total
