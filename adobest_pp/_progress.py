@@ -27,7 +27,7 @@ class SlowProgress:
 
     def __init__(self, total: int, label: str, enabled: bool = True) -> None:
         self._total, self._label = total, label
-        self._done = 0
+        self._done, self._note = 0, ""
         self._bar: Progress | None = None
         self._over = False
         self._lock = threading.Lock()
@@ -39,11 +39,11 @@ class SlowProgress:
             self._timer.start()
         return self
 
-    def advance(self, amount: int) -> None:
-        """Note that so many units more are done."""
-        self._done += amount
+    def advance(self, amount: int, note: str = "") -> None:
+        """Note that so many units more are done, and what to show behind the bar."""
+        self._done, self._note = self._done + amount, note
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
+            self._bar.update(self._task, completed=self._done, note=note)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -57,12 +57,14 @@ class SlowProgress:
 
     def _show(self) -> None:
         from rich.console import Console
-        from rich.progress import Progress
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         with self._lock:
             if self._over:
                 return
-            bar = Progress(console=Console(stderr=True))  # results go to standard output
-            self._task = bar.add_task(self._label, total=self._total, completed=self._done)
+            label, note = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[note]"))
+            columns = (label, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True), note)
+            bar = Progress(*columns, console=Console(stderr=True))  # results go to standard output
+            self._task = bar.add_task(self._label, total=self._total, completed=self._done, note=self._note)
             bar.start()
             self._bar = bar
