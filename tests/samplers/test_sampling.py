@@ -155,7 +155,9 @@ def test_progress_appears_only_when_it_takes_long(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     with progress.SlowProgress(2, "[/red] Compiling") as bar:
         bar.advance(1)
-        time.sleep(0.6)
+        until = time.monotonic() + 60
+        while bar._bar is None and time.monotonic() < until:
+            time.sleep(0.05)
         bar.advance(1, "1 failed")
     shown = capsys.readouterr().err
     assert "[/red] Compiling" in shown  # a label is text, not markup
