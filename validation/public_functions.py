@@ -465,7 +465,7 @@ def _online() -> list[Entry]:
                 **kinds,
                 "mechanism": of_type(ad.RRRR),
                 "theta": NAMED_THETA,
-                "utility": choice(*UTILITY_CODES),
+                "utility": either(UTILITY, choice("nonadaptive")),
                 "alpha": _none,
                 "n_people": optional(integer(1, 10_000)),
                 "final_updates": integer(2, 10_000),

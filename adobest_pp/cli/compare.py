@@ -1,6 +1,5 @@
 """What `adobest compare` does: collect, grade, write, print."""
 
-import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -9,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from adobest_pp._checks import check_integer
+from adobest_pp._progress import SlowProgress
 from adobest_pp._text import listed
 from adobest_pp.cli.tables import print_verdicts
 from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
@@ -90,17 +87,10 @@ def run(
     show = not (quiet or as_json)
     kept = out / "responses.nc"
     poll = request.poll(chosen, show, kept)
-    with _stages(show) as stages:
-        task = stages.add_task("sampling", total=n_stages(poll, prior) + 1)
-        finished = itertools.count()
-
-        def begin(stage: str) -> None:
-            stages.update(task, description=stage, completed=next(finished))
-
-        findings = grade_samplers(poll, prior, draws, chosen, begin)
-        begin("writing the report")
+    with SlowProgress(n_stages(poll, prior) + 1, "comparing", show) as progress:
+        findings = grade_samplers(poll, prior, draws, chosen, lambda stage: progress.advance(1, stage))
+        progress.advance(1, "writing the report")
         written = write_report(findings, out) + ([] if request.data is None else [kept])
-        begin("done")
     if as_json:
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:
@@ -127,8 +117,3 @@ def _check_writable(folder: Path) -> None:
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")
-
-
-def _stages(show: bool) -> Progress:
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), disable=not show, transient=True)

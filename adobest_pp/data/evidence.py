@@ -8,16 +8,18 @@ where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_
 nothing downstream grows with the number of responses where answers repeat.
 """
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Evidence", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
+__all__ = ["BITS", "Evidence", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
 
 # Sets whose masks are unpacked at a time: bounds the memory that making the list of members takes.
 _SETS_AT_ONCE = 1 << 16
+# Categories that one look-up table covers: see `adobest_pp.likelihood.core`.
+BITS = 10
 
 
 class Evidence(NamedTuple):
@@ -39,6 +41,10 @@ class Evidence(NamedTuple):
         The V sets: ``members[offsets[v]:offsets[v+1]]`` are the categories of set v.
     patterns : array of shape (D, K)
         The weights w of each pattern, non-negative. D is 0 for all mechanisms but those without structure.
+    codes : array of int, shape (T, V)
+        The sets once more, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set
+        v. There are such codes only where there are so many sets that looking masses up costs less than adding up the
+        members, and T is 0 elsewhere.
     """
 
     base: NDArray[np.float64]
@@ -51,6 +57,7 @@ class Evidence(NamedTuple):
     members: NDArray[np.int32]
     offsets: NDArray[np.int64]
     patterns: NDArray[np.float64]
+    codes: NDArray[np.uint16]
 
     @property
     def n_categories(self) -> int:
@@ -114,8 +121,7 @@ def set_rows(
 
     `row_of` tells the row of each response, of shape (n,); the other arrays have one entry a row.
     """
-    parts = list(_members(packed_sets, n_categories))
-    sizes = np.concatenate([size for _, size in parts]) if parts else np.zeros(0, dtype=np.int64)
+    members, sizes = _members(packed_sets, n_categories)
     return Evidence(
         base=base,
         own=own,
@@ -124,9 +130,10 @@ def set_rows(
         category=category,
         set_index=set_index,
         count=np.bincount(row_of, minlength=base.size),
-        members=np.concatenate([member for member, _ in parts]) if parts else np.zeros(0, dtype=np.int32),
+        members=members,
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         patterns=np.zeros((0, n_categories)),
+        codes=_codes(packed_sets, n_categories, members.size),
     )
 
 
@@ -154,6 +161,7 @@ def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tup
         members=np.zeros(0, dtype=np.int32),
         offsets=np.zeros(1, dtype=np.int64),
         patterns=np.ascontiguousarray(matrix[used], dtype=np.float64),
+        codes=np.zeros((0, 0), dtype=np.uint16),
     )
     return evidence, row_of
 
@@ -173,8 +181,31 @@ def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[n
     return order[is_new], rank
 
 
-def _members(packed: NDArray[np.uint8], n_categories: int) -> Iterable[tuple[NDArray[np.int32], NDArray[Any]]]:
-    """Yield the members of some sets at a time, one set after the other, and the sizes of the sets."""
+def _members(packed: NDArray[np.uint8], n_categories: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the members of the sets, one set after the other, and the sizes of the sets."""
+    members, sizes = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)]
+    for masks in _masks(packed, n_categories):
+        members.append(np.nonzero(masks)[1].astype(np.int32))
+        sizes.append(masks.sum(axis=1, dtype=np.int64))
+    return np.concatenate(members), np.concatenate(sizes)
+
+
+def _codes(packed: NDArray[np.uint8], n_categories: int, n_members: int) -> NDArray[np.uint16]:
+    """Return the codes of the sets, or none where look-up tables would cost more than adding up the members."""
+    n_tables = -(-n_categories // BITS)
+    if n_tables * (len(packed) + 2**BITS) >= n_members:
+        return np.zeros((0, len(packed)), dtype=np.uint16)
+    parts = []
+    for masks in _masks(packed, n_categories):
+        bits = np.zeros((len(masks), n_tables, 16), dtype=np.uint8)
+        for t in range(n_tables):
+            part = masks[:, t * BITS : (t + 1) * BITS]
+            bits[:, t, : part.shape[1]] = part
+        parts.append(np.packbits(bits, axis=2, bitorder="little").view("<u2")[..., 0])
+    return np.ascontiguousarray(np.concatenate(parts).T, dtype=np.uint16)
+
+
+def _masks(packed: NDArray[np.uint8], n_categories: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield the masks of some sets at a time."""
     for start in range(0, len(packed), _SETS_AT_ONCE):
-        masks = np.unpackbits(packed[start : start + _SETS_AT_ONCE], axis=1, count=n_categories)
-        yield np.nonzero(masks)[1].astype(np.int32), masks.sum(axis=1, dtype=np.int64)
+        yield np.unpackbits(packed[start : start + _SETS_AT_ONCE], axis=1, count=n_categories)

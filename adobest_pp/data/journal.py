@@ -68,6 +68,9 @@ def read_tail(handle: BinaryIO, name: str) -> Tail | None:
     digest = content[len(JOURNAL) : _SLOTS - 1].decode(errors="replace")
     if digest != _digest(handle, start):
         raise _damaged(name, "whose saved part is not as it was written")
+    if len(content) < _LINES:
+        # Both lines of acknowledgment are there from the start: what is left of them may be the older one.
+        raise _damaged(name, "which ends before its count of acknowledged lines")
     slots = [_read_slot(content[_SLOTS + i * _SLOT :][:_SLOT]) for i in (0, 1)]
     acknowledged = [slot for slot in slots if slot is not None]
     if not acknowledged:

@@ -4,27 +4,69 @@ One rule everywhere. Categories are ordered by θ, equal ones by index. Sizes wh
 (relative) are tied and the smallest of them is taken, so that values that are equal and were rounded apart stay tied.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from adobest_pp.design import utility_kernels as kernels
 
-__all__ = ["TIE", "UTILITY_CODES", "best_size", "choose_size", "semi_adaptive_size", "sort_descending"]
+__all__ = ["GIVEN", "TIE", "UTILITY_CODES", "best_size", "choose_size", "semi_adaptive_size", "sort_descending"]
 
 TIE = 1e-12
 RUN = 32  # up to here insertion beats merging
 
-NONADAPTIVE, SEMI_ADAPTIVE, FISHER, ENTROPY, TV1, TV2, MSE, HONEST = range(8)
-UTILITY_CODES = {
-    "nonadaptive": NONADAPTIVE,
-    "semi_adaptive": SEMI_ADAPTIVE,
-    "fisher": FISHER,
-    "entropy": ENTROPY,
-    "tv1": TV1,
-    "tv2": TV2,
-    "mse": MSE,
-    "honest": HONEST,
+
+# Each utility is a type of its own, so that a loop compiles the one that it uses and none of the others.
+class Given(NamedTuple):
+    """The size was chosen elsewhere, by a utility that is not compiled: it is the smallest one allowed."""
+
+
+class NonAdaptive(NamedTuple):
+    """Size 0, which is SRR."""
+
+
+class SemiAdaptive(NamedTuple):
+    """The smallest size whose mass reaches α."""
+
+
+class Fisher(NamedTuple):
+    """U1."""
+
+
+class Entropy(NamedTuple):
+    """U2."""
+
+
+class Tv1(NamedTuple):
+    """U3."""
+
+
+class Tv2(NamedTuple):
+    """U4."""
+
+
+class Mse(NamedTuple):
+    """U5."""
+
+
+class Honest(NamedTuple):
+    """U6."""
+
+
+GIVEN = Given()
+UTILITY_CODES: dict[str, tuple[()]] = {
+    "nonadaptive": NonAdaptive(),
+    "semi_adaptive": SemiAdaptive(),
+    "fisher": Fisher(),
+    "entropy": Entropy(),
+    "tv1": Tv1(),
+    "tv2": Tv2(),
+    "mse": Mse(),
+    "honest": Honest(),
 }
+_KERNELS = {type(code): getattr(kernels, name) for name, code in UTILITY_CODES.items() if hasattr(kernels, name)}
 
 
 @njit(cache=True, error_model="numpy")
@@ -33,8 +75,8 @@ def choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type
 
     Parameters
     ----------
-    code : int
-        One of `UTILITY_CODES`. A plain number, so that one compiled function serves all and is cached on disk.
+    code : Given, NonAdaptive, …
+        One of `UTILITY_CODES`, or `GIVEN`.
     alpha : float
         The mass that ``semi_adaptive`` asks for; the others ignore it.
     theta : float64[K]
@@ -44,27 +86,35 @@ def choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type
     order : int64[K]
         Any permutation of 0 … K−1, replaced by the order of θ: the order of the step before makes that cheap.
     smallest_size : int
-        The first candidate: 0 (then SRR is among them), or more. ``nonadaptive`` is SRR, 0, whatever is given, and
-        leaves `order` alone.
+        The first candidate: 0 (then SRR is among them), or more. `GIVEN` returns it. ``nonadaptive`` is SRR, 0, whatever
+        is given. Neither of these two changes `order`.
     """
-    if code == NONADAPTIVE:
+    return _choose_size(code, alpha, theta, coefficients, order, smallest_size)
+
+
+def _choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+    """Stand for what `_choice_of` compiles."""
+    raise NotImplementedError
+
+
+@overload(_choose_size)
+def _choice_of(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+    kind = code.instance_class
+
+    def given(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return smallest_size
+
+    def nonadaptive(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
         return 0
-    ranked = sort_descending(theta, order)
-    if code == SEMI_ADAPTIVE:
-        return max(smallest_size, semi_adaptive_size(alpha, ranked))
-    if code == FISHER:
-        values = kernels.fisher(ranked, coefficients)
-    elif code == ENTROPY:
-        values = kernels.entropy(ranked, coefficients)
-    elif code == TV1:
-        values = kernels.tv1(ranked, coefficients)
-    elif code == TV2:
-        values = kernels.tv2(ranked, coefficients)
-    elif code == MSE:
-        values = kernels.mse(ranked, coefficients)
-    else:
-        values = kernels.honest(ranked, coefficients)
-    return best_size(values, smallest_size)
+
+    def semi_adaptive(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return max(smallest_size, semi_adaptive_size(alpha, sort_descending(theta, order)))
+
+    def by_utility(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return best_size(values(sort_descending(theta, order), coefficients), smallest_size)
+
+    values = _KERNELS.get(kind)
+    return {Given: given, NonAdaptive: nonadaptive, SemiAdaptive: semi_adaptive}.get(kind, by_utility)
 
 
 @njit(cache=True, error_model="numpy")

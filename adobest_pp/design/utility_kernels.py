@@ -169,7 +169,7 @@ def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
         shared = coefficients.cross[k] * (1 - tail[k]) + outer * tail[k]
         s = first_below(theta, k, n, slope, shared)
         values[k] = -(total + slope * (tail[k] - tail[s]) - shared * (s - k))
-    above = first_below(theta, 0, n, float(n), 1.0)
+    above = first_below(theta, np.int64(0), n, float(n), 1.0)
     excess = n * head[above] - above
     values[0] = -coefficients.outer[0] * excess
     values[n - 1] = -coefficients.inner[n - 1] * excess

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.likelihood.marginal import value_and_gradient
+from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.samplers.langevin_kernels import TINY
 
 BATCH = 256

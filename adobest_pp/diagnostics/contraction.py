@@ -12,7 +12,7 @@ from adobest_pp._text import brief
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import theta_of
-from adobest_pp.likelihood.marginal import row_probabilities
+from adobest_pp.likelihood.core import row_probabilities
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -1,8 +1,4 @@
-"""The marginal log-likelihood of collapsed responses and its gradient, compiled.
-
-The compiled functions are written for any non-negative vector: ``base`` multiplies Σθ, so that h is exactly (Gθ)[y]
-also off the simplex, and the gradient is the plain derivative of the value. The public ones take probabilities only.
-"""
+"""The marginal log-likelihood of collapsed responses, its gradient and its maximum, with checked arguments."""
 
 import warnings
 
@@ -12,11 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_count, check_positive, check_probabilities, check_theta
 from adobest_pp.data.evidence import Evidence
+from adobest_pp.likelihood.core import value_and_gradient
 
 __all__ = ["gradient", "log_likelihood", "maximum_likelihood", "phi_gradient"]
-
-# Of factors between this and its reciprocal, the product of two is a number of full precision.
-SMALLEST_FACTOR = 1e-150
 
 
 def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
@@ -42,7 +36,7 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     -2.0794
     """
     _check_evidence(evidence)
-    value = _log_likelihood(_check_theta(theta, evidence), evidence)
+    value, _ = value_and_gradient(_check_theta(theta, evidence), evidence)
     return float(value + evidence.constant)
 
 
@@ -106,106 +100,6 @@ def _check_theta(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
 def _check_evidence(evidence: Evidence) -> None:
     if not isinstance(evidence, Evidence):
         raise ValueError(f"evidence must be an Evidence, as of Responses.evidence(), got {type(evidence).__name__}")
-
-
-@njit(cache=True)
-def row_probability(u, theta, total, masses, evidence):  # type: ignore[no-untyped-def]
-    """Return h of one row, of θ, its sum and the masses of all sets: the one place that says what h is."""
-    own = evidence.own[u] * theta[evidence.category[u]]
-    return evidence.base[u] * total + own + evidence.inside[u] * masses[evidence.set_index[u]]
-
-
-@njit(cache=True)
-def row_probabilities(theta, evidence):  # type: ignore[no-untyped-def]
-    """Return h of every row of evidence."""
-    masses = set_masses(theta, evidence)
-    total = theta.sum()
-    h = np.empty(evidence.base.size)
-    for u in range(h.size):
-        h[u] = row_probability(u, theta, total, masses, evidence)
-    return h
-
-
-@njit(cache=True)
-def set_mass(v, theta, evidence):  # type: ignore[no-untyped-def]
-    """Return θ(S) of one set, or of a pattern, whose numbers follow those of the sets."""
-    mass = 0.0
-    if v < evidence.offsets.size - 1:
-        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
-            mass += theta[evidence.members[j]]
-        return mass
-    pattern = evidence.patterns[v - evidence.offsets.size + 1]
-    for i in range(theta.size):
-        mass += pattern[i] * theta[i]
-    return mass
-
-
-@njit(cache=True)
-def add_to_set(v, amount, evidence, slope):  # type: ignore[no-untyped-def]
-    """Add to `slope` the derivative of ``amount·θ(S)`` with respect to θ, for one set or pattern."""
-    if v < evidence.offsets.size - 1:
-        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
-            slope[evidence.members[j]] += amount
-        return
-    pattern = evidence.patterns[v - evidence.offsets.size + 1]
-    for i in range(slope.size):
-        slope[i] += amount * pattern[i]
-
-
-@njit(cache=True)
-def set_masses(theta, evidence):  # type: ignore[no-untyped-def]
-    """Return θ(S) of every set and pattern, and one 0 more: rows without a set have index −1 and find it at the end."""
-    masses = np.zeros(evidence.offsets.size + len(evidence.patterns))
-    for v in range(masses.size - 1):
-        masses[v] = set_mass(v, theta, evidence)
-    return masses
-
-
-@njit(cache=True)
-def _log_likelihood(theta, evidence):  # type: ignore[no-untyped-def]
-    h = row_probabilities(theta, evidence)
-    value = 0.0
-    for u in range(h.size):
-        if h[u] <= 0.0:
-            return -np.inf
-        value += evidence.count[u] * np.log(h[u])
-    return value
-
-
-@njit(cache=True)
-def value_and_gradient(theta, evidence):  # type: ignore[no-untyped-def]
-    """Return the log-likelihood without its constant, and its gradient with respect to θ."""
-    value, slope, pull = value_and_pull(theta, set_masses(theta, evidence), evidence)
-    for v in range(pull.size - 1):
-        add_to_set(v, pull[v], evidence, slope)
-    return value, slope
-
-
-@njit(cache=True)
-def value_and_pull(theta, masses, evidence):  # type: ignore[no-untyped-def]
-    """Return the value, the gradient without what comes through the sets, and the derivative with respect to masses."""
-    total = theta.sum()
-    slope = np.zeros(theta.size)
-    pull = np.zeros(masses.size)
-    value, shared, product = 0.0, 0.0, 1.0
-    count = evidence.count
-    for u in range(count.size):
-        h = row_probability(u, theta, total, masses, evidence)
-        if h <= 0.0:
-            return -np.inf, np.full(theta.size, np.nan), pull
-        # A logarithm costs more than the rest of a row; where rows are single answers, one serves very many.
-        if count[u] == 1 and SMALLEST_FACTOR < h < 1 / SMALLEST_FACTOR:
-            product *= h
-            if not SMALLEST_FACTOR < product < 1 / SMALLEST_FACTOR:
-                value += np.log(product)
-                product = 1.0
-        else:
-            value += count[u] * np.log(h)
-        weight = count[u] / h
-        shared += weight * evidence.base[u]
-        slope[evidence.category[u]] += weight * evidence.own[u]
-        pull[evidence.set_index[u]] += weight * evidence.inside[u]
-    return value + np.log(product), slope + shared, pull
 
 
 @njit(cache=True)

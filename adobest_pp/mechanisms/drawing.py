@@ -2,10 +2,15 @@
 
 Each takes a generator, θ, the row of `subsets` that was published, `subsets` and a table of the mechanism. This is the
 one file of the mechanisms that needs Numba; no device loads it.
+
+`simulate_answer` is RRRR for the online loop and for predictive draws. ``RRRR.privatize(x, rng=...)`` draws in NumPy
+instead, by the very lines that run on a device with another source of randomness: whoever tests it tests those too.
 """
 
 import numpy as np
 from numba import njit
+
+from adobest_pp.mechanisms.rrrr import Coefficients
 
 
 @njit(cache=True)
@@ -32,21 +37,41 @@ def draw_from_table(rng, theta, row, subsets, table):  # type: ignore[no-untyped
 
 @njit(cache=True)
 def draw_category(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
-    """Draw an answer of SRR or RRRR, by running through the probabilities h(y) of all; `table` has the coefficients."""
-    size, mass = 0, 0.0
+    """Draw an answer of SRR or RRRR; `table` has the rows of `Coefficients`."""
+    order = np.empty(theta.size, dtype=np.int64)
+    size, rest = 0, theta.size
     for i in range(theta.size):
         if subsets[row, i]:
+            order[size] = i
             size += 1
-            mass += theta[i]
-    inner, inner_own = table[0, size], table[1, size]
-    outer, outer_own, cross = table[2, size], table[3, size], table[4, size]
-    outside = outer + (cross - outer) * mass
-    remaining = rng.random()
-    for y in range(theta.size - 1):
-        remaining -= inner + inner_own * theta[y] if subsets[row, y] else outside + outer_own * theta[y]
-        if remaining < 0:
-            return y
-    return theta.size - 1
+        else:
+            rest -= 1
+            order[rest] = i
+    coefficients = Coefficients(table[0], table[1], table[2], table[3], table[4])
+    return simulate_answer(rng.random(), draw_truth(rng, theta), order, size, coefficients)
+
+
+@njit(cache=True, error_model="numpy")
+def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped-def]
+    """Return RRRR's answer for x under the subset ``order[:size]``, from one uniform number."""
+    inner, outer, cross = coefficients.inner[size], coefficients.outer[size], coefficients.cross[size]
+    place = 0
+    while order[place] != x:
+        place += 1
+    is_member = place < size
+    truth = inner + coefficients.inner_own[size] if is_member else outer + coefficients.outer_own[size]
+    if u < truth:
+        return x
+    u -= truth
+    # What is left is shared out among the other categories: `inner` each in S, `cross` or `outer` each outside.
+    n_inside = size - is_member
+    n_outside = order.size - 1 - n_inside
+    # Rounding may leave a little too much, and divided by a tiny share that is more than an integer holds.
+    if u < n_inside * inner or n_outside == 0:
+        other = np.int64(min(u / inner, n_inside - 1.0))
+        return order[other + (is_member and other >= place)]
+    other = size + np.int64(min((u - n_inside * inner) / (cross if is_member else outer), n_outside - 1.0))
+    return order[other + (not is_member and other >= place)]
 
 
 @njit(cache=True)

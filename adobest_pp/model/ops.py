@@ -25,8 +25,8 @@ from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.likelihood import marginal
-from adobest_pp.likelihood.marginal import row_probabilities, value_and_gradient
+from adobest_pp.likelihood import core
+from adobest_pp.likelihood.core import row_probabilities, value_and_gradient
 
 __all__ = ["MarginalLogLikelihood", "PointwiseLogLikelihood"]
 
@@ -41,6 +41,7 @@ _EVIDENCE_TYPES = (
     ("int32", 1),
     ("int64", 1),
     ("float64", 2),
+    ("uint16", 2),
 )
 _COUNT = Evidence._fields.index("count")
 _SCALE = Evidence._fields.index("log_scale")
@@ -54,7 +55,7 @@ def source_version(*files: str) -> int:
     return zlib.crc32(b"".join(Path(file).read_bytes() for file in files))
 
 
-_KERNEL_VERSION = source_version(marginal.__file__, __file__)
+_KERNEL_VERSION = source_version(core.__file__, __file__)
 
 
 class MarginalLogLikelihood(Op):
@@ -71,7 +72,7 @@ class MarginalLogLikelihood(Op):
 
     __props__ = ("on_simplex",)
     default_output = 0
-    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k)->(),(k)"
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v)->(),(k)"
 
     def __init__(self, on_simplex: bool = False) -> None:
         self.on_simplex = on_simplex
@@ -121,7 +122,7 @@ class PointwiseLogLikelihood(Op):
     """
 
     __props__ = ()
-    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(n)->(n)"
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v),(n)->(n)"
 
     def make_node(self, theta: Any, *arguments: Any) -> Apply:
         """Check and convert the inputs."""
@@ -178,36 +179,28 @@ def _is_simplex(theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _marginal(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns
-):
-    evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
-    value, slope = value_and_gradient(theta, evidence)
+def _marginal(theta, *evidence):  # type: ignore[no-untyped-def]
+    value, slope = value_and_gradient(theta, Evidence(*evidence))
     return np.asarray(value), slope
 
 
 @njit(cache=True)
-def _marginal_on_simplex(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns
-):
+def _marginal_on_simplex(theta, *evidence):  # type: ignore[no-untyped-def]
     value, slope = -np.inf, np.zeros(theta.size)
     if _is_simplex(theta):
-        evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
-        value, slope = value_and_gradient(theta, evidence)
+        value, slope = value_and_gradient(theta, Evidence(*evidence))
     return np.asarray(value), slope
 
 
 @njit(cache=True)
-def _pointwise(  # type: ignore[no-untyped-def]
-    theta, base, own, inside, log_scale, category, set_index, count, members, offsets, patterns, index
-):
-    rows = np.full(base.size, -np.inf)
+def _pointwise(theta, *arguments):  # type: ignore[no-untyped-def]
+    evidence, index = Evidence(*arguments[:-1]), arguments[-1]
+    rows = np.full(evidence.base.size, -np.inf)
     if _is_simplex(theta):
-        evidence = Evidence(base, own, inside, log_scale, category, set_index, count, members, offsets, patterns)
         h = row_probabilities(theta, evidence)
-        for u in range(base.size):
+        for u in range(rows.size):
             if h[u] > 0.0:
-                rows[u] = np.log(h[u]) + log_scale[u]
+                rows[u] = np.log(h[u]) + evidence.log_scale[u]
     return rows[index]
 
 
@@ -251,7 +244,7 @@ def _plain_marginal(on_simplex: bool, theta: TensorVariable, *evidence: TensorVa
 
 
 def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
-    base, own, inside, _, category, set_index, _, members, offsets, patterns = evidence
+    base, own, inside, _, category, set_index, _, members, offsets, patterns, _ = evidence
     set_of_member = pt.searchsorted(offsets, pt.arange(members.shape[0]), side="right") - 1
     sets = pt.zeros(offsets.shape[0] - 1)[set_of_member].inc(theta[members])
     # One set more, of mass 0, is what the set index −1 of rows without a set points to.

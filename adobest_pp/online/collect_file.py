@@ -102,7 +102,8 @@ def _kept(collector: AdaptiveCollector, source: dict[str, Any], out: str | os.Pa
     if not os.path.isfile(out):
         raise ValueError(f"out must name a new file, or one to go on with, got {name!r}, which is neither")
     try:
-        saved = AdaptiveCollector.load(out)
+        own = collector._settings.utility
+        saved = AdaptiveCollector.load(out, None if isinstance(own, str) else own)
     except ValueError as reason:
         raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
     asked = {key: (saved._people or {}).get(key) for key in source}

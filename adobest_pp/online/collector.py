@@ -15,13 +15,13 @@ from adobest_pp._files import check_target, netcdf_bytes
 from adobest_pp.data.journal import Journal
 from adobest_pp.data.response_files import COLLECTION, read_stored
 from adobest_pp.data.responses import Responses
-from adobest_pp.design import Utility, choose_size, select_subset
+from adobest_pp.design.utilities import Utility
 from adobest_pp.intervals import PROBABILITY, summary
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import new_chain, sample_round
 from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
-from adobest_pp.online.state import rebuild, restore_chain, store_chain
+from adobest_pp.online.state import check_own_utility, rebuild, restore_chain, store_chain
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
 
 if TYPE_CHECKING:
@@ -115,11 +115,10 @@ class AdaptiveCollector:
         categories: Sequence[Any] | None = None,
         random_seed: int | None = None,
     ) -> None:
-        self._custom = utility if isinstance(utility, Utility) else None
         self._responses = Responses(check_rrrr(mechanism), categories)
         self._settings = LoopSettings.of(
             mechanism,
-            "honest" if isinstance(utility, Utility) else utility,
+            utility,
             alpha=alpha,
             prior=prior,
             updates=updates,
@@ -129,11 +128,11 @@ class AdaptiveCollector:
             adapt_every=adapt_every,
             sampler=sampler,
             categories=self._responses.categories,
-            name="utility",
         )
+        exact = sampler == "exact"
         seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
-        self._chain = new_chain(self._settings.prior, self._settings.plan.batch_size, seed)
-        self._records = new_records(mechanism.coefficients, 16, counted=self._settings.plan.exact)
+        self._chain = new_chain(self._settings.prior, self._settings.plan.batch_size, seed, exact=exact)
+        self._records = new_records(mechanism.coefficients, 16, counted=exact)
         self._published: NDArray[np.int64] | None = None
         self._rounds = 0
         self._waiting = 0
@@ -153,7 +152,7 @@ class AdaptiveCollector:
         return self._responses
 
     def __repr__(self) -> str:
-        utility = self._custom.name if self._custom else self._settings.utility
+        utility = self._settings.describe()["utility"]
         return f"<AdaptiveCollector: {len(self._responses)} answers, {utility!r}, {self.mechanism!r}>"
 
     def next_subset(self) -> NDArray[np.int64]:
@@ -279,8 +278,6 @@ class AdaptiveCollector:
         overwrite : bool, default False
             Replace another file that is there, with all that is in it; never one that another collector has open.
         """
-        if self._custom:
-            raise ValueError(f"utility must be one of the built-in ones to be saved, got {self._custom.name!r}")
         schedule_from_settings(schedule_settings(self._settings.schedule))
         self._settle()
         before = self._journal
@@ -305,8 +302,16 @@ class AdaptiveCollector:
             self._journal = None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "AdaptiveCollector":
-        """Go on with a saved collection as if it had never stopped."""
+    def load(cls, path: str | os.PathLike[str], utility: Utility | None = None) -> "AdaptiveCollector":
+        """Go on with a saved collection as if it had never stopped.
+
+        Parameters
+        ----------
+        path : path
+            The file of `save`.
+        utility : Utility, optional
+            The utility of your own that the collection was made with, and only then: the file has its name alone.
+        """
         name = os.fspath(check_path(path))
         if not Path(path).is_file():
             raise FileNotFoundError(f"path must name a collection, got {name!r}, which does not exist")
@@ -315,8 +320,9 @@ class AdaptiveCollector:
             stored = read_stored(path)
             if COLLECTION not in stored.attributes or stored.tail is None:
                 raise ValueError(f"path must name a file of AdaptiveCollector.save, got {name!r}")
+            check_own_utility(stored.attributes, utility, name)
             try:
-                collector = rebuild(cls, stored)
+                collector = rebuild(cls, stored, utility)
             except (ValueError, TypeError, OverflowError) as reason:
                 raise ValueError(f"path must name an undamaged collection, got {name!r}: {reason}") from None
             journal.resume(stored.tail)
@@ -334,11 +340,8 @@ class AdaptiveCollector:
         self._waiting = 0
 
     def _choose(self) -> NDArray[np.int64]:
-        if self._custom:
-            return np.sort(select_subset(self._chain.phi / self._chain.phi.sum(), self.mechanism, self._custom))
-        plan, chain = self._settings.plan, self._chain
-        size = choose_size(plan.code, plan.alpha, chain.phi, self.mechanism.coefficients, chain.order, 0)
-        return np.sort(chain.order[:size])
+        size = self._settings.choose_size(self._chain)
+        return np.sort(self._chain.order[:size])
 
     def _add_records(self, answers: NDArray[np.int64], mask: NDArray[np.bool_], place: int) -> None:
         """Bring the sampler's records up to the responses; kinds and subsets have the same order in both."""

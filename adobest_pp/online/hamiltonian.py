@@ -61,7 +61,7 @@ def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept,
         exact.z[i] = math.log(max(phi[i], 1e-300))
     spent, trajectories, accepted, kept = 0, 0, 0, 0
     while spent < n_updates:
-        n_steps = 1 + integer(state, MOST_STEPS)
+        n_steps = 1 + integer(state, np.int64(MOST_STEPS))
         accepted += _trajectory(state, n_steps, phi, records, prior, exact)
         trajectories += 1
         total = 0.0
@@ -84,7 +84,7 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
     for i in range(k):
         exact.momentum[i] = normal(state)
         exact.candidate[i] = exact.z[i]
-    before = _log_density(exact.candidate, phi, records, prior, exact.slope, True)
+    before = _log_density(exact.candidate, phi, records, prior, exact.slope, np.bool_(True))
     for i in range(k):
         before -= 0.5 * exact.momentum[i] ** 2
     after = before
@@ -100,7 +100,8 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
     # A trajectory that left the finite numbers compares false, and is rejected.
     accept = math.log1p(-uniform(state)) < after - before
     if accept:
-        exact.z[:] = exact.candidate
+        for i in range(k):
+            exact.z[i] = exact.candidate[i]
     return accept
 
 

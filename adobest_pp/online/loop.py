@@ -4,69 +4,78 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from adobest_pp.design.subset_choice import choose_size
+from adobest_pp.mechanisms.drawing import simulate_answer
 from adobest_pp.online.fast_random import seed_state, uniform
 from adobest_pp.online.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import Workspace, langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, publish, record
 
-__all__ = ["Chain", "Plan", "draw_chain", "new_chain", "run", "sample_round", "simulate_answer"]
+__all__ = ["Chain", "Plan", "new_chain", "run", "sample_round"]
 
 
 class Plan(NamedTuple):
-    """How the loop is run: the method (see `choose_size`), m, people per round, and the sampler."""
+    """How the loop is run: the utility (see `choose_size`), m, and people per round."""
 
-    code: int
+    code: tuple[()]
     alpha: float
     smallest_size: int
     batch_size: int
     round_size: int
-    exact: bool
 
 
 class Chain(NamedTuple):
-    """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ."""
+    """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ.
+
+    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`.
+    """
 
     state: NDArray[np.uint64]
     phi: NDArray[np.float64]
     order: NDArray[np.int64]
     prior: NDArray[np.float64]
-    work: Workspace
-    hamiltonian: ExactState
+    work: Workspace | ExactState
 
 
-def new_chain(prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None) -> Chain:
+def new_chain(
+    prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None, *, exact: bool = False
+) -> Chain:
     """Return a chain at Θ₀ = 1/K, and at the prior mean of Σφ (kept where its square is a number)."""
     k = prior.size
     start = np.full(k, np.clip(prior, 1e-150, 1e150).mean())
-    return Chain(seed_state(seed), start, np.arange(k), prior, new_workspace(k, batch_size), new_exact_state(prior))
+    work = new_exact_state(prior) if exact else new_workspace(k, batch_size)
+    return Chain(seed_state(seed), start, np.arange(k), prior, work)
 
 
-@njit(cache=True, error_model="numpy")
 def sample_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     """Sample on all that is recorded, with one gradient for each of `steps` (whose sizes are those of SGLD).
 
     θ of the updates from number `first_kept` on is added to `mean`; returns how many that are.
     """
-    if plan.exact:
-        return hamiltonian_updates(
-            chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.hamiltonian
-        )[2]
+    updates = _exact_round if isinstance(chain.work, ExactState) else _sgld_round
+    return updates(plan, chain, records, steps, mean, first_kept)
+
+
+def _exact_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+    return hamiltonian_updates(
+        chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.work
+    )[2]
+
+
+def _sgld_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     return langevin_updates(
         chain.state, chain.phi, records, chain.prior, steps, plan.batch_size, mean, first_kept, chain.work
     )
 
 
-@njit(cache=True, error_model="numpy")
-def draw_chain(plan, chain, records, steps, draws):  # type: ignore[no-untyped-def]
-    """Sample with each row of `steps` and write θ after the last of them into `draws`, of shape (kept, K)."""
-    first = len(steps) - len(draws)
-    for j in range(len(steps)):
-        sample_round(plan, chain, records, steps[j], chain.phi, steps.shape[1])
-        if j >= first:
-            draws[j - first] = chain.phi / chain.phi.sum()
+@overload(sample_round)
+def _compiled_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+    """Choose the sampler when the loop is compiled: it compiles the one that it runs and not the other."""
+    work = chain.types[chain.fields.index("work")]
+    return _exact_round if work.instance_class is ExactState else _sgld_round
 
 
 @njit(cache=True, error_model="numpy")
@@ -107,28 +116,7 @@ def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, 
             sizes[t] = size
         sample_round(plan, chain, records, steps[r - first_round], chain.phi, steps.shape[1])
         if (r + 1) % path_every == 0:
-            path[(r + 1) // path_every - 1] = chain.phi / chain.phi.sum()
+            total = chain.phi.sum()
+            for i in range(chain.phi.size):
+                path[(r + 1) // path_every - 1, i] = chain.phi[i] / total
     return first_round + len(steps)
-
-
-@njit(cache=True, error_model="numpy")
-def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped-def]
-    """Return RRRR's answer for x under the subset ``order[:size]``, from one uniform number. For simulation only."""
-    inner, outer, cross = coefficients.inner[size], coefficients.outer[size], coefficients.cross[size]
-    place = 0
-    while order[place] != x:
-        place += 1
-    is_member = place < size
-    truth = inner + coefficients.inner_own[size] if is_member else outer + coefficients.outer_own[size]
-    if u < truth:
-        return x
-    u -= truth
-    # What is left is shared out among the other categories: `inner` each in S, `cross` or `outer` each outside.
-    n_inside = size - is_member
-    n_outside = order.size - 1 - n_inside
-    # Rounding may leave a little too much, and divided by a tiny share that is more than an integer holds.
-    if u < n_inside * inner or n_outside == 0:
-        other = np.int64(min(u / inner, n_inside - 1.0))
-        return order[other + (is_member and other >= place)]
-    other = size + np.int64(min((u - n_inside * inner) / (cross if is_member else outer), n_outside - 1.0))
-    return order[other + (not is_member and other >= place)]

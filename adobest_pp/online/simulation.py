@@ -14,6 +14,7 @@ from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
+from adobest_pp.design.utilities import Utility
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import Chain, new_chain, run, sample_round
 from adobest_pp.online.loop_settings import LoopSettings
@@ -75,7 +76,7 @@ class OnlineRun:
 def simulate(
     theta: ArrayLike | None,
     mechanism: RRRR,
-    utility: str = "honest",
+    utility: str | Utility = "honest",
     *,
     n_people: int | None = None,
     people: ArrayLike | None = None,
@@ -105,9 +106,9 @@ def simulate(
         brought to the order of `categories`.
     mechanism : RRRR
         What the people's devices run.
-    utility : str
+    utility : str or Utility
         ``"nonadaptive"``, ``"semi_adaptive"`` (with `alpha`), ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``,
-        ``"mse"`` or ``"honest"``.
+        ``"mse"``, ``"honest"``, or one of your own. Your own runs in Python, once a round.
     n_people : int, optional
         How many people to draw from θ; 500·K, as in the paper, by default.
     people : array of int, optional
@@ -177,7 +178,8 @@ def simulate(
     people_seed, chain_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
     shares = None if theta is None else check_probabilities(theta, mechanism.n_categories, categories=labels)
     x = _people(shares, people, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
-    chain = new_chain(settings.prior, min(settings.plan.batch_size, x.size), chain_seed)
+    batch_size = min(settings.plan.batch_size, x.size)
+    chain = new_chain(settings.prior, batch_size, chain_seed, exact=settings.sampler == "exact")
     records, sizes, people, path = _ask_everyone(settings, chain, x, n_path, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
     description = settings.describe() | {
@@ -234,17 +236,17 @@ def _ask_everyone(
     path_every = max(1, -(-n_rounds // path_length))
     path = np.empty((n_rounds // path_every, k))
     sizes = np.empty(x.size, dtype=np.int32)
-    records = new_records(settings.mechanism.coefficients, x.size, counted=settings.plan.exact)
-    at_once = max(1, _UPDATES_AT_ONCE // n_updates)
+    records = new_records(settings.mechanism.coefficients, x.size, counted=settings.sampler == "exact")
+    compiled = isinstance(settings.utility, str)
+    at_once = max(1, _UPDATES_AT_ONCE // n_updates) if compiled else 1
     with SlowProgress(n_rounds, "collecting", progressbar) as progress:
         r = 0
         while r < n_rounds:
             rounds = np.arange(r, min(r + at_once, n_rounds))[:, None]
             at_hand = np.minimum((rounds + 1) * round_size, x.size)
             steps = settings.steps(rounds * n_updates, n_updates, at_hand)
-            reached = run(
-                settings.plan, chain, records, settings.mechanism.coefficients, x, r, steps, sizes, path, path_every
-            )
+            plan = settings.plan if compiled else settings.plan._replace(smallest_size=settings.choose_size(chain))
+            reached = run(plan, chain, records, settings.mechanism.coefficients, x, r, steps, sizes, path, path_every)
             progress.advance(reached - r)
             if reached < rounds[-1, 0] + 1:
                 records = reserve(records, settings.mechanism.coefficients, 0, 1)

@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_subset
+from adobest_pp._text import brief
 from adobest_pp.data.response_files import Stored
+from adobest_pp.design import UTILITY_CODES, Utility
+from adobest_pp.online.hamiltonian import ExactState
 from adobest_pp.online.loop import Chain
 from adobest_pp.samplers.schedules import schedule_from_settings
 
 if TYPE_CHECKING:
     from adobest_pp.online.collector import AdaptiveCollector
 
-__all__ = ["check_state", "rebuild", "restore_chain", "store_chain"]
+__all__ = ["check_own_utility", "check_state", "rebuild", "restore_chain", "store_chain"]
 
 # The settings that a collector is built from again, beside its mechanism and its schedule.
 SETTINGS = ("prior", "updates", "batch_size", "adapt_every", "sampler", "alpha")
@@ -24,13 +27,13 @@ _WORD = 2**64
 _COUNT = 2**62
 
 
-def rebuild(kind: type["AdaptiveCollector"], stored: Stored) -> "AdaptiveCollector":
+def rebuild(kind: type["AdaptiveCollector"], stored: Stored, utility: Utility | None) -> "AdaptiveCollector":
     """Return the collector of a file, as it was after the last event of its journal."""
     responses, attributes, tail = stored
     settings = _read_json(attributes, "collector_settings")
     collector = kind(
         responses.mechanism,  # type: ignore[arg-type]
-        settings.get("utility", ""),
+        utility or settings.get("utility", ""),
         schedule=schedule_from_settings(settings.get("schedule", {})),
         categories=responses.categories,
         **{name: settings[name] for name in SETTINGS if name in settings},
@@ -56,6 +59,20 @@ def rebuild(kind: type["AdaptiveCollector"], stored: Stored) -> "AdaptiveCollect
     return collector
 
 
+def check_own_utility(attributes: Mapping[str, Any], utility: Any, file: str) -> None:
+    """Raise ValueError unless `utility` is the user's own that a file names, or None where it names one of ours."""
+    if not isinstance(utility, Utility | None):
+        raise ValueError(f"utility must be a Utility or None, got {brief(utility)}")
+    try:
+        named = _read_json(attributes, "collector_settings").get("utility")
+    except ValueError:
+        return  # `rebuild` tells what is wrong
+    own = named if isinstance(named, str) and named not in UTILITY_CODES else None
+    given = None if utility is None else utility.name
+    if own != given:
+        raise ValueError(f"utility must be the one that {file!r} was made with, {brief(own)}, got {brief(given)}")
+
+
 def _read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the mapping in an attribute, or refuse."""
     try:
@@ -69,11 +86,12 @@ def _read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def store_chain(chain: Chain) -> dict[str, Any]:
     """Return the state of the sampler as plain values."""
+    center = {"center": chain.work.center.tolist()} if isinstance(chain.work, ExactState) else {}
     return {
         "generator": [int(word) for word in chain.state],
         "phi": chain.phi.tolist(),
         "order": chain.order.tolist(),
-        "center": chain.hamiltonian.center.tolist(),
+        **center,
     }
 
 
@@ -82,11 +100,12 @@ def restore_chain(chain: Chain, state: Mapping[str, Any]) -> None:
     chain.state[:] = np.array(state["generator"], dtype=np.uint64)
     chain.phi[:] = state["phi"]
     chain.order[:] = state["order"]
-    chain.hamiltonian.center[:] = state["center"]
+    if isinstance(chain.work, ExactState):
+        chain.work.center[:] = state["center"]
 
 
 def check_state(state: Any, chain: Chain) -> dict[str, Any]:
-    """Return the stored state of a collector whose sampler is `chain`, or refuse one that does not fit it."""
+    """Return the stored state of a collector whose sampler is `chain`, or raise ValueError if it does not fit."""
     if not isinstance(state, Mapping):
         raise ValueError("the state of the sampler must be a JSON object")
     k = chain.phi.size
@@ -102,11 +121,14 @@ def check_state(state: Any, chain: Chain) -> dict[str, Any]:
     published = state.get("published")
     if published is not None:
         published = np.flatnonzero(check_subset(published, k)).tolist()
+    center = {}
+    if isinstance(chain.work, ExactState):
+        center["center"] = _numbers(state.get("center"), "center", k).tolist()
     return {
         "generator": [check_integer(word, "the generator's state", 0, _WORD - 1) for word in words],
         "phi": phi.tolist(),
         "order": order,
-        "center": _numbers(state.get("center"), "center", chain.hamiltonian.center.size).tolist(),
+        **center,
         "published": published,
         "rounds": check_integer(state.get("rounds"), "rounds", 0, _COUNT),
         "waiting": check_integer(state.get("waiting"), "waiting", 0, _COUNT),

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numba import njit
 
-from adobest_pp.likelihood.marginal import set_masses
+from adobest_pp.likelihood.core import row_parts, set_masses
 from adobest_pp.samplers.langevin_kernels import TINY
 
 # Up to this many people are allocated one by one: a pass over the categories is cheaper than a binomial for each.
@@ -31,20 +31,18 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
     masses = set_masses(theta, evidence)
     inner = np.zeros(masses.size - 1, dtype=np.int64)
     outer = np.zeros(masses.size - 1, dtype=np.int64)
-    anywhere = 0
+    anywhere = np.int64(0)
     allocation[:] = 0
     for u in range(evidence.count.size):
         v, y, n = evidence.set_index[u], evidence.category[u], evidence.count[u]
-        inside = evidence.inside[u]
-        spread = evidence.base[u] * total
-        itself = evidence.own[u] * theta[y]
+        spread, itself, rest = row_parts(u, theta, total, masses[v], evidence)
         if v < 0:
             part = binomial(rng, n, spread, itself)
             anywhere += part
             allocation[y] += n - part
             continue
         # Where a set makes an answer less likely, the mixture is of a lower constant and of the set's complement.
-        rest = inside * masses[v]
+        inside = evidence.inside[u]
         if inside < 0.0:
             spread, rest = max(evidence.base[u] + inside, 0.0) * total, -inside * max(total - masses[v], 0.0)
         part = binomial(rng, n, spread, itself + rest)
@@ -62,7 +60,7 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
 def binomial(rng, n, weight, other):  # type: ignore[no-untyped-def]
     """Draw how many of n go to the first of two places with these weights."""
     if n == 0 or weight <= 0.0:
-        return 0
+        return np.int64(0)
     if other <= 0.0:
         return n
     share = weight / (weight + other)
@@ -76,8 +74,9 @@ def binomial(rng, n, weight, other):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation):  # type: ignore[no-untyped-def]
-    everything = np.arange(theta.size).astype(np.int32)
-    others = np.empty(theta.size, dtype=np.int32)
+    everything, others = np.empty(theta.size, dtype=np.int32), np.empty(theta.size, dtype=np.int32)
+    for x in range(theta.size):
+        everything[x] = x
     _scatter(rng, anywhere, theta, everything, allocation)
     n_sets = evidence.offsets.size - 1
     for v in range(n_sets):
@@ -165,8 +164,11 @@ def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-
     draws : array of shape (T, K)
         Overwritten.
     """
-    allocation = np.empty(theta.size, dtype=np.int64)
+    allocation, concentration = np.empty(theta.size, dtype=np.int64), np.empty(theta.size)
     for t in range(draws.shape[0]):
         allocate(rng, theta, evidence, allocation)
-        dirichlet(rng, prior + allocation, theta)
-        draws[t] = theta
+        for i in range(theta.size):
+            concentration[i] = prior[i] + allocation[i]
+        dirichlet(rng, concentration, theta)
+        for i in range(theta.size):
+            draws[t, i] = theta[i]

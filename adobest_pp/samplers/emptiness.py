@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.likelihood.marginal import row_probabilities
+from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.samplers.langevin_kernels import TINY
 
 __all__ = ["EMPTY", "SPARSE", "emptiness"]

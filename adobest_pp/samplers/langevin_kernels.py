@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numba import njit
 
-from adobest_pp.likelihood.marginal import add_to_set, set_mass, value_and_gradient
+from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
 
 # The smallest normal number: what a positive quantity is kept above where nothing larger is called for.
 TINY = 2.2250738585072014e-308
@@ -68,15 +68,13 @@ def phi_gradient(phi, batch_rows, scale, prior, floor, evidence, out):  # type: 
     for j in range(batch_rows.size):
         u = batch_rows[j]
         v = evidence.set_index[u]
+        mass = set_mass(v, phi, evidence) if v >= 0 else 0.0
         # With φ in the place of θ everything is Σφ times as large, which is the division by Σφ that is due.
-        h = evidence.base[u] * total + evidence.own[u] * phi[evidence.category[u]]
+        h = row_probability(u, phi, total, mass, evidence)
+        by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, out)
+        shared += by_total
         if v >= 0:
-            h += evidence.inside[u] * set_mass(v, phi, evidence)
-        weight = scale / h if h > 0.0 else np.nan
-        shared += weight * evidence.base[u]
-        out[evidence.category[u]] += weight * evidence.own[u]
-        if v >= 0:
-            add_to_set(v, weight * evidence.inside[u], evidence, out)
+            add_to_set(v, by_mass, evidence, out)
     shared -= scale * batch_rows.size / total
     for i in range(phi.size):
         out[i] += shared
@@ -147,18 +145,6 @@ def move(diffusion, phi, gradient, step, noise):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def reflected_langevin(phi, gradient, step, noise):  # type: ignore[no-untyped-def]
-    """Move φ in place by φ ← |φ + (γ/2)·gradient + √γ·W|; see `move` for what is returned."""
-    return move(REFLECTED, phi, gradient, step, noise)
-
-
-@njit(cache=True)
-def preconditioned_langevin(phi, gradient, step, noise):  # type: ignore[no-untyped-def]
-    """Move φ in place by φ ← |φ + (γ/2)(φ·gradient + 1) + √(γφ)·W|; see `move` for what is returned."""
-    return move(PRECONDITIONED, phi, gradient, step, noise)
-
-
-@njit(cache=True)
 def langevin_updates(  # type: ignore[no-untyped-def]
     diffusion, phi, steps, batches, noise, prior, evidence, gradient, stats
 ):
@@ -210,4 +196,6 @@ def langevin_draws(  # type: ignore[no-untyped-def]
     for d in range(draws.shape[0]):
         part = slice(d * updates, (d + 1) * updates)
         langevin_updates(diffusion, phi, steps[part], batches[part], noise[part], prior, evidence, gradient, stats[d])
-        draws[d] = phi / phi.sum()
+        total = phi.sum()
+        for i in range(phi.size):
+            draws[d, i] = phi[i] / total

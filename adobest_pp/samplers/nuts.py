@@ -14,11 +14,12 @@ import nutpie
 from numpy.typing import NDArray
 
 from adobest_pp._checks import is_learned
+from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.marginal import climb, gradient, log_likelihood
 from adobest_pp.samplers import nutpie_bridge
-from adobest_pp.samplers.densities import LOG_CONCENTRATION, pack
+from adobest_pp.samplers.densities import pack
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -218,12 +218,12 @@ def test_theta_is_divided_by_its_sum_when_that_is_almost_one():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("fisher", [0.5, 0.4, 0.2], ad.RRRR(3, 1.0)), "theta must sum to 1"),
-        (("fisher", [1.2, -0.2, 0.0], ad.RRRR(3, 1.0)), "theta must be 3 finite"),
-        (("fisher", [0.5, 0.5], ad.RRRR(3, 1.0)), "theta must be 3 finite"),
-        (("fisher", [0.5, np.nan, 0.5], ad.RRRR(3, 1.0)), "theta must be 3 finite"),
-        (("best", [0.5, 0.5], ad.RRRR(2, 1.0)), "utility must be one of 'fisher', .* got 'best'"),
-        (("honest", [0.5, 0.5], ad.SRR(2, 1.0)), "mechanism must be an RRRR"),
+        (([0.5, 0.4, 0.2], ad.RRRR(3, 1.0), "fisher"), "theta must sum to 1"),
+        (([1.2, -0.2, 0.0], ad.RRRR(3, 1.0), "fisher"), "theta must be 3 finite"),
+        (([0.5, 0.5], ad.RRRR(3, 1.0), "fisher"), "theta must be 3 finite"),
+        (([0.5, np.nan, 0.5], ad.RRRR(3, 1.0), "fisher"), "theta must be 3 finite"),
+        (([0.5, 0.5], ad.RRRR(2, 1.0), "best"), "utility must be one of 'fisher', .* got 'best'"),
+        (([0.5, 0.5], ad.SRR(2, 1.0), "honest"), "mechanism must be an RRRR"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_sentence(arguments, message):

@@ -175,7 +175,7 @@ def test_ops_refuse_what_they_cannot_take(op):
     more = () if isinstance(op, MarginalLogLikelihood) else (np.zeros(5, dtype=int),)
     with pytest.raises(ValueError, match="theta must be a vector of category probabilities, got 2 dimensions"):
         op(np.ones((2, 3)), *arguments, *more)
-    with pytest.raises(ValueError, match="evidence must be the 10 arrays"):
+    with pytest.raises(ValueError, match="evidence must be the 11 arrays"):
         op(np.ones(3), *arguments[:-1], *more)
 
 

@@ -7,8 +7,8 @@ from scipy import stats
 
 import adobest_pp as ad
 import oracles
+from adobest_pp.mechanisms.drawing import simulate_answer
 from adobest_pp.online.fast_random import seed_state, uniform
-from adobest_pp.online.loop import simulate_answer
 
 K, N = 7, 20_000
 

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, Utility, sample, select_subset, simulate
+from adobest_pp.design import UTILITIES
 from adobest_pp.intervals import shortest_intervals
 from tests.online.saved import LABELS, MECHANISM, answer_all, assert_same, people
 
@@ -124,10 +125,64 @@ def test_a_utility_of_ones_own():
     pairs = Utility("pairs", "always two", lambda theta, coefficients: -np.abs(np.arange(theta.size) - 2.0))
     for subset in answer_all(AdaptiveCollector(MECHANISM, utility=pairs, random_seed=0), people(10), 0):
         assert subset == sorted(subset)
-    theta = collector._chain.phi / collector._chain.phi.sum()
-    assert collector.next_subset().size == select_subset(theta, MECHANISM, tiny).size
-    with pytest.raises(ValueError, match="utility must be one of the built-in ones to be saved"):
-        collector.save("nowhere.nc")
+
+
+def moving(theta, coefficients):
+    """A utility whose best size depends on θ."""
+    mass = np.concatenate([[0.0], np.cumsum(theta)[:-1]])
+    return mass * (coefficients.inner + coefficients.inner_own)
+
+
+@pytest.mark.parametrize("sampler", ["sgld", "exact"])
+@pytest.mark.parametrize("utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=str)
+def test_collector_and_simulation_choose_what_select_subset_chooses(utility, sampler):
+    collector = AdaptiveCollector(MECHANISM, utility, sampler=sampler, adapt_every=3, random_seed=0)
+    sizes = set()
+    for person in people(60):
+        subset = collector.next_subset()
+        if collector._waiting == 0:
+            theta = collector._chain.phi / collector._chain.phi.sum()
+            assert subset.tolist() == sorted(select_subset(theta, MECHANISM, utility).tolist())
+            sizes.add(subset.size)
+        collector.record(MECHANISM.privatize(person, subset=subset))
+    run = simulate(
+        None, MECHANISM, utility, people=people(60), sampler=sampler, adapt_every=3, path_length=60, random_seed=4
+    )
+    masks = run.responses.subsets[run.responses.subset_index]
+    for theta, mask, size in zip(run.path[:-1], masks[3::3], run.sizes[3::3], strict=True):
+        assert np.flatnonzero(mask).tolist() == sorted(select_subset(theta, MECHANISM, utility).tolist())
+        assert size == mask.sum()
+        sizes.add(int(size))
+    assert len(sizes) > 1  # or the choice would not be tested
+    assert run.settings["utility"] == getattr(utility, "name", utility)
+
+
+def test_a_compiled_utility_given_as_ones_own_makes_the_same_run():
+    own = Utility("mine", "U6", UTILITIES["honest"].function)
+    settings = {"people": people(100), "random_seed": 1}
+    first, second = (simulate(None, MECHANISM, utility, **settings) for utility in ("honest", own))
+    np.testing.assert_array_equal(first.path, second.path)
+    np.testing.assert_array_equal(first.responses.answers, second.responses.answers)
+    assert repr(AdaptiveCollector(MECHANISM, UTILITIES["honest"])) == repr(AdaptiveCollector(MECHANISM))
+    for make in (AdaptiveCollector, lambda mechanism, utility: simulate(None, mechanism, utility, **settings)):
+        with pytest.raises(ValueError, match="utility must have a name of its own, got 'honest', which is taken"):
+            make(MECHANISM, Utility("honest", "", moving))
+
+
+def test_a_collection_by_a_utility_of_ones_own_goes_on_with_it(tmp_path):
+    own = Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)
+    collector = AdaptiveCollector(MECHANISM, own, random_seed=0)
+    answer_all(collector, people(10), 0)
+    collector.save(tmp_path / "poll.nc")
+    collector.close()
+    for wrong, told in [(None, "'moving', got None"), (Utility("other", "", moving), "'moving', got 'other'")]:
+        with pytest.raises(ValueError, match=rf"utility must be the one that .*poll\.nc' was made with, {told}"):
+            AdaptiveCollector.load(tmp_path / "poll.nc", wrong)
+    with pytest.raises(ValueError, match="utility must be a Utility or None, got 'moving'"):
+        AdaptiveCollector.load(tmp_path / "poll.nc", "moving")
+    loaded = AdaptiveCollector.load(tmp_path / "poll.nc", own)
+    assert answer_all(loaded, people(10, 1), 2) == answer_all(collector, people(10, 1), 2)
+    loaded.close()
 
 
 def test_a_schedule_of_ones_own_cannot_be_saved(tmp_path):

@@ -9,12 +9,10 @@ import oracles
 from adobest_pp.online import simulate
 from adobest_pp.online.fast_random import normal, seed_state, uniform
 from adobest_pp.online.hamiltonian import LONGEST_STEP, SHORTEST_STEP, _trajectory, hamiltonian_updates, new_exact_state
-from adobest_pp.online.loop import Plan, draw_chain, new_chain
 from adobest_pp.online.records import new_records, publish, record
 from oracles import rows_of
 from tests.online.test_gradients import collected, log_posterior
 
-EXACT = Plan(0, 0.0, 0, 50, 1, True)
 MOMENTS = {2: oracles.posterior_moments_k2, 3: oracles.posterior_moments_k3}
 
 
@@ -33,9 +31,12 @@ def test_mean_and_sd_are_those_of_quadrature(k, epsilon, n, prior):
     concentration = prior * np.arange(1, k + 1)
     records, rows, _ = collected(ad.RRRR(k, epsilon), n, seed=k + n, counted=True)
     mean, sd = MOMENTS[k](rows, concentration)
-    chain = new_chain(concentration, 1, 7)
-    draws = np.empty((20_000, k))
-    draw_chain(EXACT, chain, records, np.empty((len(draws) + 500, 20)), draws)
+    state, exact, phi = seed_state(7), new_exact_state(concentration), np.full(k, concentration.mean())
+    draws = np.empty((20_500, k))
+    for j in range(len(draws)):
+        hamiltonian_updates(state, phi, records, concentration, 20, phi, 20, exact)
+        draws[j] = phi / phi.sum()
+    draws = draws[500:]
     assert np.abs(standard_errors_away(draws, mean)).max() < 4
     assert np.abs(standard_errors_away((draws - mean) ** 2, sd**2)).max() < 4
 

@@ -191,6 +191,19 @@ def test_acknowledgments_that_are_cut_off_one_after_the_other(going, path, monke
         assert len(collector.responses) == n
 
 
+def test_a_first_answer_is_missed_wherever_the_file_was_cut_off(path):
+    """Of the two lines of acknowledgment the older one, of no answers, comes first: alone it must not count."""
+    collector = AdaptiveCollector(MECHANISM, random_seed=3)
+    collector.save(path)
+    collector.record(0, [1])
+    content, start = path.read_bytes(), len(split(path)[0])
+    collector.close()
+    for end in range(start + 1, len(content)):
+        path.write_bytes(content[:end])
+        with pytest.raises(ValueError, match=r"poll\.nc"):
+            AdaptiveCollector.load(path)
+
+
 def test_a_line_that_was_cut_off_is_as_if_never_written(going, path):
     going.close()
     whole = path.read_bytes()
@@ -456,7 +469,10 @@ EDITS = {
     "a negative phi": (changed("collector_state", phi=[-1.0] * 5), "phi must be 5 numbers"),
     "an order": (changed("collector_state", order=[0, 0, 1, 2, 3]), "order must have each"),
     "an order of texts": (changed("collector_state", order=["a"] * 5), "order must have each"),
-    "a short center": (changed("collector_state", center=[]), "center must be"),
+    "a short center": (
+        lambda ds: changed("collector_state", center=[])(changed("collector_settings", sampler="exact")(ds)),
+        "center must be",
+    ),
     "a published category": (changed("collector_state", published=[9]), "subset must be"),
     "published words": (changed("collector_state", published="all"), "subset must be"),
     "rounds": (changed("collector_state", rounds="many"), "rounds must be an integer"),

@@ -8,7 +8,6 @@ from scipy import special
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.likelihood.set_tables import BITS, pull_by_tables, set_codes, set_masses_by_tables
 from adobest_pp.model import simplex as _simplex
 from adobest_pp.samplers import densities
 from models import sparse
@@ -17,7 +16,7 @@ from tests.strategies import simulated
 
 RESPONSES = simulated(ad.RRRR(5, 1.0), 100, seed=4)
 ROWS = rows_of(RESPONSES)
-EVIDENCE = (RESPONSES.evidence(), set_codes(RESPONSES.evidence()))
+EVIDENCE = RESPONSES.evidence()
 WEIGHTS = np.array([1.0, 0.3, 2.5, 0.8, 1.4])
 BOOSTED = np.array([False, True, False, True, False])
 
@@ -36,9 +35,9 @@ def by_hand(free, learned):
     return oracles.log_likelihood(theta / theta.sum(), ROWS) + log_prior
 
 
-def call(free):
+def call(free, weights=WEIGHTS, boosted=BOOSTED, evidence=EVIDENCE):
     """Call the C function with the learned prior: what it returns, and what it writes over −7."""
-    block = densities.pack(WEIGHTS, BOOSTED, True, RESPONSES.evidence())
+    block = densities.pack(weights, boosted, True, evidence)
     gradient, value = np.full(free.size, -7.0), np.full(1, -7.0)
     pointers = (array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in (free, gradient, value))
     code = densities.compiled_functions()[0].ctypes(free.size, *pointers, block.ctypes.data)
@@ -47,7 +46,7 @@ def call(free):
 
 def test_the_c_function_writes_value_and_gradient():
     free = np.random.default_rng(3).normal(size=7)
-    expected, slope = densities.log_density(free, WEIGHTS, BOOSTED, True, *EVIDENCE)
+    expected, slope = densities.log_density(free, WEIGHTS, BOOSTED, True, EVIDENCE)
     code, value, gradient = call(free)
     assert (code, value) == (0, expected)
     np.testing.assert_array_equal(gradient, slope)
@@ -65,7 +64,7 @@ def test_there_is_no_density_where_the_concentration_is_no_number(log_scale):
 def test_the_density_has_its_gradient_and_the_posterior_behind_it(learned):
     dim = 7 if learned else 6
     for free in np.random.default_rng(1).normal(size=(5, dim)):
-        value, slope = densities.log_density(free, WEIGHTS, BOOSTED, learned, *EVIDENCE)
+        value, slope = densities.log_density(free, WEIGHTS, BOOSTED, learned, EVIDENCE)
         assert value == pytest.approx(by_hand(free, learned))
         numeric = [
             (by_hand(free + step, learned) - by_hand(free - step, learned)) / 2e-6 for step in 1e-6 * np.eye(dim)
@@ -86,7 +85,7 @@ def test_the_learned_prior_is_that_of_the_sparse_program():
             "boosted_log__": _simplex.log_theta(free[: k - 1]) + log_total,
             "gap_log__": free[k - 1 : -1],
         }
-        value, _ = densities.log_density(free, np.ones(k), np.full(k, True), True, *EVIDENCE)
+        value, _ = densities.log_density(free, np.ones(k), np.full(k, True), True, EVIDENCE)
         of_total = shape * log_total - np.exp(log_total) - special.gammaln(shape)
         differences.append(float(density(point)) - value - of_total)
     # Coordinates are logarithms in both, so the Jacobian is a constant.
@@ -98,40 +97,13 @@ def test_digamma():
     np.testing.assert_allclose([densities.digamma(value) for value in x], special.digamma(x), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(("k", "size"), [(20, 8), (10, 9), (75, 30)])
-def test_tables_have_the_masses_of_the_sets_and_their_derivative(k, size):
-    rng = np.random.default_rng(k)
-    sets = np.array([np.sort(rng.choice(k, size=size, replace=False)) for _ in range(3000)])
-    evidence = ad.Responses.from_arrays(ad.SubsetSelection(k, 1.0, size), sets).evidence()
-    codes = set_codes(evidence)
-    assert codes.shape[1] == (2 if k == 75 else k == 20)
-    theta, pull = rng.dirichlet(np.ones(k)), rng.normal(size=evidence.n_sets + 1)
-    # Whatever is worth it: the codes of all of them.
-    members = np.split(evidence.members, evidence.offsets[1:-1])
-    words = np.zeros((len(members), -(-k // (6 * BITS))), dtype=np.int64)
-    for v, categories in enumerate(members):
-        for i in categories.tolist():
-            words[v, i // (6 * BITS)] |= 1 << (i % (6 * BITS))
-    if codes.shape[1]:
-        np.testing.assert_array_equal(codes, words)
-    expected = [theta[categories].sum() for categories in members]
-    np.testing.assert_allclose(set_masses_by_tables(theta, words), [*expected, 0.0], rtol=1e-12)
-    slope, by_hand = np.ones(k), np.ones(k)
-    for v, categories in enumerate(members):
-        by_hand[categories] += pull[v]
-    pull_by_tables(pull, words, slope)
-    np.testing.assert_allclose(slope, by_hand, rtol=1e-9, atol=1e-9)
-
-
-def test_the_density_is_the_same_with_tables_and_without():
+def test_the_c_function_looks_masses_up_where_there_are_many_sets():
     mechanism, rng = ad.SubsetSelection(20, 0.5), np.random.default_rng(1)
     answers = mechanism.privatize(rng.choice(20, size=3000), rng=rng)
     evidence = ad.Responses.from_arrays(mechanism, answers).evidence()
-    codes = set_codes(evidence)
-    assert codes.shape == (evidence.n_sets, 1)
-    arguments = (np.ones(20), np.full(20, True), True, evidence)
-    free = rng.normal(size=40)
-    value, slope = densities.log_density(free, *arguments, codes)
-    plain_value, plain_slope = densities.log_density(free, *arguments, codes[:, :0])
-    assert value == pytest.approx(plain_value, rel=1e-12)
-    np.testing.assert_allclose(slope, plain_slope, rtol=1e-9, atol=1e-9)
+    assert len(evidence.codes) == 2
+    boosted, free = np.full(20, True), rng.normal(size=40)
+    expected, slope = densities.log_density(free, np.ones(20), boosted, True, evidence)
+    code, value, gradient = call(free, np.ones(20), boosted, evidence)
+    assert (code, value) == (0, expected)
+    np.testing.assert_array_equal(gradient, slope)

@@ -73,7 +73,7 @@ def test_slip_of_the_paper_noise_enters_with_the_root_of_the_step():
     for step in (0.1, 0.01):
         phi = 100 + np.sqrt(sigma2) * rng.standard_normal(n_coordinates)
         for _ in range(int(40 / step)):
-            kernels.reflected_langevin(phi, (100 - phi) / sigma2, step, rng.standard_normal(n_coordinates))
+            kernels.move(kernels.REFLECTED, phi, (100 - phi) / sigma2, step, rng.standard_normal(n_coordinates))
         exact = step / (1 - (1 - step / (2 * sigma2)) ** 2)
         assert abs(phi.var() / exact - 1) < 4 * math.sqrt(2 / n_coordinates)
 
@@ -113,7 +113,7 @@ def test_preconditioned_drift_of_the_prior_pulls_to_its_mean():
     gradient = np.empty(3)
     kernels.prior_gradient(phi, prior, kernels.slope_floor(kernels.PRECONDITIONED, 0.1), gradient)
     before = phi.copy()
-    kernels.preconditioned_langevin(phi, gradient, 0.1, np.zeros(3))
+    kernels.move(kernels.PRECONDITIONED, phi, gradient, 0.1, np.zeros(3))
     np.testing.assert_allclose(phi[1:], (before + 0.05 * (prior - before))[1:])
     assert phi[0] > 0
 
@@ -124,7 +124,7 @@ def test_reflected_prior_slope_cannot_throw_far_from_zero():
     for step in (1e-6, 1e-2):
         phi = np.zeros(3)
         kernels.prior_gradient(phi, prior, kernels.slope_floor(kernels.REFLECTED, step), gradient)
-        assert kernels.reflected_langevin(phi, gradient, step, np.zeros(3)) >= 0
+        assert kernels.move(kernels.REFLECTED, phi, gradient, step, np.zeros(3)) >= 0
         assert np.all(phi <= 2.1 * math.sqrt(step))
 
 
@@ -153,9 +153,10 @@ def test_probability_rounded_to_nothing_is_refused():
     one = np.zeros(1, dtype=np.int64)
     zero = np.zeros(1)
     members = np.zeros(0, dtype=np.int32)
-    impossible = Evidence(zero, zero, zero, zero, one, one - 1, one + 1, members, one, np.zeros((0, 2)))
+    codes = np.zeros((0, 0), dtype=np.uint16)
+    impossible = Evidence(zero, zero, zero, zero, one, one - 1, one + 1, members, one, np.zeros((0, 2)), codes)
     kernels.phi_gradient(phi, one, 1.0, np.ones(2), NO_FLOOR, impossible, out)
-    assert kernels.reflected_langevin(phi, out, 0.1, np.zeros(2)) == -1
+    assert kernels.move(kernels.REFLECTED, phi, out, 0.1, np.zeros(2)) == -1
 
 
 def test_schedules():

@@ -153,9 +153,16 @@ def test_progress_appears_only_when_it_takes_long(monkeypatch, capsys):
     with progress.SlowProgress(2, "Silent", enabled=False):
         time.sleep(0.5)
     assert capsys.readouterr().err == ""
-    with progress.SlowProgress(2, "Compiling"):
-        time.sleep(0.6)
-    assert "Compiling" in capsys.readouterr().err
+    with progress.SlowProgress(2, "[/red] Compiling") as bar:
+        bar.advance(1)
+        until = time.monotonic() + 60
+        while bar._bar is None and time.monotonic() < until:
+            time.sleep(0.05)
+        bar.advance(1, "1 failed")
+    shown = capsys.readouterr().err
+    assert "[/red] Compiling" in shown  # a label is text, not markup
+    assert "2/2" in shown
+    assert "1 failed" in shown
 
 
 def test_progress_can_be_turned_off(monkeypatch, capsys):

@@ -1,0 +1,162 @@
+"""The compiled core of the likelihood: h of a row, masses of sets, value and gradient.
+
+Every sampler, the PyTensor Op and the diagnostics call these functions. What evaluates h by itself says why, and a test
+holds it to this file: the online loop, which keeps one code a response (`adobest_pp.online.records`), and the plain
+PyTensor graph that JAX and second derivatives need (`adobest_pp.model.ops`).
+
+θ may be any non-negative vector here: ``base`` multiplies Σθ, so that h is exactly (Gθ)[y] also off the simplex, and the
+gradient is the plain derivative of the value (docs/math.md, section 2).
+
+Where there are thousands of sets, as of subset selection, their masses are looked up. Categories are taken ten at a
+time. There are 2¹⁰ sums of θ over subsets of ten, each one addition from another; a set then is one entry of each table,
+and the derivative runs the same way back.
+"""
+
+import numpy as np
+from numba import njit
+
+from adobest_pp.data.evidence import BITS
+
+__all__ = [
+    "add_to_set",
+    "row_parts",
+    "row_probabilities",
+    "row_probability",
+    "row_pull",
+    "set_mass",
+    "set_masses",
+    "value_and_gradient",
+]
+
+# The product of two factors between this and its reciprocal keeps full precision.
+SMALLEST_FACTOR = 1e-150
+
+
+@njit(cache=True, inline="always")
+def row_parts(u, theta, total, mass, evidence):  # type: ignore[no-untyped-def]
+    """Return the parts of h of one row: ``base·Σθ``, ``own·θ[y]`` and ``inside·θ(S)``. `mass` is θ(S), or 0."""
+    own = evidence.own[u] * theta[evidence.category[u]]
+    return evidence.base[u] * total, own, evidence.inside[u] * mass
+
+
+@njit(cache=True, inline="always")
+def row_probability(u, theta, total, mass, evidence):  # type: ignore[no-untyped-def]
+    """Return h of one row."""
+    spread, own, inside = row_parts(u, theta, total, mass, evidence)
+    return spread + own + inside
+
+
+@njit(cache=True, inline="always")
+def row_pull(u, weight, evidence, slope):  # type: ignore[no-untyped-def]
+    """Add the derivative of ``weight·h`` with respect to θ[y] to `slope`; return those by Σθ and by θ(S)."""
+    slope[evidence.category[u]] += weight * evidence.own[u]
+    return weight * evidence.base[u], weight * evidence.inside[u]
+
+
+@njit(cache=True)
+def row_probabilities(theta, evidence):  # type: ignore[no-untyped-def]
+    """Return h of every row of evidence."""
+    masses = set_masses(theta, evidence)
+    total = theta.sum()
+    h = np.empty(evidence.base.size)
+    for u in range(h.size):
+        h[u] = row_probability(u, theta, total, masses[evidence.set_index[u]], evidence)
+    return h
+
+
+@njit(cache=True)
+def value_and_gradient(theta, evidence):  # type: ignore[no-untyped-def]
+    """Return the log-likelihood without its constant, and its gradient with respect to θ.
+
+    Where a row is impossible under θ, the value is −inf and the gradient NaN.
+    """
+    masses = set_masses(theta, evidence)
+    total = theta.sum()
+    slope = np.zeros(theta.size)
+    pull = np.zeros(masses.size)
+    value, shared, product = 0.0, 0.0, 1.0
+    count = evidence.count
+    for u in range(count.size):
+        v = evidence.set_index[u]
+        h = row_probability(u, theta, total, masses[v], evidence)
+        if h <= 0.0:
+            slope.fill(np.nan)
+            return -np.inf, slope
+        # A logarithm costs more than the rest of a row; where rows are single answers, one serves very many.
+        if count[u] == 1 and SMALLEST_FACTOR < h < 1 / SMALLEST_FACTOR:
+            product *= h
+            if not SMALLEST_FACTOR < product < 1 / SMALLEST_FACTOR:
+                value += np.log(product)
+                product = 1.0
+        else:
+            value += count[u] * np.log(h)
+        by_total, by_mass = row_pull(u, count[u] / h, evidence, slope)
+        shared += by_total
+        pull[v] += by_mass
+    for i in range(slope.size):
+        slope[i] += shared
+    _add_to_sets(pull, evidence, slope)
+    return value + np.log(product), slope
+
+
+@njit(cache=True)
+def set_mass(v, theta, evidence):  # type: ignore[no-untyped-def]
+    """Return θ(S) of one set, or of a pattern, whose numbers follow those of the sets."""
+    mass = 0.0
+    if v < evidence.offsets.size - 1:
+        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
+            mass += theta[evidence.members[j]]
+        return mass
+    for i in range(theta.size):
+        mass += evidence.patterns[v - evidence.offsets.size + 1, i] * theta[i]
+    return mass
+
+
+@njit(cache=True)
+def add_to_set(v, amount, evidence, slope):  # type: ignore[no-untyped-def]
+    """Add the derivative of ``amount·θ(S)`` with respect to θ to `slope`, for one set or pattern."""
+    if v < evidence.offsets.size - 1:
+        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
+            slope[evidence.members[j]] += amount
+        return
+    for i in range(slope.size):
+        slope[i] += amount * evidence.patterns[v - evidence.offsets.size + 1, i]
+
+
+@njit(cache=True)
+def set_masses(theta, evidence):  # type: ignore[no-untyped-def]
+    """Return θ(S) of every set and pattern, and one 0 more: rows without a set have index −1 and find it at the end."""
+    masses = np.zeros(evidence.offsets.size + len(evidence.patterns))
+    codes = evidence.codes
+    if len(codes) == 0:
+        for v in range(masses.size - 1):
+            masses[v] = set_mass(v, theta, evidence)
+        return masses
+    table = np.zeros(2**BITS)
+    for t in range(len(codes)):
+        for i in range(t * BITS, min((t + 1) * BITS, theta.size)):
+            width = 1 << (i - t * BITS)
+            for j in range(width):
+                table[width + j] = table[j] + theta[i]
+        for v in range(codes.shape[1]):
+            masses[v] += table[codes[t, v]]
+    return masses
+
+
+@njit(cache=True)
+def _add_to_sets(pull, evidence, slope):  # type: ignore[no-untyped-def]
+    """Add the derivatives of ``pull[v]·θ(S)`` with respect to θ to `slope`, for all sets and patterns."""
+    codes = evidence.codes
+    if len(codes) == 0:
+        for v in range(pull.size - 1):
+            add_to_set(v, pull[v], evidence, slope)
+        return
+    for t in range(len(codes)):
+        table = np.zeros(2**BITS)
+        for v in range(codes.shape[1]):
+            table[codes[t, v]] += pull[v]
+        for i in range(min((t + 1) * BITS, slope.size) - 1, t * BITS - 1, -1):
+            width = 1 << (i - t * BITS)
+            for j in range(width):
+                slope[i] += table[width + j]
+                table[j] += table[width + j]
