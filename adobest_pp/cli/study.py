@@ -56,8 +56,8 @@ def run(
     from adobest_pp.studies.engine import run_study
     from adobest_pp.studies.grid import read_study
 
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # by its name: workers would take an empty one for another folder
     status = run_study(
         read_study(study),
         store,

@@ -21,7 +21,7 @@ from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.grid import Study, axes_of, cells_of
 from adobest_pp.studies.run_function import Measure, declared_measures, find_run
-from adobest_pp.studies.sources import differing
+from adobest_pp.studies.sources import LIBRARIES, differing
 
 __all__ = ["check_same", "create", "grow", "read_attributes", "record_sources", "run_variables"]
 
@@ -153,7 +153,7 @@ def _coordinate(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _attributes(study: Study, sources: Mapping[str, str]) -> dict[str, Any]:
-    libraries = {name: version(name) for name in ("numpy", "numba", "scipy")}
+    libraries = {name: version(name) for name in LIBRARIES}
     made_with = {"adobest_pp": adobest_pp.__version__, "python": platform.python_version(), **libraries}
     return {
         "title": f"study {study.name!r}",
@@ -173,7 +173,10 @@ def _now() -> str:
 
 def _write_root(path: Path, root: Mapping[str, Any]) -> None:
     temporary = path / f"zarr.json.{os.getpid()}.partial"
-    temporary.write_text(json.dumps(root), encoding="utf-8")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(root, file)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(temporary, path / "zarr.json")
 
 

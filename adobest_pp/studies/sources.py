@@ -1,4 +1,4 @@
-"""Which files make a run: that of its function and all that it imports, each with a hash of its content.
+"""What makes a run: the file of its function and all that it imports, each with a hash, and versions of libraries.
 
 Imports are read from the text of the files, also where they wait within a function, and followed into adobest_pp and
 into whatever else is neither of Python's own library nor in site-packages, such as a module of one's own.
@@ -9,19 +9,21 @@ import hashlib
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from adobest_pp.studies.grid import Study, cells_of
 
-__all__ = ["differing", "hashes_of", "sources_of"]
+__all__ = ["LIBRARIES", "differing", "hashes_of", "sources_of"]
 
+LIBRARIES = ("numba", "numpy", "nutpie")
 # Of this folder, what makes a run; the rest starts runs, keeps them and shows them.
 _RUN_MAKERS = ("__init__.py", "frequency_run.py", "run_function.py")
 
 
 def sources_of(study: Study) -> dict[str, str]:
-    """Return the hash of every file that a run of the study may execute, by the name of its module.
+    """Return the hash of every file that a run of the study may execute, by module, and the versions of libraries.
 
     Settings that name something as ``"module:name"``, such as a mechanism of one's own, count as imports.
     """
@@ -34,17 +36,18 @@ def sources_of(study: Study) -> dict[str, str]:
         if path is not None:
             files[name], imported = _read(path, path.stat().st_mtime_ns, name)
             waiting |= imported
-    return dict(sorted(files.items()))
+    return dict(sorted(files.items())) | {name: version(name) for name in LIBRARIES}
 
 
 def hashes_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the hashes that the files of these modules have here, where they are here."""
+    """Return what `sources_of` would say here of these modules and libraries, where they are here."""
     paths = {name: _file(name) for name in names}
-    return {name: _digest(path.read_bytes()) for name, path in paths.items() if path is not None}
+    found = {name: _digest(path.read_bytes()) for name, path in paths.items() if path is not None}
+    return found | {name: version(name) for name in LIBRARIES if name in paths}
 
 
 def differing(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Return the modules whose files are not the same, in words; nothing where all are."""
+    """Return the modules and libraries that are not the same, in words; nothing where all are."""
     names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 

@@ -74,7 +74,7 @@ class StudyStore:
             if not accept_changed_sources:
                 raise ValueError(
                     f"store must be of the same sources: {changed} changed since {str(self.path)!r} was made; use "
-                    "another store, or --accept-changed-sources if you know that the numbers are the same"
+                    "another store, or --accept-changed-sources if you know that the numbers stay the same"
                 )
             record_sources(self.path, self.sources)
         if self.study.runs > json.loads(attributes["study"])["runs"]:

@@ -97,7 +97,7 @@ def shown(dataset: xr.Dataset) -> xr.Dataset:
     for name in names:
         values = result[name].values.astype(np.float64)
         known = np.unique(values[np.isfinite(values)])
-        if known.size and known.size < values.size and np.isnan(values).any():
+        if known.size and np.isnan(values).any():
             pairs = [(i, value) for i, own in enumerate(values) for value in (known if np.isnan(own) else [own])]
             rows, filled = zip(*pairs, strict=True)
             result = result.isel(cell=list(rows)).assign_coords({name: ("cell", np.array(filled))})

@@ -9,6 +9,9 @@ import pytest
 
 mpl.use("Agg")
 
+from adobest_pp.studies import Study, cells_of, run_once
+from adobest_pp.studies.batches import Outcome
+from adobest_pp.studies.store import StudyStore
 from tests.paper.synthetic import UTILITIES, study, without
 from tests.studies.test_page import check_page
 from validation.paper.__main__ import main as command
@@ -104,3 +107,27 @@ def test_the_command_reads_stores_and_refuses_in_one_sentence(tmp_path, monkeypa
     with pytest.raises(SystemExit):
         command(["main.zarr", "--out", str(tmp_path), "--reference", str(REFERENCE)])
     assert "reference must be given with as_published" in capsys.readouterr().err
+
+
+def stored(path, **changes):
+    """Make a store of a few short runs of the paper's study."""
+    common = {"K": [4], "epsilon": [0.5, 1.0], "rho": [0.1, 1.0], "budgets": ["theorem1"]} | changes
+    content = {"name": "few", "run": "validation.paper.paper_run:paper_run", "runs": 2, "seed": 1, "measures": ["tv"]}
+    grid = [common | {"kappa": [0.8], "method": ["mse", "honest"]}, common | {"method": ["nonadaptive"]}]
+    few = Study.from_dict(content | {"settings": {"people_per_category": 5}, "grid": grid})
+    with StudyStore(path, few) as store:
+        for i, cell in enumerate(cells_of(few)):
+            store.commit(i, [Outcome(number, run_once(few, cell, number), 0.1) for number in range(2)])
+    return path
+
+
+def test_the_page_of_real_stores(tmp_path):
+    main = stored(tmp_path / "main.zarr")
+    program = stored(tmp_path / "program.zarr", budgets=["published"])
+    assert command([str(main), "--out", str(tmp_path / "page"), "--as-published", str(program)]) == 0
+    text = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
+    assert "| run function | validation.paper.paper_run:paper_run |" in text
+    assert "- study: 24 of 24 runs are done" in text
+    assert "too few runs to tell" in text
+    rows = (tmp_path / "page" / "medians_as_published.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + 12

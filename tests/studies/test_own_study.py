@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
+from adobest_pp.cli.main import main
 from adobest_pp.studies import open_study
 from tests.studies.small import PATIENCE, ROOT
 
@@ -19,56 +21,63 @@ def of_readme(language, first_line):
     return code
 
 
-def adobest(folder, *arguments):
-    """Run ``adobest study …`` in a folder, as the installed command would: the folder is not on the path."""
+@pytest.fixture
+def adobest(tmp_path, monkeypatch, capsys):
+    """Run ``adobest study …`` in the folder, which is not on the path: exit code, standard output and error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["study", *arguments])
+        return end.value.code or 0, *capsys.readouterr()
+
+    yield call
+    sys.modules.pop("coin", None)
+
+
+def test_a_study_with_a_function_of_ones_own(tmp_path, adobest):
+    code = of_readme("python", "# coin.py")
+    assert len(code[code.index("def ") :].strip().splitlines()) <= 10
+    (tmp_path / "coin.py").write_text(code)
+    file = tmp_path / "coin.toml"
+    file.write_text(of_readme("toml", "# coin.toml"))
+
+    # As the installed command runs it, whose path has no folder but those of libraries.
     program = "import sys; sys.path.remove(''); from adobest_pp.cli.main import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", program, "study", *arguments],
-        cwd=folder,
+    run = ["run", "coin.toml", "--store", "coin.zarr", "--quiet", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, "study", *run],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
-
-
-def test_a_study_with_a_function_of_ones_own(tmp_path):
-    code = of_readme("python", "# coin.py")
-    body = code[code.index("def ") :].strip().splitlines()
-    assert len(body) <= 10
-    (tmp_path / "coin.py").write_text(code)
-    file = tmp_path / "coin.toml"
-    file.write_text(of_readme("toml", "# coin.toml"))
-
-    done = adobest(tmp_path, "run", "coin.toml", "--store", "coin.zarr", "--workers", "2", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    status = adobest(tmp_path, "status", "coin.zarr")
-    assert status.stdout == "coin: 120 of 120 runs done (100.0 %), 0 failed, 0 missing\n"
+    assert adobest("status", "coin.zarr")[1] == "coin: 120 of 120 runs done (100.0 %), 0 failed, 0 missing\n"
 
     file.write_text(file.read_text().replace("runs = 20", "runs = 25"))
-    assert adobest(tmp_path, "run", "coin.toml", "--store", "coin.zarr", "--workers", "1", "--quiet").returncode == 0
-    dataset = open_study(tmp_path / "coin.zarr")
+    assert adobest(*run) == (0, "", "")
+    dataset = open_study("coin.zarr")
     assert dict(dataset.sizes) == {"cell": 6, "run": 25}
-    # The standard deviation of the estimate is √(p(1−p)/n)/(1−2·lie), at most: the mean distance is below it.
+    # The standard deviation of the estimate is at most ½/√n/(1 − 2·lie): the mean distance is below it.
     lie = 1 / (1 + np.exp(dataset["epsilon"]))
     assert (dataset["distance"].mean("run") < 0.5 / np.sqrt(dataset["people"]) / (1 - 2 * lie)).all()
 
-    plotted = adobest(tmp_path, "plot", "coin.zarr", "--out", "page", "--quiet")
-    assert plotted.returncode == 0, plotted.stderr
-    page = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
-    assert "| run function | coin:coin_run |" in page
+    assert adobest("plot", "coin.zarr", "--out", "page", "--quiet") == (0, "", "")
+    assert "| run function | coin:coin_run |" in (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
     assert (tmp_path / "page" / "distance.png").is_file()
-    assert adobest(tmp_path, "export", "coin.zarr", "--out", "coin.csv").returncode == 0
+    assert adobest("export", "coin.zarr", "--out", "coin.csv") == (0, "", "")
     with (tmp_path / "coin.csv").open(newline="") as rows:
         table = list(csv.DictReader(rows))
     assert len(table) == 150
     assert {row["epsilon"] for row in table} == {"0.5", "1.0", "2.0"}
 
     (tmp_path / "coin.py").write_text(code.replace("1 + math.exp(epsilon)", "2 + math.exp(epsilon)"))
-    changed = adobest(tmp_path, "run", "coin.toml", "--store", "coin.zarr", "--quiet")
-    assert changed.returncode == 2
-    assert "store must be of the same sources: coin changed since" in changed.stderr
-    assert len(changed.stderr.splitlines()) == 1
-    accepted = adobest(tmp_path, "run", "coin.toml", "--store", "coin.zarr", "--quiet", "--accept-changed-sources")
-    assert accepted.returncode == 0, accepted.stderr
-    assert "coin" in open_study(tmp_path / "coin.zarr").attrs["accepted_sources"]
+    status, _, errors = adobest(*run)
+    assert status == 2
+    assert "store must be of the same sources: coin changed since" in errors
+    assert len(errors.splitlines()) == 1
+    assert adobest(*run, "--accept-changed-sources") == (0, "", "")
+    assert "coin" in open_study("coin.zarr").attrs["accepted_sources"]

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from adobest_pp.studies import Study
-from adobest_pp.studies.sources import differing, hashes_of, sources_of
+from adobest_pp.studies.sources import LIBRARIES, differing, hashes_of, sources_of
 from tests.studies.small import study
 
 MINE = "from my_helper import help\nimport numpy\n\ndef run(run):\n    import json\n    from my_package import late\n"
@@ -30,7 +30,8 @@ def of(run="my_run:run", **settings):
 
 
 def test_all_that_a_function_imports_is_followed_and_nothing_of_others(mine):
-    assert list(sources_of(of())) == ["my_helper", "my_package", "my_package.late", "my_package.later", "my_run"]
+    files = ["my_helper", "my_package", "my_package.late", "my_package.later", "my_run"]
+    assert list(sources_of(of())) == [*files, *LIBRARIES]
 
 
 def test_a_change_of_any_of_them_is_found_and_named(mine):
@@ -64,4 +65,10 @@ def test_sources_of_the_default_run_are_what_makes_it():
         assert f"adobest_pp.{name}" in found
     for part in ("studies.engine", "studies.store", "studies.page", "plots", "report", "cli", "diagnostics"):
         assert not any(name.startswith(f"adobest_pp.{part}") for name in found)
-    assert all(name.startswith("adobest_pp") for name in found)
+    assert all(name.startswith("adobest_pp") for name in found if name not in LIBRARIES)
+
+
+def test_another_version_of_a_library_is_another_source(monkeypatch):
+    before = sources_of(study())
+    monkeypatch.setattr("adobest_pp.studies.sources.version", lambda name: "9.9" if name == "numpy" else before[name])
+    assert differing(before, sources_of(study())) == differing(before, hashes_of(before)) == "numpy"

@@ -1,7 +1,7 @@
 """Write the page of the paper's study: statements, figures and tables beside what the runs say.
 
-Run ``adobest study run`` for the studies first: ``studies/paper.toml``, and perhaps ``paper_as_published.toml`` and
-``equal_privacy.toml``.
+Run ``adobest study run`` for the studies of this folder first: ``paper.toml``, and perhaps ``paper_as_published.toml``
+and ``equal_privacy.toml``.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from validation.paper.page import write_page
 def main(argv: list[str] | None = None) -> int:
     """Read the stores, write the page, and print what was written."""
     parser = argparse.ArgumentParser(prog="python -m validation.paper", description=__doc__)
-    parser.add_argument("store", type=Path, help="the store of studies/paper.toml, or of a part of it")
+    parser.add_argument("store", type=Path, help="the store of paper.toml, or of a part of it")
     parser.add_argument("--out", type=Path, required=True, help="the folder for figures, tables and page")
     parser.add_argument("--as-published", type=Path, help="the store of the study with the budgets of the program")
     parser.add_argument("--equal-privacy", type=Path, help="the store of the study with exact posterior means")
