@@ -12,32 +12,19 @@ import numpy as np
 import pymc as pm
 
 import adobest_pp as ad
-from adobest_pp.model.tensors import transition_matrix
 from adobest_pp.report.answer_sources import simulated_poll
 
 
 def build(responses: ad.Responses) -> pm.Model:
-    """Return the model: θ ~ Dirichlet(1, …, 1), x ~ Categorical(θ), y ~ Categorical(G[·, x]) under each subset."""
+    """Return the model: θ ~ Dirichlet(1, …, 1), x ~ Categorical(θ), and P(y | x) of each person's answer y."""
     k, n = responses.n_categories, len(responses)
+    evidence, row_of = responses.evidence_and_index()
+    chances = evidence.matrix() * np.exp(evidence.log_scale)[:, None]  # P(y | x), a row for each distinct answer
     with pm.Model(coords={"category": responses.categories, "response": range(n)}) as model:
         theta = pm.Dirichlet("theta", a=np.ones(k), dims="category")
         x = pm.Categorical("x", p=theta, dims="response")
-        subsets, index, epsilon1, epsilon2 = published(responses)
-        matrices = transition_matrix(subsets, epsilon1, epsilon2)
-        pm.Categorical("y", p=matrices[index, :, x], observed=responses.answers, dims="response")
+        pm.Potential("y", pm.math.log(chances[row_of])[np.arange(n), x], dims="response")
     return model
-
-
-def published(responses: ad.Responses) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Return the distinct subsets, that of each response, and the budgets; SRR is RRRR under an empty subset."""
-    mechanism = responses.mechanism
-    if isinstance(mechanism, ad.RRRR):
-        epsilon2 = np.array([mechanism.epsilon2(int(size)) for size in responses.subsets.sum(axis=1)])
-        return responses.subsets, responses.subset_index, mechanism.epsilon1, epsilon2
-    if isinstance(mechanism, ad.SRR):
-        empty = np.zeros((1, mechanism.n_categories), dtype=bool)
-        return empty, np.zeros(len(responses), dtype=int), 0.0, np.array([mechanism.epsilon])
-    raise ValueError(f"responses must be of SRR or RRRR, whose answers are categories, got {mechanism!r}")
 
 
 if __name__ == "__main__":

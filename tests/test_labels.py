@@ -22,7 +22,7 @@ def named(responses, seed):
     """The same responses with labels whose alphabetical order is not theirs."""
     labels = [f"label {i}" for i in np.random.default_rng(seed).permutation(responses.n_categories)]
     tables = {}
-    if isinstance(responses.mechanism, RRRR):
+    if responses.mechanism.publishes_subset:
         tables = {"subsets": responses.subsets, "subset_index": responses.subset_index}
     return Responses.from_arrays(responses.mechanism, responses.answers, categories=labels, **tables)
 

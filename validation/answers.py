@@ -12,7 +12,7 @@ def ask(mechanism: Mechanisms, theta: NDArray[np.float64], n: int, rng: np.rando
     """Return the answers of n simulated people; RRRR asks under four random subsets."""
     x = rng.choice(theta.size, size=n, p=theta)
     responses = Responses(mechanism)
-    if not isinstance(mechanism, RRRR):
+    if not mechanism.publishes_subset:
         responses.append(mechanism.privatize(x, rng=rng))
         return responses
     for group in np.array_split(x, 4):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import calibration
+from adobest_pp.mechanisms import check_rrrr
 from validation.common import conclude, each, parse, table
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -71,9 +72,8 @@ def calibrate(job: Job) -> xr.Dataset:
         return sample(responses, random_seed=fit_seed, progressbar=False, **SAMPLERS[sampler])
 
     def adaptive(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
-        assert isinstance(mechanism, RRRR)
         seed = int(rng.integers(2**31))
-        return simulate(None, mechanism, "honest", people=x, random_seed=seed, final_updates=2).responses
+        return simulate(None, check_rrrr(mechanism), "honest", people=x, random_seed=seed, final_updates=2).responses
 
     return calibration(
         fit,

@@ -76,7 +76,7 @@ def filled_up(rng: np.random.Generator) -> Responses:
 
 
 def _read(told: Responses, read_as: Mechanisms) -> Responses:
-    tables = {"subsets": told.subsets, "subset_index": told.subset_index} if isinstance(read_as, RRRR) else {}
+    tables = {"subsets": told.subsets, "subset_index": told.subset_index} if read_as.publishes_subset else {}
     return Responses.from_arrays(read_as, told.answers, **tables)
 
 

@@ -4,7 +4,7 @@ One rule everywhere. Categories are ordered by θ, equal ones by index. Sizes wh
 (relative) are tied and the smallest of them is taken, so that values that are equal and were rounded apart stay tied.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -86,13 +86,13 @@ def choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type
     order : int64[K]
         Any permutation of 0 … K−1, replaced by the order of θ: the order of the step before makes that cheap.
     smallest_size : int
-        The first candidate: 0 (then SRR is among them), or more. `GIVEN` returns it. ``nonadaptive`` is SRR, 0, whatever
-        is given. Neither of these two changes `order`.
+        The first candidate: 0 (then SRR is among them), or more. `GIVEN` returns it, and ``nonadaptive`` returns 0,
+        which is SRR; neither of these two changes `order`.
     """
     return _choose_size(code, alpha, theta, coefficients, order, smallest_size)
 
 
-def _choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+def _choose_size(code: Any, alpha: Any, theta: Any, coefficients: Any, order: Any, smallest_size: Any) -> int:
     """Stand for what `_choice_of` compiles."""
     raise NotImplementedError
 
@@ -113,7 +113,7 @@ def _choice_of(code, alpha, theta, coefficients, order, smallest_size):  # type:
     def by_utility(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
         return best_size(values(sort_descending(theta, order), coefficients), smallest_size)
 
-    values = _KERNELS.get(kind)
+    values: Any = _KERNELS.get(kind)
     return {Given: given, NonAdaptive: nonadaptive, SemiAdaptive: semi_adaptive}.get(kind, by_utility)
 
 

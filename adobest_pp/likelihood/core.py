@@ -1,15 +1,15 @@
 """The compiled core of the likelihood: h of a row, masses of sets, value and gradient.
 
-Every sampler, the PyTensor Op and the diagnostics call these functions. What evaluates h by itself says why, and a test
-holds it to this file: the online loop, which keeps one code a response (`adobest_pp.online.records`), and the plain
-PyTensor graph that JAX and second derivatives need (`adobest_pp.model.ops`).
+Every sampler, the PyTensor Op and the diagnostics call these functions. Two other places evaluate h, and tests hold
+them to this file: the online loop, which keeps one code a response for speed (`adobest_pp.online.records`), and the
+plain PyTensor graph that JAX and second derivatives need (`adobest_pp.model.ops`).
 
-θ may be any non-negative vector here: ``base`` multiplies Σθ, so that h is exactly (Gθ)[y] also off the simplex, and the
-gradient is the plain derivative of the value (docs/math.md, section 2).
+θ may be any non-negative vector: ``base`` multiplies Σθ, so h is exactly (Gθ)[y] off the simplex too, and the gradient
+is the plain derivative of the value (docs/math.md, section 2).
 
-Where there are thousands of sets, as of subset selection, their masses are looked up. Categories are taken ten at a
-time. There are 2¹⁰ sums of θ over subsets of ten, each one addition from another; a set then is one entry of each table,
-and the derivative runs the same way back.
+Where there are thousands of sets, as with subset selection, their masses are looked up. Categories are taken ten at a
+time. A table has the sums of θ over all 2¹⁰ subsets of ten categories, each one addition from another. The mass of a
+set is then the sum of one entry of each table, and the derivative runs the same way back.
 """
 
 import numpy as np

@@ -121,13 +121,25 @@ class Mechanism(ABC):
         return {}
 
     @property
+    def n_outputs(self) -> int:
+        """The number of possible answers; where an answer is one number, they are 0 … n_outputs−1."""
+        return self.n_categories
+
+    def outputs(self) -> NDArray[np.int64]:
+        """Return every possible answer, in the order of the rows of the transition matrix."""
+        return np.arange(self.n_outputs)
+
+    @property
     def answer_type(self) -> np.dtype[Any]:
         """The integer type that answers are stored in."""
-        return np.min_scalar_type(-self.n_categories)
+        return np.min_scalar_type(-self.n_outputs)
 
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Return one answer or several as an array with one row an answer, or raise ValueError."""
-        return one_number_each(check_answers(answers, self.n_categories))
+        array = check_answers(answers, self.n_outputs)
+        if array.ndim > 1:
+            raise ValueError(f"answers must be one index or a row of them, got an array of shape {array.shape}")
+        return np.atleast_1d(array)
 
     # What an answer tells.
 
@@ -206,13 +218,9 @@ class FiniteMechanism(Mechanism):
         yield AuditCase(0, outputs, list(range(self.n_categories)), shares[outputs])
 
     @property
-    def answer_type(self) -> np.dtype[Any]:
-        """The integer type that answers are stored in."""
-        return np.min_scalar_type(-len(self._shares))
-
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
-        """Return answers 0 … m−1 as a row, or raise ValueError."""
-        return one_number_each(check_answers(answers, len(self._shares)))
+    def n_outputs(self) -> int:
+        """The number m of possible answers."""
+        return len(self._shares)
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
         """Collapse to the rows of the transition matrix."""
@@ -281,13 +289,6 @@ class ExtremalMechanism(Mechanism):
 def multinomial(n: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the covariance of multinomial counts."""
     return np.asarray(n * (np.diag(probabilities) - np.outer(probabilities, probabilities)))
-
-
-def one_number_each(answers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one number or a row of them as a row, or raise ValueError."""
-    if answers.ndim > 1:
-        raise ValueError(f"answers must be one index or a row of them, got an array of shape {answers.shape}")
-    return np.atleast_1d(answers)
 
 
 def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:

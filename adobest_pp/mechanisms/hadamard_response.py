@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_answers, check_epsilon, check_n_categories, check_private
+from adobest_pp._checks import check_epsilon, check_n_categories, check_private
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -17,7 +17,6 @@ from adobest_pp.mechanisms.base import (
     ExtremalMechanism,
     Published,
     multinomial,
-    one_number_each,
     refuse_subset,
 )
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of
@@ -74,15 +73,6 @@ class HadamardResponse(ExtremalMechanism):
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x] that the production path draws against; columns have equal sums."""
         return self._by_support(self._keep, UNIT, dtype=object)
-
-    @property
-    def answer_type(self) -> np.dtype[Any]:
-        """The integer type that answers are stored in."""
-        return np.min_scalar_type(-self.n_outputs)
-
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
-        """Return answers 0 … M−1 as a row, or raise ValueError."""
-        return one_number_each(check_answers(answers, self.n_outputs))
 
     def privatize(
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None

@@ -85,6 +85,15 @@ class LocalHashing(ExtremalMechanism):
         """The integer type that answers are stored in."""
         return np.dtype(np.uint32)
 
+    @property
+    def n_outputs(self) -> int:
+        """The number of pairs of a seed and a value."""
+        return N_SEEDS * self.g
+
+    def outputs(self) -> NDArray[np.int64]:
+        """Raise ValueError: nobody lists them."""
+        raise ValueError(f"LocalHashing has {N_SEEDS} seeds with {self.g} values each, which are not enumerated")
+
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Return rows of a seed and a value, or raise ValueError."""
         allowed = f"rows of a seed from 0 to {N_SEEDS - 1} and a value from 0 to {self.g - 1}"

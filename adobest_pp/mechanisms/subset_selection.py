@@ -90,6 +90,11 @@ class SubsetSelection(ExtremalMechanism):
         """An answer lists its d members."""
         return {"member": self.size}
 
+    @property
+    def answer_type(self) -> np.dtype[Any]:
+        """The integer type that members of answers are stored in."""
+        return np.min_scalar_type(-self.n_categories)
+
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Return rows of d increasing categories, or raise ValueError."""
         rows = rows_of(answers, self.size, f"rows of {self.size} categories each")

@@ -83,6 +83,11 @@ class UnaryEncoding(ExtremalMechanism):
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise ValueError(f"kind must be 'optimized' or 'symmetric', got {brief(self.kind)}")
 
+    @property
+    def n_outputs(self) -> int:
+        """The number 2^K of possible answers."""
+        return 1 << self.n_categories
+
     def outputs(self) -> NDArray[np.int64]:
         """Return every possible answer, of shape (2^K, K), where there are not too many."""
         if self.n_categories > MAX_CATEGORIES_OF_A_MATRIX:

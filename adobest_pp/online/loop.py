@@ -1,5 +1,6 @@
 """Algorithm 1, compiled: choose a subset, take answers, sample; and again."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from adobest_pp.mechanisms.drawing import simulate_answer
 from adobest_pp.online.fast_random import seed_state, uniform
 from adobest_pp.online.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import Workspace, langevin_updates, new_workspace
-from adobest_pp.online.records import KINDS, RESPONSES, publish, record
+from adobest_pp.online.records import KINDS, RESPONSES, Records, publish, record
 
 __all__ = ["Chain", "Plan", "new_chain", "run", "sample_round"]
 
@@ -50,19 +51,26 @@ def new_chain(
     return Chain(seed_state(seed), start, np.arange(k), prior, work)
 
 
-def sample_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+def sample_round(
+    plan: Plan,
+    chain: Chain,
+    records: Records,
+    steps: NDArray[np.float64],
+    mean: NDArray[np.float64],
+    first_kept: int,
+) -> int:
     """Sample on all that is recorded, with one gradient for each of `steps` (whose sizes are those of SGLD).
 
     θ of the updates from number `first_kept` on is added to `mean`; returns how many that are.
     """
-    updates = _exact_round if isinstance(chain.work, ExactState) else _sgld_round
+    updates: Callable[..., int] = _exact_round if isinstance(chain.work, ExactState) else _sgld_round
     return updates(plan, chain, records, steps, mean, first_kept)
 
 
 def _exact_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
-    return hamiltonian_updates(
-        chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.work
-    )[2]
+    return hamiltonian_updates(chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.work)[
+        2
+    ]
 
 
 def _sgld_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]

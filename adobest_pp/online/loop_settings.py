@@ -76,9 +76,7 @@ class LoopSettings:
         plan = self.plan
         if isinstance(self.utility, str):
             coefficients = self.mechanism.coefficients
-            return int(
-                choose_size(plan.code, plan.alpha, chain.phi, coefficients, chain.order, plan.smallest_size)
-            )
+            return int(choose_size(plan.code, plan.alpha, chain.phi, coefficients, chain.order, plan.smallest_size))
         values, chain.order[:] = ranked_values(self.utility, chain.phi / chain.phi.sum(), self.mechanism)
         return int(best_size(values, plan.smallest_size))
 

@@ -43,7 +43,8 @@ def pack(
     n_tables = len(evidence.codes)
     # Where masses are looked up, the lists of members are not read.
     members = evidence.members[:0] if n_tables else evidence.members
-    sizes = (learned, prior.size, evidence.n_rows, evidence.offsets.size, len(evidence.patterns), members.size, n_tables)
+    of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables
+    sizes = (learned, prior.size, evidence.n_rows, *of_sets)
     rows = evidence[: Evidence._fields.index("members")]
     parts = (np.array(sizes), prior, boosted.astype(np.int64), *rows, evidence.offsets, evidence.patterns)
     whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in (*parts, members, evidence.codes))

@@ -39,14 +39,14 @@ def assert_same(first, second):
 
 def labelled(mechanism, n=30):
     plain = simulated(mechanism, n, 7)
-    tables = {"subsets": plain.subsets, "subset_index": plain.subset_index} if isinstance(mechanism, RRRR) else {}
+    tables = {"subsets": plain.subsets, "subset_index": plain.subset_index} if mechanism.publishes_subset else {}
     return Responses.from_arrays(mechanism, plain.answers, categories=LABELS, **tables)
 
 
 @given(data_sets())
 def test_arrays_round_trip(responses):
     tables = {}
-    if isinstance(responses.mechanism, RRRR):
+    if responses.mechanism.publishes_subset:
         tables = {"subsets": responses.subsets, "subset_index": responses.subset_index}
     assert_same(responses, Responses.from_arrays(responses.mechanism, responses.answers, **tables))
     assert_same(responses, Responses.from_xarray(responses.to_xarray()))

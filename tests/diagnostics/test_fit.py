@@ -23,15 +23,14 @@ def some(mechanism, seed, n=4000):
 def enumerated(responses, theta, features):
     """Means and covariance of summed features, from the definitions: subset by subset, answer by answer."""
     mechanism = responses.mechanism
-    if isinstance(mechanism, RRRR):
+    if mechanism.publishes_subset:
         cases = [(mask, np.sum(responses.subset_index == v)) for v, mask in enumerate(responses.subsets)]
     else:
         cases = [(None, len(responses))]
     mean, covariance = 0, 0
     for subset, n in cases:
         matrix = mechanism.transition_matrix(*([] if subset is None else [subset]))
-        outputs = mechanism.outputs() if isinstance(mechanism, SubsetSelection) else np.arange(mechanism.n_categories)
-        table = np.array([features(answer, subset) for answer in outputs], dtype=float)
+        table = np.array([features(answer, subset) for answer in mechanism.outputs()], dtype=float)
         p = matrix @ theta
         mean = mean + n * (p @ table)
         covariance = covariance + n * ((table.T * p) @ table - np.outer(p @ table, p @ table))
@@ -40,11 +39,11 @@ def enumerated(responses, theta, features):
 
 def features_of(responses, theta):
     k = responses.n_categories
-    if isinstance(responses.mechanism, SRR):
-        return lambda y, _: np.eye(k)[y]
-    if isinstance(responses.mechanism, RRRR):
+    if responses.mechanism.publishes_subset:
         sizes = np.unique(responses.subsets.sum(axis=1))
         return lambda y, s: np.concatenate([np.eye(k)[y] * s[y], np.eye(k)[y] * ~s[y], (sizes == s.sum()) & s[y]])
+    if not responses.mechanism.answer_dims:
+        return lambda y, _: np.eye(k)[y]
     top = int(theta.argmax())
     sets = {frozenset([i]) for i in range(k)} | {frozenset({i, (i + 1) % k}) for i in range(k)}
     sets |= {frozenset({top, j}) for j in range(k) if j != top}
@@ -60,7 +59,7 @@ def test_counts_have_the_moments_of_the_definitions(mechanism):
     mean, covariance = enumerated(responses, theta, features)
     np.testing.assert_allclose(counts.constant + counts.slope @ theta, mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(counts.covariance, covariance, rtol=1e-8, atol=1e-8)
-    masks = responses.subsets[responses.subset_index] if isinstance(mechanism, RRRR) else [None] * len(responses)
+    masks = responses.subsets[responses.subset_index] if mechanism.publishes_subset else [None] * len(responses)
     observed = np.sum([features(y, s) for y, s in zip(responses.answers, masks, strict=True)], axis=0)
     np.testing.assert_array_equal(counts.observed, observed)
 

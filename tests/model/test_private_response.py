@@ -84,7 +84,7 @@ def test_sampling_prediction_and_pointwise_likelihood(mechanism):
 def test_random_answers_have_the_frequencies_of_the_mechanism(mechanism, mode):
     theta = np.array([0.45, 0.3, 0.2, 0.05])
     n = 20_000
-    if isinstance(mechanism, ad.RRRR):
+    if mechanism.publishes_subset:
         subsets = np.array([[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
         responses = ad.Responses.from_arrays(mechanism, np.zeros(n, dtype=int), subsets, np.arange(n) % 3)
         sizes = [mechanism.epsilon2(int(mask.sum())) for mask in subsets]
@@ -93,18 +93,13 @@ def test_random_answers_have_the_frequencies_of_the_mechanism(mechanism, mode):
             for mask, second in zip(subsets, sizes, strict=True)
         ]
     else:
-        start = np.zeros(n, dtype=int) if isinstance(mechanism, ad.SRR) else np.tile([0, 1], (n, 1))
-        responses = ad.Responses.from_arrays(mechanism, start)
-        matrices = [rows_of(ad.Responses.from_arrays(mechanism, every_answer(mechanism)))]
+        responses = ad.Responses.from_arrays(mechanism, np.repeat(mechanism.outputs()[:1], n, axis=0))
+        matrices = [rows_of(ad.Responses.from_arrays(mechanism, mechanism.outputs()))]
     answers = pm.draw(ad.PrivateResponse.dist(theta, responses), random_seed=5, mode=mode)
     for i, matrix in enumerate(matrices):
         codes = code_of(answers[i :: len(matrices)], mechanism)
         observed = np.bincount(codes, minlength=len(matrix))
         assert stats.chisquare(observed, observed.sum() * (matrix @ theta)).pvalue > ALARM
-
-
-def every_answer(mechanism):
-    return mechanism.outputs() if isinstance(mechanism, ad.SubsetSelection) else np.arange(4)
 
 
 def code_of(answers, mechanism):
@@ -141,10 +136,10 @@ def test_posterior_predictive_frequencies(mechanism):
 
 def answer_chances(responses, mechanism):
     """P(answer | x) of the first response's mechanism, for every answer."""
-    if isinstance(mechanism, ad.RRRR):
+    if mechanism.publishes_subset:
         mask = responses.subsets[responses.subset_index[0]]
         return oracles.rrrr_matrix(4, np.flatnonzero(mask), mechanism.epsilon1, mechanism.epsilon2(int(mask.sum())))
-    return rows_of(ad.Responses.from_arrays(mechanism, every_answer(mechanism)))
+    return rows_of(ad.Responses.from_arrays(mechanism, mechanism.outputs()))
 
 
 def test_without_responses_the_posterior_is_the_prior(mechanism):
@@ -222,7 +217,7 @@ def test_log_probability_of_other_answers(mechanism):
     theta = np.array([0.4, 0.3, 0.2, 0.1])
     distribution = ad.PrivateResponse.dist(theta, responses)
     answers = other.answers
-    if isinstance(mechanism, ad.RRRR):
+    if mechanism.publishes_subset:
         other = ad.Responses.from_arrays(mechanism, answers, responses.subsets, responses.subset_index)
     total = pm.logp(distribution, answers).sum().eval(mode="FAST_COMPILE")
     assert total == pytest.approx(log_likelihood(theta, other.evidence()))
