@@ -1,4 +1,4 @@
-"""How fast the posterior closes in on the truth: squared error and radius against the number of responses."""
+"""How fast the posterior contracts around the truth: squared error and radius against the number of responses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
+from adobest_pp.data.draws import responses_of, theta_of
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import theta_of
 from adobest_pp.likelihood.marginal import row_probabilities
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ __all__ = ["checkpoints", "contraction", "information", "inverse_information_tra
 
 Posteriors = Mapping[int, "xr.DataTree | Sequence[xr.DataTree]"]
 
-# Eigenvalues of the information below this share of the greatest are rounding: nothing is known in that direction.
+# Eigenvalues of the information below this share of the largest are rounding: nothing is known in that direction.
 SINGULAR = 1e-12
 
 
@@ -68,8 +68,8 @@ def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]
 def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
     """Return the average information of a response about θ, Σ count·g gᵀ/h² / n, of shape (K, K).
 
-    h is linear in θ, so this is minus the second derivative of the log-likelihood over n: what was observed, which
-    tends to the Fisher information of the questions that were asked.
+    h is linear in θ, so this is minus the second derivative of the log-likelihood, divided by n. It is the observed
+    information, which tends to the Fisher information of the questions that were asked.
     """
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
@@ -84,8 +84,8 @@ def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
 def inverse_information_trace(evidence: Evidence, theta: ArrayLike) -> float:
     """Return the trace of the inverse average information on the tangent space of the simplex, where Σθ is fixed.
 
-    Over n it is the summed variance of an efficient estimator of θ, and of the posterior in the limit
-    (Bernstein–von Mises). Infinite where the responses leave a direction of θ undetermined.
+    Divided by n, it is the summed variance of an efficient estimator of θ, and in the limit of the posterior
+    (Bernstein–von Mises). It is infinite where the responses do not determine θ in some direction.
     """
     k = evidence.n_categories
     basis = np.linalg.svd(np.ones((1, k)))[2][1:]  # orthonormal rows, orthogonal to 1
@@ -107,8 +107,8 @@ def contraction(
     Parameters
     ----------
     posteriors : mapping of label to mapping of n to DataTree
-        Of each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). In place of a
-        tree there may be a sequence of them, one for each independent run, in the same order at every n.
+        For each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). A sequence of
+        trees, one for each independent run and in the same order at every n, may take the place of a tree.
     truth : array of shape (K,)
         θ*, by label (of xarray or pandas) or in the order of the categories of the first posterior.
     probability : float, default 0.95
@@ -126,14 +126,14 @@ def contraction(
 
     Notes
     -----
-    By the theorem of Bernstein and von Mises, a posterior has its mean about as far from θ* as its own spread: each
-    contributes Tr I⁻¹/n to the error. That is the line ``bvm``, and the slope −1. It is a limit for θ* inside the
-    simplex; with θ* on an edge, posteriors contract faster. It takes the responses from ``observed_data``, where
-    `sample` leaves them, and is missing where there are none; it is infinite while these do not determine θ.
+    By the theorem of Bernstein and von Mises, the distance of the posterior mean from θ* and the spread of the
+    posterior each contribute Tr I⁻¹/n to the error. Their sum is the line ``bvm``, with slope −1. This is the limit for
+    θ* inside the simplex; posteriors contract faster if θ* is on an edge. The line needs the responses in
+    ``observed_data``, where `sample` leaves them. It is NaN without them, and infinite while they do not determine θ.
 
-    The slope is the mean of the runs' least-squares slopes, with the standard error of that mean. Of a single run
-    it is that of least squares with independent residuals: errors at nested checkpoints are not independent, and it
-    is then too small. Use several runs to judge a rate.
+    The slope is the mean of the least-squares slopes of the runs, with the standard error of that mean. The standard
+    error of a single run assumes independent residuals and is too small, because errors at nested checkpoints are not
+    independent. Use several runs to judge a rate.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def contraction(
 
 
 class _Measured(NamedTuple):
-    """Of one label, each of shape (runs, checkpoints) but for the first."""
+    """What was measured of one label: the numbers of responses, and arrays of shape (runs, checkpoints)."""
 
     ns: NDArray[np.int64]
     error: NDArray[np.float64]
@@ -167,7 +167,7 @@ class _Measured(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Of one label: the numbers of responses, and the trees of all runs at each of them."""
+    """The numbers of responses of one label, and the trees of all runs at each of them."""
 
     ns: list[int]
     trees: "list[Sequence[xr.DataTree]]"
@@ -185,7 +185,7 @@ class _Runs(NamedTuple):
 
 
 def _labelled(truth: ArrayLike, first: "xr.DataTree") -> "xr.DataArray":
-    """Return θ* with the labels of the first posterior, or refuse."""
+    """Return θ* with the labels of the first posterior, or raise ValueError."""
     import xarray as xr
 
     categories = tuple(theta_of(first, "posteriors")["category"].values.tolist())
@@ -209,13 +209,12 @@ def _as_runs(item: Any) -> Sequence["xr.DataTree"]:
 
 
 def _statistics(tree: "xr.DataTree", theta: "xr.DataArray", probability: float) -> tuple[float, float, float]:
-    """Return E‖θ−θ*‖², the radius and the trace of the inverse information, where the tree has the responses."""
+    """Return E‖θ−θ*‖², the radius, and the trace of the inverse information (NaN without responses in the tree)."""
     categories = theta["category"].values.tolist()
     draws = theta_of(tree, "posteriors", categories).values.reshape(-1, theta.size)
     squares = ((draws - theta.values) ** 2).sum(axis=1)
     trace = float("nan")
-    if "observed_data" in tree.children and "mechanism_settings" in tree["observed_data"].attrs:
-        responses = Responses.from_xarray(tree["observed_data"].to_dataset())
+    if (responses := responses_of(tree)) is not None:
         truth = by_label(theta, responses.categories, "posteriors")
         trace = inverse_information_trace(responses.evidence(), truth) if len(responses) else float("inf")
     return float(squares.mean()), float(np.sqrt(np.quantile(squares, probability))), trace

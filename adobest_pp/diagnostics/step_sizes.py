@@ -1,9 +1,7 @@
-"""SGLD's trade-off: large steps are biased, small ones do not mix; both at the same cost in gradients."""
+"""The trade-off of SGLD: at the same cost in gradients, large steps are biased and small steps do not mix."""
 
 import json
-import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import as_numbers, check_integer, check_prior
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.draws import theta_of
 from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import mixing, theta_of
+from adobest_pp.diagnostics._draws import mixing
 from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
+from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +28,7 @@ __all__ = ["step_size_study"]
 RELATIVE_STEPS = (0.1, 1.0, 10.0, 100.0)
 BATCHES = (10, 50, 250)
 
-# A chain keeps half of its updates; of these at least so many draws are needed for R-hat to mean anything.
+# A chain keeps half of its updates. R-hat means nothing with fewer draws than this.
 FEWEST_DRAWS = 10
 
 
@@ -57,38 +57,36 @@ def step_size_study(
     step_sizes : sequence of float, optional
         Constant steps γ; by default 0.1, 1, 10 and 100 times the paper's 0.5/n.
     batch_sizes : sequence of int or None, optional
-        Responses in a batch, drawn with replacement; None or n stands for all n of them, the exact gradient. By
-        default 10, 50 and 250, as far as there are more responses than that.
+        Responses in a batch, drawn with replacement. None or n stands for all n responses: the exact gradient. By
+        default those of 10, 50 and 250 that are below n.
     diffusions : sequence of {"reflected", "preconditioned"}
-        Of `ReflectedSGLD`.
+        Diffusions of `ReflectedSGLD`.
     budget : int
-        What each setting may spend in all, in gradients of single responses: updates × batch, over all chains and
-        with the first half of each chain, which is discarded.
+        What each setting may spend, in gradients of single responses: updates × batch size, over all chains and
+        including the first half of each chain, which is discarded.
     draws, chains : int
-        Draws kept of each chain (fewer where the budget has fewer updates), and chains.
+        Draws kept of each chain (fewer if the budget has fewer updates), and chains.
     prior : float or array of shape (K,), optional
-        Concentration of the Dirichlet prior; by default the one that `reference` was sampled with.
+        Concentration of the Dirichlet prior; by default the one of `reference`.
     random_seed : int, optional
-        The same seed gives the same study, but for the seconds.
+        The same seed gives the same results, apart from the seconds.
     progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
+        Whether to show a progress bar after two seconds.
 
     Returns
     -------
     xarray.Dataset
         By diffusion, batch_size and step_size: ``mean_error``, the root mean square over categories of the error of
-        the posterior mean in reference standard deviations, and ``mean_error_mcse``, what of it Monte Carlo error
-        explains; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
-        reference mean|; ``r_hat`` (the greatest) and ``ess`` (the smallest bulk one), which are missing where draws
-        of a category do not move; ``seconds``; and ``gradients``,
-        what was spent.
+        the posterior mean in reference standard deviations, and ``mean_error_mcse``, the part of it that is Monte
+        Carlo error; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
+        reference mean|; ``r_hat`` (the largest) and ``ess`` (the smallest bulk ESS), which are NaN where the draws of a
+        category are all equal; ``seconds``; and ``gradients``, the budget that was spent.
 
     Notes
     -----
-    The seconds are of the compiled sampler, whose gradients of collapsed responses are cheap whatever the batch; the
-    cost in gradients is that of a sampler that touches each response. Chains that have not converged have errors
-    that Monte Carlo error does not explain, and their R-hat tells: settings far on the small side are poor because of
-    that, those on the large side because of their bias.
+    The seconds are those of the compiled sampler, for which a gradient of collapsed responses is cheap at any batch
+    size. The cost in gradients is that of a sampler that visits each response. Errors beyond Monte Carlo error come
+    from chains that have not converged, as R-hat shows, where steps are small, and from bias where steps are large.
 
     Examples
     --------
@@ -110,7 +108,8 @@ def step_size_study(
     seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
     seeds = np.random.SeedSequence(seed).generate_state(len(cells), dtype=np.uint32)
     rows = []
-    with _without_warnings(), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
+    # Some settings must not converge: R-hat is in the result.
+    with without_warnings_of(NOT_CONVERGED), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
         _compile(responses, concentration)
         for cell, cell_seed in zip(cells.cells(), seeds.tolist(), strict=True):
             tree = _run(responses, concentration, cell, spend, cell_seed, **plan)
@@ -151,7 +150,7 @@ class _Grid:
         }
         for name, values in axes.items():
             if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name} must be at least one, each once, got {values!r}")
+                raise ValueError(f"{name} must be at least one value, each given once, got {values!r}")
         return cls(**axes)
 
     def __len__(self) -> int:
@@ -189,13 +188,13 @@ class _Reference(NamedTuple):
 def _prior(prior: ArrayLike | None, reference: "xr.DataTree", categories: Sequence[str]) -> NDArray[np.float64]:
     if prior is None:
         if "prior" not in reference.attrs:
-            raise ValueError("prior must be given where the attributes of the reference do not tell it, got None")
+            raise ValueError("prior must be given for a reference without the attribute 'prior', got None")
         prior = reference.attrs["prior"]
     return check_prior(prior, len(categories), categories)
 
 
 def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
-    """Make one draw, so that the seconds of the first setting are not those of the compiler."""
+    """Make one draw, so that the seconds of the first setting do not include compilation."""
     from adobest_pp.samplers.sampling import sample
 
     sample(responses, "sgld", prior, draws=1, tune=0, chains=1, random_seed=0, progressbar=False)
@@ -204,7 +203,7 @@ def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
 def _run(
     responses: Responses, prior: NDArray[np.float64], cell: _Cell, budget: int, seed: int, *, draws: int, chains: int
 ) -> "xr.DataTree":
-    """Spend the budget on one setting: as many updates per draw as it allows, half of the draws discarded."""
+    """Spend the budget on one setting: as many updates per draw as it allows, with the first half discarded."""
     from adobest_pp.samplers.sampling import sample
 
     updates = budget // (cell.batch_size * chains)
@@ -244,21 +243,6 @@ def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[
     }
 
 
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Keep `sample` from warning of chains that have not converged: here some must not, and R-hat is in the result."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return "not converged" not in record.getMessage()
-
-    logger = logging.getLogger("adobest_pp")
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)
-
-
 def _assemble(grid: _Grid, rows: list[dict[str, float]], settings: dict[str, Any]) -> "xr.Dataset":
     import xarray as xr
 
@@ -280,7 +264,7 @@ LONG_NAMES = {
     "mean_error_mcse": "Monte Carlo error of the posterior mean, in reference standard deviations",
     "sd_ratio": "standard deviation over that of the reference",
     "tv": "total variation between posterior means",
-    "r_hat": "greatest split R-hat",
+    "r_hat": "largest rank-normalized split R-hat",
     "ess": "smallest bulk effective sample size",
     "seconds": "wall time in seconds",
     "gradients": "gradients of responses computed",

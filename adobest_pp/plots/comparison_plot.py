@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
+from adobest_pp._wording import verdict_in_words
 from adobest_pp.plots._category_names import plain, shorten
 from adobest_pp.plots._fonts import legible
 from adobest_pp.plots._inputs import check_axes, check_result
@@ -23,7 +24,7 @@ MAX_LEGEND = 90
 
 COMPARED = (
     *("category", "sampler", "mean_shift", "location_error", "sd_ratio", "scale_error", "tail_error", "error_limit"),
-    *("verdict", "ess_per_second", "ess_bulk", "r_hat"),
+    *("verdict", "fault", "ess_per_second", "ess_bulk", "r_hat"),
 )
 CALIBRATED = (
     *("category", "point", "level", "ecdf_difference", "lower", "upper", "coverage", "coverage_error"),
@@ -54,7 +55,8 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     for number, name in enumerate(others):
         one = dataset.sel(sampler=name)
         x = places + 0.5 * ((number + 0.5) / len(others) - 0.5)
-        look = {"color": f"C{number}", "label": plain(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))}
+        told = textwrap.shorten(f"{name}: {verdict_in_words(one)}", MAX_LEGEND)
+        look = {"color": f"C{number}", "label": plain(told)}
         limit = float(one.error_limit)
         _points(panels[0], x, one.mean_shift.values, np.abs(one.location_error.values) > limit, look)
         _points(panels[1], x, one.sd_ratio.values, np.abs(one.scale_error.values) > limit, look)

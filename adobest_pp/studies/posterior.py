@@ -43,6 +43,7 @@ def exact_posterior(responses: Responses, prior: str, seed: int) -> Posterior:
     seed : int
         Equal seeds give equal results.
     """
+    from adobest_pp.data.draws import theta_of
     from adobest_pp.samplers.nuts import sample_nuts
 
     k = responses.n_categories
@@ -57,6 +58,6 @@ def exact_posterior(responses: Responses, prior: str, seed: int) -> Posterior:
         random_seed=seed,
         progressbar=False,
     )
-    theta = tree["posterior"].to_dataset()["theta"].values[0]
+    theta = theta_of(tree, categories=responses.categories).values[0]
     low, high = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), low, high)

@@ -14,6 +14,7 @@ HOSTILE = (
     "[red]",
     "_hidden",
     "a, “b” & c",
+    "'\"><img src=x onerror=alert(2)>",
     "two lines \N{SNOWMAN}\N{GRINNING FACE}",
 )
 
