@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import calibration
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 LEVELS = (0.5, 0.8, 0.95)
 # The probability that right samplers fail any of the tests of their ranks.
@@ -110,25 +110,23 @@ def print_results(results: dict[tuple[Problem, str, str], xr.Dataset]) -> None:
     table(["K", "sampler", "mechanism", "p of ranks", *levels, "median ESS"], rows)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     results = run(options.quick, options.seed)
     print_results(results)
     p_values = {key: float(result["p_value_overall"]) for key, result in results.items()}
     right = [(pair, name) for pair in [*RIGHT, CONTROL] for name in MECHANISMS]
     limit = FALSE_ALARM / len(right)
-    covered = [float(results[*OVERCONFIDENT, name]["coverage"].sel(level=0.95).mean()) for name in MECHANISMS]
-    verdicts = {
-        f"K = {pair[0].n_categories}, {pair[1]}: calibrated with every mechanism (p > {limit:.1g})": all(
-            p_values[*pair, name] > limit for name in MECHANISMS
-        )
-        for pair in [*RIGHT, CONTROL]
-        if (*pair, MECHANISMS[0]) in results
-    }
-    statement = f"K = {PAPER.n_categories}, {OVERCONFIDENT[1]}: 95 % intervals hold the truth in less than 80 %"
-    return conclude(verdicts | {statement: max(covered) < 0.8})
+    covered = max(float(results[*OVERCONFIDENT, name]["coverage"].sel(level=0.95).mean()) for name in MECHANISMS)
+    found = []
+    for problem, sampler in [*RIGHT, CONTROL]:
+        if (problem, sampler, MECHANISMS[0]) in results:
+            least = np.min([p_values[problem, sampler, name] for name in MECHANISMS])
+            text = f"K = {problem.n_categories}, {sampler}: calibrated with every mechanism (p > {limit:.1g})"
+            found.append(finding(f"{sampler}, K = {problem.n_categories}", text, least > limit, least_p_value=least))
+    text = f"K = {PAPER.n_categories}, {OVERCONFIDENT[1]}: 95 % intervals hold the truth in less than 80 %"
+    return [*found, finding("overconfident", text, covered < 0.8, largest_coverage=covered)]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

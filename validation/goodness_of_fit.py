@@ -18,7 +18,7 @@ from adobest_pp.diagnostics import goodness_of_fit
 from adobest_pp.diagnostics.fit import FALSE_ALARM as STATED
 from adobest_pp.diagnostics.fit import LEVEL
 from validation.answers import Mechanisms, ask
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 from validation.intervals import dirichlet
 
 K, N = 8, 4000
@@ -133,9 +133,8 @@ def measure(names: list[str], runs: int, seed: int, parallel: bool) -> dict[str,
     return dict(zip(names, np.array(found, dtype=np.float64).reshape(len(names), runs, 3), strict=True))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     runs = {"right": 2 if options.quick else 200, "wrong": 1 if options.quick else 40}
     found = measure(list(RIGHT), runs["right"], options.seed, not options.quick)
     found |= measure(
@@ -154,11 +153,17 @@ def main(argv: list[str] | None = None) -> int:
     total = len(RIGHT) * runs["right"]
     most = int(binom.isf(FALSE_ALARM, total, STATED))
     print(f"\nFalse alarms: {alarms} of {total}; a check at its stated rate of {STATED:.0%} has at most {most}")
-    verdicts = {"right answers do not fit in at most 1 % of the runs": alarms <= most}
-    verdicts |= {f"found in at least 95 %: {name}": found[name][:, 2].mean() >= 0.95 for name in FAULTS}
-    verdicts |= {f"leaves no trace: {name}": found[name][:, 2].mean() <= 0.05 for name in SILENT}
-    return conclude(verdicts)
+    shares = {name: found[name][:, 2].mean() for name in (*FAULTS, *SILENT)}
+    text = "right answers do not fit in at most 1 % of the runs"
+    return [
+        finding("false_alarms", text, alarms <= most, alarms=alarms, most=most),
+        *(
+            finding(name, f"found in at least 95 %: {name}", shares[name] >= 0.95, share_found=shares[name])
+            for name in FAULTS
+        ),
+        *(finding(name, f"leaves no trace: {name}", shares[name] <= 0.05, share_found=shares[name]) for name in SILENT),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -63,7 +63,7 @@ def conclusions(findings: Findings) -> list[str]:
     prior = prior_in_words(findings.prior)
     if estimated["verdict"].item() != Verdict.REFERENCE:
         sentences.append(
-            f"No conclusion: NUTS under {prior} has not converged ({fault_in_words(estimated)}). Sample again with "
+            f"No conclusion: NUTS has not converged ({fault_in_words(estimated)}) under {prior}. Sample again with "
             "more draws."
         )
         return sentences + _of_divergences(diverged, findings)
@@ -72,7 +72,7 @@ def conclusions(findings: Findings) -> list[str]:
         sentences += many
     elif not misfit:
         few = f" {diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter." if diverged else ""
-        sentences.append(f"Report the estimate and its intervals. NUTS under {prior} has converged.{few}")
+        sentences.append(f"Report the estimate and its intervals: NUTS has converged under {prior}.{few}")
     if findings.poll.truth is not None:
         size = findings.estimated.sizes["category"]
         within = round(float(estimated["coverage"]) * size)
@@ -175,7 +175,7 @@ def _of_samplers(findings: Findings) -> list[str]:
     reference = rows.pop(REFERENCE)
     if reference["verdict"].item() != Verdict.REFERENCE:
         prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
-        return [f"The samplers could not be graded: NUTS under {prior} has not converged ({fault})."]
+        return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
     return [_of_sampler(name, row) for name, row in rows.items()]
 
 

@@ -88,7 +88,8 @@ def summary(findings: Findings) -> dict[str, Any]:
             for label, mean, lower, upper in zip(*columns, strict=True)
         ],
         "samplers": {
-            name: {"words": verdict_in_words(row)} | {str(key): _plain(row[key].item()) for key in by_sampler}
+            name: {"verdict_in_words": verdict_in_words(row)}
+            | {str(key): _plain(row[key].item()) for key in by_sampler}
             for name in graded["sampler"].values.tolist()
             for row in [graded.sel(sampler=name)]
         },

@@ -125,8 +125,7 @@ def test_without_a_reference_nothing_is_concluded(hostile_findings):
     estimated["ess_bulk"][:] = 390.0
     sentences = conclusions(dataclasses.replace(hostile_findings, estimated=estimated))
     assert len(sentences) == 1
-    assert sentences[0].startswith("No conclusion: NUTS under a prior that learns")
-    assert "has not converged (ESS 390)" in sentences[0]
+    assert sentences[0].startswith("No conclusion: NUTS has not converged (ESS 390) under a prior that learns")
 
 
 def test_without_a_reference_the_samplers_are_not_graded(hostile_findings):

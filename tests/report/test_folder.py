@@ -145,7 +145,7 @@ def test_the_summary_is_json_without_nan(hostile_findings):
     assert told["samplers"]["nuts"]["energy_p_value"] is None  # the reference has none
     row = hostile_findings.comparison.sel(sampler="sgld")
     values = told["samplers"]["sgld"]
-    assert values["words"] == verdict_in_words(row)
+    assert values["verdict_in_words"] == verdict_in_words(row)
     assert [values["verdict"], values["fault"], values["r_hat"]] == [
         row[n].item() for n in ("verdict", "fault", "r_hat")
     ]
