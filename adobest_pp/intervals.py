@@ -16,7 +16,7 @@ from adobest_pp._checks import as_numbers
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["INTERVAL_KIND", "PROBABILITY", "intervals", "shortest_intervals", "summary"]
+__all__ = ["INTERVAL_KIND", "PROBABILITY", "shortest_intervals", "summary"]
 
 # The probability of the intervals that are shown.
 PROBABILITY = 0.95
@@ -81,16 +81,18 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def intervals(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
-    """Return ``lower`` and ``upper`` by category, of draws by chain, draw and category (see `shortest_intervals`)."""
+def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+    """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category (see `shortest_intervals`).
+
+    Parameters
+    ----------
+    theta : xarray.DataArray
+        Draws by chain, draw and category.
+    probability : float, default 0.95
+        The share of the draws within each interval.
+    """
     flat = theta.transpose("chain", "draw", "category").values.reshape(-1, theta.sizes["category"])
     lower, upper = shortest_intervals(flat, probability)
-    ends = theta.isel(chain=0, draw=0, drop=True).to_dataset(name="lower")
-    return ends.assign(lower=("category", lower), upper=("category", upper)).assign_attrs(
-        interval=INTERVAL_KIND, probability=probability
-    )
-
-
-def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
-    """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category."""
-    return intervals(theta, probability).assign(mean=theta.mean(("chain", "draw")))[["mean", "lower", "upper"]]
+    result = theta.mean(("chain", "draw")).to_dataset(name="mean")
+    result = result.assign(lower=("category", lower), upper=("category", upper))
+    return result.assign_attrs(interval=INTERVAL_KIND, probability=probability)

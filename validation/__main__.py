@@ -1,7 +1,7 @@
 """Run every program of this folder, each in a process of its own, and write their findings.
 
 Run with ``python -m validation`` (writes validation/RESULTS.md) or with ``--quick`` (writes nothing without ``--out``).
-With names, ``python -m validation privacy intervals``, only these run, and the others keep what is written of them.
+With names, ``python -m validation privacy intervals``, only these run; the sections of the others are kept.
 Exits with 1 if any of them fails.
 """
 
@@ -42,7 +42,7 @@ PACKAGES = ("adobest_pp", "numpy", "scipy", "numba", "pymc", "pytensor", "nutpie
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of a program: what it found and what it printed. A program that failed with an error found nothing."""
+    """One run of a program: its findings, of which there are none if it raised an error, and what it printed."""
 
     name: str
     findings: tuple[Finding, ...]
@@ -81,7 +81,7 @@ def run(name: str, options: Options) -> Outcome:
 
 
 def _run_here(name: str, options: Options) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of a program and what it printed, with the traceback if it failed with an error."""
+    """Return the findings of a program and what it printed, with the traceback if it raised an error."""
     printed = io.StringIO()
     try:
         with redirect_stdout(printed):
@@ -122,7 +122,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def _written(before: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the rows and the sections of results that were written before, by program."""
+    """Return the rows and the sections of earlier results, by program."""
     rows = {row[1]: row[0] for row in re.finditer(r"^\| \[(\w+)\]\(#\w+\) \|.*$", before, re.MULTILINE)}
     sections = re.findall(r"^(## (\w+)\n\n```\n.*?\n```)$", before, re.MULTILINE | re.DOTALL)
     return rows, {name: section for section, name in sections}

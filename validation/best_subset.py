@@ -1,8 +1,8 @@
-"""With exact sampling the best subset S* is published ever more often; what SGLD as the sampler changes.
+"""With exact sampling the best subset S* is published more and more often; and what changes with SGLD.
 
-S* is what a utility would choose if it knew θ*. With draws of the true posterior the frequency of S_t = S* tends to
-one where the best subset is unique. Both settings below have it unique, and not always empty. Exits with 1 if a
-finding stated below is not reproduced.
+S* is what a utility chooses at the true θ*. With draws of the true posterior the frequency of S_t = S* tends to one if
+the best subset is unique. In both settings below it is unique, and not empty for every utility. Exits with 1 if a
+finding is not reproduced.
 """
 
 import sys
@@ -38,7 +38,7 @@ class Setting:
         return f"θ* = {self.theta}, ε = {self.epsilon:g}, κ = {self.kappa:g}"
 
 
-# Of the second, fisher publishes nothing ever, as nearly everywhere (`validation.utilities`): that would prove nothing.
+# In the second, fisher never publishes a subset, as nearly everywhere (`validation.utilities`), which proves nothing.
 SETTINGS = (
     Setting((0.45, 0.35, 0.2), 3.0, 0.8, ("entropy", "tv2", "honest")),
     Setting((0.6, 0.25, 0.1, 0.05), 1.0, 0.9, ("entropy", "tv1", "tv2", "mse", "honest")),
@@ -57,7 +57,7 @@ def margins(setting: Setting) -> list[list[object]]:
 
 
 def collect(job: tuple[Setting, str, str, int, int]) -> OnlineRun:
-    """Run Algorithm 1 once, with the paper's settings but for the sampler."""
+    """Run Algorithm 1 once, with the paper's settings apart from the sampler."""
     setting, name, sampler, people, seed = job
     return simulate(
         np.array(setting.theta),
@@ -93,7 +93,7 @@ def print_frequencies(result: xr.Dataset) -> None:
 
 
 def grows(result: xr.Dataset, sampler: str) -> bool:
-    """Return whether every utility publishes S* no less in the last window than in the first."""
+    """Tell whether every utility publishes S* at least as often in the last window as in the first."""
     chosen = result["frequency"].sel(label=result["sampler"] == sampler).values
     return bool(np.all(chosen[:, -1] >= chosen[:, 0]))
 

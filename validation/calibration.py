@@ -1,8 +1,8 @@
 """Do 95 % intervals hold the truth in 95 % of data sets? Simulation-based calibration of every sampler.
 
-θ* is drawn from the prior, people answer, and θ* is ranked among the draws: if these are of the posterior, all ranks
-are equally likely, whatever the mechanism, and also where subsets were chosen by earlier answers. Exits with 1 if a
-finding stated below is not reproduced.
+θ* is drawn from the prior, people answer, and θ* is ranked among the draws. If the draws are from the posterior, all
+ranks are equally likely, for every mechanism, and also if subsets were chosen from earlier answers. Exits with 1 if a
+finding is not reproduced.
 """
 
 import sys
@@ -37,7 +37,8 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "NUTS": {"sampler": "nuts", "draws": 400, "tune": 400, "chains": 2},
     "Gibbs": {"sampler": "gibbs", "draws": 4000, "tune": 200, "chains": 1},
     "SGLD, 40 000 updates": {"sampler": "sgld", "draws": 1000, "tune": 1000, "chains": 1, "updates_per_draw": 20},
-    # 20 updates for each person, then 2000, of which the last 1000 are kept: the paper's, but for all answers at hand.
+    # 20 updates for each person, then 2000, of which the last 1000 are kept. Unlike in the paper, all answers are given
+    # from the start.
     "SGLD as in the paper": {
         "sampler": "sgld",
         "draws": 1000,
@@ -54,7 +55,7 @@ Job = tuple[Problem, str, str, int, int]
 
 
 def mechanism_of(problem: Problem, name: str) -> SRR | RRRR | SubsetSelection:
-    """Build the mechanism; subset selection of 4 categories with two in an answer, since one would make it SRR."""
+    """Build the mechanism. Subset selection of 4 categories has two in an answer; with one it would be SRR."""
     if name == "SRR":
         return SRR(problem.n_categories, problem.epsilon)
     if name == "subset selection":
@@ -71,7 +72,6 @@ def calibrate(job: Job) -> xr.Dataset:
         return sample(responses, random_seed=fit_seed, progressbar=False, **SAMPLERS[sampler])
 
     def adaptive(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
-        assert isinstance(mechanism, RRRR)
         seed = int(rng.integers(2**31))
         return simulate(None, mechanism, "honest", people=x, random_seed=seed, final_updates=2).responses
 
@@ -88,7 +88,7 @@ def calibrate(job: Job) -> xr.Dataset:
 
 
 def run(quick: bool, seed: int) -> dict[tuple[Problem, str, str], xr.Dataset]:
-    """Calibrate every sampler with every mechanism; the control takes longest, and is left out of quick runs."""
+    """Calibrate every sampler with every mechanism. Quick runs leave out the control, which takes longest."""
     pairs = [*RIGHT, OVERCONFIDENT] if quick else [*RIGHT, CONTROL, OVERCONFIDENT]
     jobs: list[Job] = [(*pair, name, 8 if quick else 120, seed) for pair in pairs for name in MECHANISMS]
     found = each(calibrate, jobs, "calibration", parallel=not quick)

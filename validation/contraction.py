@@ -1,9 +1,9 @@
-"""The posterior closes in on the truth as 1/n, whatever sampler drives the adaptation.
+"""The posterior contracts around the truth as 1/n, whichever sampler drives the adaptation.
 
-The slope of ln E‖θ−θ*‖² against ln n is −1 and n·E‖θ−θ*‖² is twice the trace of the inverse information that the
-answers hold (Bernstein–von Mises: half for where the posterior lies, half for its width). Inference is by NUTS
-everywhere; the adaptive collections are driven once by draws of the true posterior and once by the paper's SGLD.
-Exits with 1 if a finding stated below is not reproduced.
+The slope of ln E‖θ−θ*‖² against ln n is −1, and n·E‖θ−θ*‖² is twice the trace of the inverse information of the answers
+(Bernstein–von Mises: one half is the error of the posterior mean, the other its spread). Inference is always by NUTS;
+adaptive collections are driven once by draws of the true posterior and once by the paper's SGLD. Exits with 1 if a
+finding is not reproduced.
 """
 
 import sys
@@ -36,8 +36,8 @@ def adaptive(method: str, sampler: str, n: int, seed: int) -> Responses:
     return run.responses
 
 
-# For these utilities the best subset is of two categories; for the others it is empty here, and RRRR would be SRR. So
-# would subset selection of its default size, which is 1 for few categories.
+# For these utilities the best subset has two categories. For the others it is empty here, and RRRR would be SRR. Subset
+# selection of its default size, which is 1 for few categories, would also be SRR.
 COLLECTIONS: dict[str, Callable[[int, int], Responses]] = {
     "SRR": partial(one_mechanism, SRR(4, EPSILON)),
     "subset selection": partial(one_mechanism, SubsetSelection(4, EPSILON, size=2)),

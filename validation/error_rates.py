@@ -1,9 +1,9 @@
 """How often `compare` calls equal draws different, and different ones equal.
 
-Both sets of draws are exact and of one posterior: Dirichlet by log-gammas, given nothing or 200 answers, K = 2 to 50,
-ρ = 0.001 to 1, where most categories are empty; independent, or autocorrelated in two ways. Then with a fault planted
-in one category: its mean off by 0.1 standard deviations, or its standard deviation 1.1 times too large, both in normal
-scores, which for a bell-shaped posterior is the same as in θ. Exits with 1 if a finding stated below is not reproduced.
+For false alarms, both sets of draws are exact and from one posterior: Dirichlet, given no or 200 answers, K = 2 to 50,
+ρ = 0.001 (most categories are empty) to 1; independent, or autocorrelated in two ways. For power, one category has a
+fault: its mean is off by 0.1 standard deviations, or its standard deviation is 1.1 times too large. Both are in normal
+scores, which is the same as in θ for a Gaussian posterior. Exits with 1 if a finding is not reproduced.
 """
 
 import sys
@@ -29,12 +29,12 @@ PRIORS = (0.001, 0.01, 0.1, 1.0)
 SIZES = (2, 10, 50)
 PEOPLE = 200
 CHAINS, DRAWS = 4, 1000
-# The smallest p-value of the tests of the joint distribution, 1/400, is then exactly their level.
+# With these, the smallest p-value of the tests of the joint distribution, 1/400, is exactly their level.
 RESAMPLES = 399
 TESTS = ("location_p_value", "scale_p_value", "energy_p_value", "stein_p_value")
 
-# How draws depend on the one before, in the reference and in what is held to it: (repeated, correlated).
-# Of repeated draws, this share is the same as the one before; correlated ones are autoregressive in normal scores.
+# How a draw depends on the one before, in the reference and in the other sampler: (repeated, correlated). A draw is
+# equal to the one before with the first probability; normal scores are autoregressive with the second coefficient.
 KINDS = {
     "independent": ((0.0, 0.0), (0.0, 0.0)),
     "repeated": ((0.5, 0.0), (0.8, 0.0)),
@@ -50,7 +50,7 @@ MEAN, SD = "mean off by 0.1 sd", "sd 1.1×"
 
 @dataclass(frozen=True)
 class Cell:
-    """Pairs of one kind; `fault` is planted in one category of the second of each."""
+    """Pairs of one kind. The second of each pair has the `fault` in one category."""
 
     prior: float
     n_categories: int
@@ -90,7 +90,7 @@ def planted(theta: NDArray[np.float64], population: NDArray[np.float64], fault: 
 
 
 def answers_of(cell: Cell) -> Responses:
-    """Return answers of people who are ever fewer by category, at an ε so large that everybody tells the truth."""
+    """Return answers with half as many people in each next category, at an ε so large that all answers are true."""
     weights = 0.5 ** np.arange(cell.n_categories)
     held = np.arange(cell.people) * weights.sum() / max(cell.people, 1)
     return Responses.from_arrays(SRR(cell.n_categories, 30.0), np.searchsorted(np.cumsum(weights), held, "right"))
@@ -141,7 +141,7 @@ def compared(
 def resampled(job: tuple[float, int, int]) -> list[dict[str, float | str]]:
     """Compare pairs of independent draws out of one long run of NUTS on 200 answers under SRR, K = 20, ε = 1.
 
-    They are of the same distribution whether NUTS is right or not, so that the Stein discrepancy is left out.
+    They have the same distribution whether NUTS is right or not, so the Stein discrepancy is left out.
     """
     rho, pairs, seed = job
     rng = np.random.default_rng(seed)
@@ -163,7 +163,7 @@ def is_judged(row: dict[str, float | str]) -> bool:
 
 
 def alarms(rows: Sequence[dict[str, float | str]], level: float = FALSE_ALARM) -> int:
-    """Return how many verdicts are that draws are biased, or would be at another level."""
+    """Return how many of the judged samplers are biased, or would be at another level."""
     smallest = np.array([[row[name] for name in TESTS] for row in rows if is_judged(row)], dtype=np.float64)
     return int(np.sum(np.nanmin(smallest.reshape(-1, len(TESTS)), axis=1) <= level / FAMILIES))
 

@@ -1,8 +1,8 @@
 """Bad inputs and kills, counted: how many were tried, refused, wrong and lost.
 
-Every public function with structurally bad arguments, every command with bad options, and files of people that break a
-rule have two outcomes: a result that an oracle confirms, or one sentence. What a process has acknowledged before it is
-killed is there afterwards.
+Public functions get bad arguments, commands get bad options, and files of people break the rules. Each has one of two
+outcomes: a result that an oracle confirms, or an error of one sentence. Answers that a process acknowledged before it
+was killed are there afterwards.
 
 Run with ``python -m validation.faults``; ``--quick`` tries a share of them.
 """
@@ -22,7 +22,7 @@ from validation.common import Finding, Options, each, finding, main, table
 from validation.kills import Kills, kill_while_collecting
 from validation.public_functions import entries
 
-QUICK_SHARE = 40  # of so many bad inputs one is tried
+QUICK_SHARE = 40  # quick runs try one of so many bad inputs
 FEWEST_INPUTS, FEWEST_KILLS = 2_000, 200
 # Processes forked from this one, and real commands, which take seconds to start.
 KILLS = {True: (6, 0), False: (200, 10)}
@@ -31,7 +31,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of some bad inputs: how many of each outcome, and what was wrong."""
+    """How many bad inputs had each outcome, and what was wrong."""
 
     name: str
     outcomes: Counter[str]
@@ -70,7 +70,7 @@ def bad_input_tallies(quick: bool, seed: int) -> list[Tally]:
 
 
 class quiet(warnings.catch_warnings):
-    """Without the warnings of chains of four draws and of figures that nobody looks at."""
+    """Silence the warnings of very short chains and of unused figures."""
 
     def __enter__(self) -> Any:
         import matplotlib as mpl
@@ -86,7 +86,7 @@ class quiet(warnings.catch_warnings):
 
 def input_findings(tallies: Sequence[Tally], quick: bool) -> list[Finding]:
     """Print the counts, and return the findings about them."""
-    print("Bad inputs: refused by one sentence, or right, as an oracle confirms\n")
+    print("Bad inputs: refused with one sentence, or right, as an oracle confirms\n")
     rows = [[one.name, one.tried, *(one.outcomes[name] for name in ("refused", "right", "wrong"))] for one in tallies]
     rows.append(["all", *(sum(row[i] for row in rows) for i in range(1, 5))])
     table(["", "tried", "refused", "right", "wrong"], rows)

@@ -1,8 +1,8 @@
-"""Answers that were read under the wrong mechanism are found, where anything at all can tell.
+"""`goodness_of_fit` finds answers that were read under the wrong mechanism, unless some θ explains them.
 
-`goodness_of_fit` is put to answers of the stated mechanism, which it must let pass, and to planted faults. Some faults
-leave no trace: answers of a smaller ε are those of a more even θ, and renamed categories are a renamed θ wherever no
-subset is published. Exits with 1 if a finding stated below is not reproduced.
+It must pass answers of the stated mechanism, and find planted faults. Some faults leave no trace: answers of a smaller
+ε look like answers of a more even θ, and renamed categories look like a renamed θ if no subset is published. Exits with
+1 if a finding is not reproduced.
 """
 
 import sys
@@ -17,12 +17,13 @@ from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
 from adobest_pp.diagnostics import goodness_of_fit
 from adobest_pp.diagnostics.fit import FALSE_ALARM as STATED
 from adobest_pp.diagnostics.fit import LEVEL
-from validation.answers import Mechanisms, ask
+from adobest_pp.mechanisms import Mechanism
+from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table
 from validation.intervals import dirichlet
 
 K, N = 8, 4000
-# One category has most people, so that answers of a larger ε are out of reach of any θ.
+# One category has most people, so that no θ explains answers of a larger ε.
 UNEVEN = np.array([0.79] + [0.03] * (K - 1))
 # The chance that a right check fails any of the statements of a run.
 FALSE_ALARM = 0.01
@@ -30,18 +31,18 @@ FALSE_ALARM = 0.01
 Case = Callable[[np.random.Generator], Responses]
 
 
-def right(mechanism: Mechanisms, rho: float, rng: np.random.Generator) -> Responses:
+def right(mechanism: Mechanism, rho: float, rng: np.random.Generator) -> Responses:
     """Return answers of the stated mechanism."""
     return ask(mechanism, dirichlet(np.full(K, rho), rng), N, rng)
 
 
-def other_epsilon(true: Mechanisms, read_as: Mechanisms, rng: np.random.Generator) -> Responses:
+def other_epsilon(true: Mechanism, read_as: Mechanism, rng: np.random.Generator) -> Responses:
     """Return answers of one budget, read under another."""
     return _read(ask(true, UNEVEN, N, rng), read_as)
 
 
 def shuffled_subsets(share: float, rng: np.random.Generator) -> Responses:
-    """Return answers of RRRR, a share of them beside the subset of somebody else."""
+    """Return answers of RRRR, a share of them with the subset of another person."""
     told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
     index = told.subset_index
     mixed = rng.random(N) < share
@@ -50,37 +51,37 @@ def shuffled_subsets(share: float, rng: np.random.Generator) -> Responses:
 
 
 def renamed_answers(rng: np.random.Generator) -> Responses:
-    """Return answers of RRRR whose codes count the categories from the other end; the subsets are right."""
+    """Return answers of RRRR with the categories numbered in reverse; the subsets are right."""
     told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
     return Responses.from_arrays(told.mechanism, K - 1 - told.answers, told.subsets, told.subset_index)
 
 
 def ignored_subsets(rng: np.random.Generator) -> Responses:
-    """Return answers of devices that ran SRR, read as if they had kept to the subsets."""
+    """Return answers of devices that ran SRR, read as answers of RRRR under the subsets."""
     subsets = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
     answers = ask(SRR(K, 2.0), UNEVEN, N, rng).answers
     return Responses.from_arrays(subsets.mechanism, answers, subsets.subsets, subsets.subset_index)
 
 
 def neighbors(rng: np.random.Generator) -> Responses:
-    """Return sets of three that are the answer of SRR and the two categories that follow."""
+    """Return sets of three: the answer of SRR and the next two categories."""
     first = ask(SRR(K, 1.0), UNEVEN, N, rng).answers
     return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort((first[:, None] + np.arange(3)) % K, axis=1))
 
 
 def filled_up(rng: np.random.Generator) -> Responses:
-    """Return sets of two that were filled up to three with the first category that they do not hold."""
+    """Return sets of two with a third category added: the first that the set does not hold."""
     two = ask(SubsetSelection(K, 1.0, 2), UNEVEN, N, rng).answers
     free = np.array([next(i for i in range(K) if i not in pair) for pair in two.tolist()])
     return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort(np.column_stack([two, free]), axis=1))
 
 
-def _read(told: Responses, read_as: Mechanisms) -> Responses:
-    tables = {"subsets": told.subsets, "subset_index": told.subset_index} if isinstance(read_as, RRRR) else {}
+def _read(told: Responses, read_as: Mechanism) -> Responses:
+    tables = {"subsets": told.subsets, "subset_index": told.subset_index} if read_as.publishes_subset else {}
     return Responses.from_arrays(read_as, told.answers, **tables)
 
 
-def mechanisms(epsilon: float) -> dict[str, Mechanisms]:
+def mechanisms(epsilon: float) -> dict[str, Mechanism]:
     """Return the three mechanisms, of one budget."""
     return {
         "SRR": SRR(K, epsilon),

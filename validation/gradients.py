@@ -1,7 +1,7 @@
 """The gradients with respect to θ and φ: compiled, in PyTensor and from minibatches.
 
-They are held to the definitions as dense matrices, differentiated by a complex step (exact to rounding), to central
-differences of the compiled functions themselves, and to the paper's Jacobian. Exits with 1 if any differs.
+They are compared with the definitions as dense matrices, differentiated by a complex step (exact to rounding), with
+central differences of the compiled functions, and with the paper's Jacobian. Exits with 1 if any differs.
 """
 
 import sys
@@ -66,7 +66,7 @@ def data_of(name: str, responses: Responses, rng: np.random.Generator) -> Data:
 
 
 def complex_step(function, point: Array) -> Array:  # type: ignore[no-untyped-def]
-    """Return the gradient by the imaginary part at point + i·1e-30·e_j: no difference is taken, so nothing cancels."""
+    """Return the gradient as the imaginary part at point + i·1e-30·e_j. It takes no difference, so nothing cancels."""
     return np.array([function(point + 1e-30j * unit).imag / 1e-30 for unit in np.eye(point.size)])
 
 
@@ -92,7 +92,7 @@ def off(found: Array, right: Array) -> float:
 
 
 def check_likelihood(data: Data) -> dict[str, float]:
-    """Return differences of the compiled likelihood and of its gradients by θ and φ, relative."""
+    """Return relative differences of the compiled likelihood and of its gradients with respect to θ and φ."""
     evidence, rows = data.responses.evidence(), data.rows
     by_theta = likelihood.gradient(data.theta, evidence)
     by_phi = likelihood.phi_gradient(data.phi, evidence)
@@ -111,7 +111,7 @@ def check_likelihood(data: Data) -> dict[str, float]:
 
 
 def check_tensors(data: Data) -> dict[str, float]:
-    """Return differences of the ops' gradients to the dense ones, and to central differences of their own value."""
+    """Return differences of the gradients of the ops to the dense ones, and to central differences of their value."""
     evidence, index = data.responses.evidence_and_index()
     theta = pt.dvector("theta")
     weights = np.linspace(0.5, 1.5, len(data.responses))

@@ -1,7 +1,8 @@
-"""P(Y = X), the utility `honest`, is maximized over all 2^K subsets by one of the K that hold the most probable.
+"""P(Y = X), the utility `honest`, has its maximum over all subsets at one of the K sets of most probable categories.
 
-So the choice among nested subsets, which is all that the toolkit looks at, loses nothing. The other utilities have no
-such theorem: how often and how much they lose is printed. Exits with 1 if a finding stated below is not reproduced.
+So the choice among these nested subsets, which are all that the toolkit considers, loses nothing. There is no such
+theorem for the other utilities: the program prints how often and how much they lose. Exits with 1 if a finding is not
+reproduced.
 """
 
 import sys
@@ -56,7 +57,7 @@ def values_of_all(setting: Setting, names: tuple[str, ...]) -> dict[str, dict[tu
 
 
 def losses(setting: Setting, names: tuple[str, ...]) -> dict[str, float]:
-    """Return how much the toolkit's choice falls short of the best of all subsets, by utility, relative to it."""
+    """Return by utility how much worse the choice of the toolkit is than the best of all subsets, relative to it."""
     mechanism = RRRR(setting.n_categories, setting.epsilon, setting.kappa)
     shortfall = {}
     for name, values in values_of_all(setting, names).items():

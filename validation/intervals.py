@@ -1,9 +1,9 @@
-"""The intervals that people are shown hold the truth, also of categories that nobody holds.
+"""The intervals that people are shown hold the truth, even for categories that nobody holds.
 
-θ* is drawn from Dirichlet(ρ), for ρ = 0.01 most categories are empty, and θ is estimated by NUTS under the learned and
-under the flat prior. Intervals of the same draws are counted: the shortest ones as they are shown, which begin at zero
-where the category may be empty (`adobest_pp.intervals`), the same without that rule, and those with equal tails. Exits
-with 1 if a finding stated below is not reproduced.
+θ* is drawn from Dirichlet(ρ); for ρ = 0.01 most categories are empty. NUTS estimates θ under the learned and under the
+flat prior. Three kinds of intervals of the same draws are compared: the shortest as they are shown, which begin at zero
+if the category may be empty (`adobest_pp.intervals`), the shortest without that rule, and those with equal tails. Exits
+with 1 if a finding is not reproduced.
 """
 
 import sys
@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
 
 def dirichlet(concentration: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw from a Dirichlet distribution through logarithms: small concentrations do not round to zero."""
+    """Draw from a Dirichlet distribution by logarithms, so that small shares do not round to zero."""
     uniform = rng.random(concentration.size)
     logs = np.log(rng.gamma(concentration + 1)) + np.log(uniform) / concentration
     weights = np.exp(logs - logs.max())
@@ -53,7 +53,7 @@ def dirichlet(concentration: NDArray[np.float64], rng: np.random.Generator) -> N
 
 
 def without_edges(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the shortest intervals from draw to draw."""
+    """Return the shortest intervals, which begin and end at draws."""
     ordered = np.sort(draws, axis=0)
     n = int(np.ceil(PROBABILITY * len(ordered)))
     begin = np.argmin(ordered[n - 1 :] - ordered[: len(ordered) - n + 1], axis=0)
@@ -61,7 +61,7 @@ def without_edges(draws: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def poll(job: Job) -> NDArray[np.float64]:
-    """Return the coverage of each kind of interval, that of the leader and the mean width as shown, and divergences."""
+    """Return the coverage of each kind, then as shown that of the leader and the mean width, and divergences."""
     cell, people, seed = job
     # The same people for both priors.
     rng = np.random.default_rng(seed)

@@ -1,8 +1,8 @@
 """NUTS, Gibbs and SGLD against quadrature (K = 2, 3) and against NUTS at the sizes of the paper (K = 10, 20).
 
-NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε. SGLD with the
-paper's steps does not: at the sizes of the paper and small ε its chains do not mix in 40 000 updates, at ε = 5 its
-minibatches make it too wide, and a little so for K = 2, 3. Exits with 1 if a finding stated below is not reproduced.
+NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε. SGLD with the paper's
+steps does not agree: at the sizes of the paper and small ε its chains do not mix in 40 000 updates; at ε = 5 its
+minibatches make it too wide, and for K = 2, 3 slightly too wide. Exits with 1 if a finding is not reproduced.
 """
 
 import sys
@@ -56,12 +56,12 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "SGLD, the paper's steps": {"sampler": "sgld"},
     "SGLD, tuned": {"sampler": "sgld", "diffusion": "preconditioned", "updates_per_draw": 100},
 }
-# The tuned one has ten times the paper's step, which preconditioning allows, and five times the updates.
+# The tuned sampler has ten times the paper's step, which preconditioning allows, and five times the updates.
 TUNED_STEP = 5.0
 
 
 def against_quadrature(job: tuple[Small, int]) -> list[list[Any]]:
-    """Return of each sampler the errors of means and sds, in Monte Carlo standard errors and in units of the sd."""
+    """Return the errors of means and sds of each sampler, in Monte Carlo standard errors and in units of the sd."""
     small, seed = job
     rng = np.random.default_rng(seed)
     k = small.mechanism.n_categories

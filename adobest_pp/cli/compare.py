@@ -81,7 +81,7 @@ def run(
     """Run the whole job, with progress on standard error and findings on standard output."""
     import matplotlib as mpl
 
-    mpl.use("Agg")  # files only, whatever display there is
+    mpl.use("Agg")  # figures go to files, not to a display
     # Check everything before anybody is asked, so that nobody has to answer again because the rest failed.
     request.check()
     check_integer(draws, "--draws", FEWEST_DRAWS)

@@ -23,7 +23,7 @@ MAX_UNDERFLOW = 0.01
 
 
 def holds_for(theta: NDArray[np.float64]) -> bool:
-    """Tell whether nearly all log-ratios of the draws θ (n, K) are known, so that right draws pass the test."""
+    """Tell whether nearly all log-ratios of the draws θ (n, K) are known. Otherwise right draws may fail the test."""
     return bool((theta < TINY).mean(axis=0).max() <= MAX_UNDERFLOW)
 
 

@@ -60,6 +60,14 @@ class Fault(StrEnum):
     STEIN = "stein"
 
 
+# The figures of the worst location and scale, if none is beyond its limit.
+NO_DIFFERENCE = {
+    f"{test}_{part}": none
+    for test in ("location", "scale")
+    for part, none in (("category", ""), ("measure", ""), ("size", np.nan))
+}
+
+
 def family_level() -> float:
     """Return the level of each family of tests."""
     return FALSE_ALARM / FAMILIES
@@ -104,7 +112,8 @@ def judge_reference(row: Mapping[str, Any]) -> dict[str, Any]:
     fault = mixing_fault(row, MAX_REFERENCE_R_HAT, MIN_REFERENCE_ESS)
     if not fault and row["stein_p_value"] <= family_level():
         fault = Fault.STEIN
-    return _judged(Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE, fault)
+    verdict = Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE
+    return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE}
 
 
 def judge(row: Mapping[str, Any], categories: Sequence[str], converged: bool) -> dict[str, Any]:
@@ -120,38 +129,31 @@ def judge(row: Mapping[str, Any], categories: Sequence[str], converged: bool) ->
         Whether the reference has converged. Otherwise nothing but the mixing can be judged.
     """
     if fault := mixing_fault(row):
-        return _judged(Verdict.NOT_MIXED, fault)
+        return {"verdict": Verdict.NOT_MIXED, "fault": fault, **NO_DIFFERENCE}
     if not converged:
-        return _judged(Verdict.NO_VERDICT, Fault.NONE)
-    figures = _farthest(row, "location", "mean_shift", np.asarray, categories)
-    figures |= _farthest(row, "scale", "sd_ratio", np.log, categories)
-    if figures["location_measure"] or figures["scale_measure"]:
+        return {"verdict": Verdict.NO_VERDICT, "fault": Fault.NONE, **NO_DIFFERENCE}
+    differences = _farthest(row, "location", "mean_shift", np.asarray, categories)
+    differences |= _farthest(row, "scale", "sd_ratio", np.log, categories)
+    if differences:
         fault = Fault.MARGINAL
     elif row["energy_p_value"] <= family_level():
         fault = Fault.ENERGY
     elif row["stein_p_value"] <= family_level():
         fault = Fault.STEIN
-    return _judged(Verdict.BIASED if fault else Verdict.INDISTINGUISHABLE, fault) | figures
-
-
-def _judged(verdict: Verdict, fault: Fault) -> dict[str, Any]:
-    return {"verdict": verdict, "fault": fault} | _no_difference("location") | _no_difference("scale")
-
-
-def _no_difference(test: str) -> dict[str, Any]:
-    return {f"{test}_category": "", f"{test}_measure": "", f"{test}_size": np.nan}
+    verdict = Verdict.BIASED if fault else Verdict.INDISTINGUISHABLE
+    return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE, **differences}
 
 
 def _farthest(
     row: Mapping[str, Any], test: str, moment: str, distance: Callable[[Any], Any], categories: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the category that is farthest beyond the limit of a test, and how far it is.
+    """Return the category that is farthest beyond the limit of a test, and how far it is; nothing if none is.
 
     The size is the moment of θ where that is known and on the same side as the test, and the test's own otherwise.
     """
     beyond = np.abs(row[f"{test}_error"]) > row["error_limit"]
     if not beyond.any():
-        return _no_difference(test)
+        return {}
     sizes = distance(row[test])
     worst = int(np.argmax(np.where(beyond, np.abs(sizes), -np.inf)))
     known = row["sd_ratio_mcse"][worst] <= MAX_SD_MCSE and distance(row[moment][worst]) * sizes[worst] > 0

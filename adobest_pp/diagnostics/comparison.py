@@ -53,10 +53,10 @@ MEANINGS = {
     "verdict": (f"one of {', '.join(verdicts.Verdict)}", ""),
     "fault": (f"what the verdict rests on: one of {', '.join(filter(None, verdicts.Fault))}, or nothing", ""),
     "location_category": ("category of the largest location beyond its limit", ""),
-    "location_measure": ("variable that location_size is from: mean_shift, or location where that tells more", ""),
+    "location_measure": ("variable of location_size: mean_shift, or location where mean_shift is uncertain", ""),
     "location_size": ("difference of location_category to the reference", "of location_measure"),
     "scale_category": ("category of the largest scale beyond its limit", ""),
-    "scale_measure": ("variable that scale_size is from: sd_ratio, or scale where that tells more", ""),
+    "scale_measure": ("variable of scale_size: sd_ratio, or scale where sd_ratio is uncertain", ""),
     "scale_size": ("ratio of scale_category to the reference", "1"),
 }
 BY_CATEGORY = (

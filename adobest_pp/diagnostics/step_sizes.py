@@ -1,12 +1,12 @@
 """The trade-off of SGLD: at the same cost in gradients, large steps are biased and small steps do not mix."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,9 +18,6 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import mixing
 from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
 from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 __all__ = ["step_size_study"]
 
@@ -34,7 +31,7 @@ FEWEST_DRAWS = 10
 
 def step_size_study(
     responses: Responses,
-    reference: "xr.DataTree",
+    reference: xr.DataTree,
     *,
     step_sizes: Sequence[float] | None = None,
     batch_sizes: Sequence[int | None] | None = None,
@@ -45,7 +42,7 @@ def step_size_study(
     prior: ArrayLike | None = None,
     random_seed: int | None = None,
     progressbar: bool = True,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Run SGLD over a grid of settings at equal cost, and grade each against reference draws.
 
     Parameters
@@ -100,22 +97,28 @@ def step_size_study(
     """
     if not isinstance(responses, Responses) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
-    truth = _Reference.of(reference, responses)
+    mean, sd = _moments(reference, responses)
     concentration = _prior(prior, reference, responses.categories)
-    cells = _Grid.of(step_sizes, batch_sizes, diffusions, len(responses))
+    axes = _axes(step_sizes, batch_sizes, diffusions, len(responses))
+    cells = [_Cell(*values) for values in product(*axes.values())]
     plan = {name: check_integer(value, name, 2) for name, value in (("draws", draws), ("chains", chains))}
-    spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(cells.batch_sizes))
+    spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(axes["batch_size"]))
     seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
     seeds = np.random.SeedSequence(seed).generate_state(len(cells), dtype=np.uint32)
     rows = []
     # Some settings must not converge: R-hat is in the result.
     with without_warnings_of(NOT_CONVERGED), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
         _compile(responses, concentration)
-        for cell, cell_seed in zip(cells.cells(), seeds.tolist(), strict=True):
+        for cell, cell_seed in zip(cells, seeds.tolist(), strict=True):
             tree = _run(responses, concentration, cell, spend, cell_seed, **plan)
-            rows.append(_grade(tree, truth, cell.batch_size))
+            rows.append(_grade(tree, mean, sd, cell.batch_size))
             progress.advance(1)
-    return _assemble(cells, rows, plan | {"budget": spend, "prior": concentration.tolist()})
+    shape = tuple(map(len, axes.values()))
+    variables = {
+        name: (tuple(axes), np.array([row[name] for row in rows]).reshape(shape), {"long_name": text})
+        for name, text in LONG_NAMES.items()
+    }
+    return xr.Dataset(variables, axes, plan | {"budget": spend, "prior": concentration.tolist()})
 
 
 class _Cell(NamedTuple):
@@ -124,40 +127,26 @@ class _Cell(NamedTuple):
     step_size: float
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """The settings to run, checked."""
-
-    diffusions: Sequence[str]
-    batch_sizes: Sequence[int]
-    step_sizes: Sequence[float]
-
-    @classmethod
-    def of(cls, steps: Any, batches: Any, diffusions: Any, n: int) -> "_Grid":
-        sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else _positive(steps, "step_sizes")
-        given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
-        for name, sequence in (("batch_sizes", given), ("diffusions", diffusions)):
-            if not isinstance(sequence, Sequence) or isinstance(sequence, str):
-                raise ValueError(f"{name} must be a sequence, got {brief(sequence)}")
-        counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
-        for name in diffusions:
-            if not isinstance(name, str) or name not in DIFFUSIONS:
-                raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {brief(name)}")
-        axes: dict[str, Sequence[Any]] = {
-            "diffusions": list(diffusions),
-            "batch_sizes": sorted(counts),
-            "step_sizes": sorted(sizes),
-        }
-        for name, values in axes.items():
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name} must be at least one value, each given once, got {values!r}")
-        return cls(**axes)
-
-    def __len__(self) -> int:
-        return len(self.diffusions) * len(self.batch_sizes) * len(self.step_sizes)
-
-    def cells(self) -> Iterator[_Cell]:
-        return (_Cell(*values) for values in product(self.diffusions, self.batch_sizes, self.step_sizes))
+def _axes(steps: Any, batches: Any, diffusions: Any, n: int) -> dict[str, list[Any]]:
+    """Return the settings to run, by dimension of the result, or raise ValueError."""
+    sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else _positive(steps, "step_sizes")
+    given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
+    for name, sequence in (("batch_sizes", given), ("diffusions", diffusions)):
+        if not isinstance(sequence, Sequence) or isinstance(sequence, str):
+            raise ValueError(f"{name} must be a sequence, got {brief(sequence)}")
+    counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
+    for name in diffusions:
+        if not isinstance(name, str) or name not in DIFFUSIONS:
+            raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {brief(name)}")
+    axes: dict[str, list[Any]] = {
+        "diffusion": list(diffusions),
+        "batch_size": sorted(counts),
+        "step_size": sorted(sizes),
+    }
+    for name, values in axes.items():
+        if not values or len(set(values)) < len(values):
+            raise ValueError(f"{name}s must be at least one value, each given once, got {values!r}")
+    return axes
 
 
 def _positive(values: Any, name: str) -> list[float]:
@@ -170,22 +159,16 @@ def _positive(values: Any, name: str) -> list[float]:
     return list(numbers.tolist())
 
 
-class _Reference(NamedTuple):
-    """Mean and standard deviation of the true posterior, each of shape (K,)."""
-
-    mean: NDArray[np.float64]
-    sd: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, tree: "xr.DataTree", responses: Responses) -> "_Reference":
-        draws = theta_of(tree, "reference", responses.categories).values
-        sd = draws.std(axis=(0, 1))
-        if not sd.min() > 0:
-            raise ValueError(f"reference must have draws that vary in every category, got standard deviations {sd!r}")
-        return cls(draws.mean(axis=(0, 1)), sd)
+def _moments(reference: xr.DataTree, responses: Responses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of the true posterior, each of shape (K,)."""
+    draws = theta_of(reference, "reference", responses.categories).values
+    sd = draws.std(axis=(0, 1))
+    if not sd.min() > 0:
+        raise ValueError(f"reference must have draws that vary in every category, got standard deviations {sd!r}")
+    return draws.mean(axis=(0, 1)), sd
 
 
-def _prior(prior: ArrayLike | None, reference: "xr.DataTree", categories: Sequence[str]) -> NDArray[np.float64]:
+def _prior(prior: ArrayLike | None, reference: xr.DataTree, categories: Sequence[str]) -> NDArray[np.float64]:
     if prior is None:
         if "prior" not in reference.attrs:
             raise ValueError("prior must be given for a reference without the attribute 'prior', got None")
@@ -202,7 +185,7 @@ def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
 
 def _run(
     responses: Responses, prior: NDArray[np.float64], cell: _Cell, budget: int, seed: int, *, draws: int, chains: int
-) -> "xr.DataTree":
+) -> xr.DataTree:
     """Spend the budget on one setting: as many updates per draw as it allows, with the first half discarded."""
     from adobest_pp.samplers.sampling import sample
 
@@ -223,40 +206,24 @@ def _run(
     )
 
 
-def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[str, float]:
+def _grade(tree: xr.DataTree, mean: NDArray[np.float64], sd: NDArray[np.float64], batch_size: int) -> dict[str, float]:
     theta = theta_of(tree, "sample").values
     chains, draws, _ = theta.shape
-    error = theta.mean(axis=(0, 1)) - reference.mean
+    error = theta.mean(axis=(0, 1)) - mean
     with np.errstate(invalid="ignore", divide="ignore"):
         mcse = array_stats.mcse(theta, chain_axis=0, draw_axis=1)
     mixed = mixing(theta)
     updates = 2 * draws * int(json.loads(tree.attrs["sampler_settings"])["updates_per_draw"])
     return {
-        "mean_error": float(np.sqrt(np.mean((error / reference.sd) ** 2))),
-        "mean_error_mcse": float(np.sqrt(np.mean((mcse / reference.sd) ** 2))),
-        "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (reference.sd**2).sum())),
+        "mean_error": float(np.sqrt(np.mean((error / sd) ** 2))),
+        "mean_error_mcse": float(np.sqrt(np.mean((mcse / sd) ** 2))),
+        "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (sd**2).sum())),
         "tv": float(0.5 * np.abs(error).sum()),
         "r_hat": float(np.max(mixed["r_hat"])),
         "ess": float(np.min(mixed["ess_bulk"])),
         "seconds": float(tree.attrs["sampling_time"]),
         "gradients": float(chains * updates * batch_size),
     }
-
-
-def _assemble(grid: _Grid, rows: list[dict[str, float]], settings: dict[str, Any]) -> "xr.Dataset":
-    import xarray as xr
-
-    coords: dict[str, Sequence[Any]] = {
-        "diffusion": grid.diffusions,
-        "batch_size": grid.batch_sizes,
-        "step_size": grid.step_sizes,
-    }
-    shape = tuple(len(values) for values in coords.values())
-    variables = {
-        name: (tuple(coords), np.array([row[name] for row in rows]).reshape(shape), {"long_name": text})
-        for name, text in LONG_NAMES.items()
-    }
-    return xr.Dataset(variables, coords, settings)
 
 
 LONG_NAMES = {
