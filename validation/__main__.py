@@ -6,22 +6,18 @@ Exits with 1 if any of them fails.
 """
 
 import argparse
-import io
 import re
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import redirect_stdout
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 
-from validation.common import SEED, Finding, Options, all_passed, pass_or_fail
+from validation.common import SEED, Finding, Options, all_passed, pass_or_fail, run_here
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "RESULTS.md"
@@ -74,20 +70,10 @@ def run(name: str, options: Options) -> Outcome:
     began = time.perf_counter()
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:
-            findings, printed = pool.submit(_run_here, name, options).result()
+            findings, printed = pool.submit(run_here, name, options).result()
         except BrokenProcessPool as problem:
             findings, printed = (), str(problem)
     return Outcome(name, findings, printed, time.perf_counter() - began)
-
-
-def _run_here(name: str, options: Options) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of a program and what it printed, with the traceback if it raised an error."""
-    printed = io.StringIO()
-    try:
-        with redirect_stdout(printed):
-            return tuple(import_module(f"validation.{name}").findings(options)), printed.getvalue()
-    except Exception:
-        return (), printed.getvalue() + traceback.format_exc()
 
 
 def report(outcomes: Sequence[Outcome], arguments: Sequence[str], before: str = "") -> str:

@@ -6,10 +6,14 @@ records that it returns. ``python -m validation`` finds it by that function.
 """
 
 import argparse
+import io
 import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
@@ -78,6 +82,19 @@ def main(program: Program, description: str | None, argv: Sequence[str] | None =
     found = program(Options(**vars(parser.parse_args(argv))))
     print("", *found, sep="\n")
     return 0 if all_passed(found) else 1
+
+
+def run_here(name: str, options: Options) -> tuple[tuple[Finding, ...], str]:
+    """Return the findings of a program and what it printed, with the traceback if it raised an error.
+
+    It is here because a new process cannot import it from a module that is run as ``__main__``.
+    """
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            return tuple(import_module(f"validation.{name}").findings(options)), printed.getvalue()
+    except Exception:
+        return (), printed.getvalue() + traceback.format_exc()
 
 
 def pass_or_fail(passed: bool) -> str:

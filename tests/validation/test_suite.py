@@ -1,6 +1,8 @@
 """`python -m validation` runs every program, tells which failed, and writes the results of full runs."""
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +35,16 @@ def test_a_program_runs_in_a_process_of_its_own_and_its_findings_come_back():
     assert str(done).count("PASS  ") == 2
 
 
+def test_the_command_runs_programs_and_writes_their_findings(tmp_path):
+    out = tmp_path / "results.md"
+    command = [sys.executable, "-m", "validation", "honest_optimum", "--quick", "--out", str(out)]
+    done = subprocess.run(command, cwd=Path(suite.__file__).parents[1], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    written = out.read_text(encoding="utf-8")
+    assert "| [honest_optimum](#honest_optimum) | PASS | 2 of 2 |" in written
+    assert "PASS  `honest` over the K nested subsets is as large as over all subsets (largest shortfall " in written
+
+
 def test_a_program_that_ends_with_an_error_has_failed():
     done = suite.run("no_such_program", Options(quick=True))
     assert not done.passed
@@ -47,7 +59,7 @@ def test_what_was_printed_before_an_error_is_kept(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "validation.broken", type(sys)("broken"))
     sys.modules["validation.broken"].findings = findings
-    found, printed = suite._run_here("broken", Options())
+    found, printed = common.run_here("broken", Options())
     assert found == ()
     assert printed.startswith("PASS  a line that decides nothing\n")
     assert "in the middle" in printed
