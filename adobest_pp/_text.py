@@ -2,38 +2,31 @@
 
 import unicodedata
 
-__all__ = ["brief", "listed", "prior_in_words", "visible"]
+__all__ = ["brief", "listed", "visible"]
 
 LONGEST = 80
 
 
 def visible(text: object) -> str:
-    """Return a text on one line, without characters that would steer a terminal or break a file of XML."""
+    """Return a text on one line, without characters that control a terminal or break an XML file."""
     line = " ".join(str(text).split())
     return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in line)
 
 
 def brief(value: object) -> str:
-    """Return a value as Python writes it, on one line and cut short, for the end of an error."""
+    """Return the repr of a value on one line and cut short, for the end of an error."""
     try:
         text = visible(repr(value))
-    except Exception:  # an integer of thousands of digits, or an object whose own repr fails
+    except Exception:  # an integer of thousands of digits, or an object whose repr fails
         text = type(value).__name__
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def listed(text: str | None, option: str = "--categories") -> list[str] | None:
-    """Return the labels of a list separated by commas, as the command line takes them, or refuse empty ones."""
+    """Return the labels of a list separated by commas, as the command line takes them, or raise ValueError."""
     if text is None:
         return None
     labels = [label.strip() for label in text.split(",")]
     if not all(labels):
         raise ValueError(f"{option} must be labels separated by single commas, got an empty one in {brief(text)}")
     return labels
-
-
-def prior_in_words(prior: float | str) -> str:
-    """Return a prior as a sentence has it: the concentration of a Dirichlet distribution, or one that is learned."""
-    if isinstance(prior, str):
-        return "a prior that learns how uneven the shares are"
-    return f"the prior Dirichlet({prior:g})"

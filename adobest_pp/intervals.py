@@ -1,9 +1,9 @@
-"""The intervals that people are shown: the shortest that hold a share of the draws, from zero where none may be.
+"""The intervals that people are shown: the shortest that hold a share of the draws, from 0 if a category may be empty.
 
-A category that nobody may hold has a posterior that piles up at zero. An interval with equal tails leaves some of that
-pile below it, so that it excludes zero whatever the answers were, and does not hold the truth where the truth is
-nothing. The shortest interval that holds as many draws (the highest-density interval, for a density with one mode)
-begins at the pile. It still begins at the smallest of its draws, which is above zero: see `shortest_intervals`.
+The posterior of a category that nobody may hold piles up at zero. An interval with equal tails leaves some of that pile
+below its lower end, so it excludes zero for all answers, and does not hold the truth if the truth is zero. The shortest
+interval with as many draws (the highest-density interval, for a density with one mode) begins at the pile. It still
+begins at its smallest draw, which is above zero; `shortest_intervals` mends that.
 """
 
 from typing import TYPE_CHECKING
@@ -16,15 +16,15 @@ from adobest_pp._checks import as_numbers
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["INTERVAL_KIND", "PROBABILITY", "in_words", "intervals", "range_in_words", "shortest_intervals", "summary"]
+__all__ = ["INTERVAL_KIND", "PROBABILITY", "shortest_intervals", "summary"]
 
 # The probability of the intervals that are shown.
 PROBABILITY = 0.95
 
-# What they are called in files.
+# The name of this kind of interval in files.
 INTERVAL_KIND = "hdi"
 
-# An interval that begins within this share of its width above 0 begins at 0, and so for its other end and 1.
+# An interval that begins within this share of its width above 0 begins at 0; the same for its upper end and 1.
 AT_THE_EDGE = 0.02
 
 
@@ -46,9 +46,9 @@ def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> ND
     Notes
     -----
     **Where it begins at zero.** An interval that would begin within a fiftieth of its own width above 0 begins at 0:
-    the category may be empty. Draws near an edge cannot tell a share of nothing from next to nothing, and the smallest
-    of them is not where the posterior ends. The same holds for its upper end and 1. The interval is then at most 2 %
-    longer at that end, and holds at least the stated probability.
+    the category may be empty. Draws near an edge cannot tell whether a share is zero or tiny, and the smallest draw is
+    not the end of the posterior. The same rule holds for the upper end and 1. The interval is then at most 2 % longer
+    at that end, and holds at least the stated probability.
 
     Examples
     --------
@@ -81,33 +81,18 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def intervals(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
-    """Return ``lower`` and ``upper`` by category, of draws by chain, draw and category (see `shortest_intervals`)."""
+def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+    """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category (see `shortest_intervals`).
+
+    Parameters
+    ----------
+    theta : xarray.DataArray
+        Draws by chain, draw and category.
+    probability : float, default 0.95
+        The share of the draws within each interval.
+    """
     flat = theta.transpose("chain", "draw", "category").values.reshape(-1, theta.sizes["category"])
     lower, upper = shortest_intervals(flat, probability)
-    ends = theta.isel(chain=0, draw=0, drop=True).to_dataset(name="lower")
-    return ends.assign(lower=("category", lower), upper=("category", upper)).assign_attrs(
-        interval=INTERVAL_KIND, probability=probability
-    )
-
-
-def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
-    """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category."""
-    return intervals(theta, probability).assign(mean=theta.mean(("chain", "draw")))[["mean", "lower", "upper"]]
-
-
-def in_words(lower: float, upper: float) -> str:
-    """Return an interval as a table shows it: ``12.1 – 15.0 %``, ``up to 1.3 %`` or ``at least 97.2 %``."""
-    low, high = (f"{100 * end:.1f}" for end in (lower, upper))
-    if lower <= 0 < 1 <= upper:
-        return "0 – 100 %"
-    if lower <= 0:
-        return f"up to {high} %" if upper >= 0.0005 else "below 0.1 %"
-    if upper >= 1:
-        return f"at least {low} %" if lower < 0.9995 else "above 99.9 %"
-    return f"{low} – {high} %"
-
-
-def range_in_words(lower: float, upper: float) -> str:
-    """Return an interval as a sentence has it: ``12.1 % to 15.0 %``, or as `in_words` where it has one end."""
-    return in_words(lower, upper).replace(" – ", " % to ")
+    result = theta.mean(("chain", "draw")).to_dataset(name="mean")
+    result = result.assign(lower=("category", lower), upper=("category", upper))
+    return result.assign_attrs(interval=INTERVAL_KIND, probability=probability)

@@ -6,7 +6,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from scipy.stats import beta, gamma
 
-from adobest_pp.intervals import in_words, range_in_words, shortest_intervals, summary
+from adobest_pp.intervals import shortest_intervals, summary
 
 
 def column(values):
@@ -97,19 +97,3 @@ def test_the_summary_is_labelled():
     np.testing.assert_array_equal([found["lower"], found["upper"]], shortest_intervals(theta.reshape(-1, 3), 0.8))
     assert found.attrs == {"interval": "hdi", "probability": 0.8}
     assert list(found.data_vars) == ["mean", "lower", "upper"]
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "words", "sentence"),
-    [
-        (0.121, 0.15, "12.1 – 15.0 %", "12.1 % to 15.0 %"),
-        (0.0, 0.013, "up to 1.3 %", "up to 1.3 %"),
-        (0.0, 0.0001, "below 0.1 %", "below 0.1 %"),
-        (0.972, 1.0, "at least 97.2 %", "at least 97.2 %"),
-        (0.9999, 1.0, "above 99.9 %", "above 99.9 %"),
-        (0.0, 1.0, "0 – 100 %", "0 % to 100 %"),
-    ],
-)
-def test_intervals_in_words(lower, upper, words, sentence):
-    assert in_words(lower, upper) == words
-    assert range_in_words(lower, upper) == sentence

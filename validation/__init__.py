@@ -1,1 +1,1 @@
-"""Programs that check the claims of the paper and of this project: one file each, with a verdict and its figures."""
+"""Programs that check the claims of the paper and of this project: one file each, which returns its findings."""

@@ -1,14 +1,13 @@
-"""Answers of simulated people, for any mechanism."""
+"""Simulate the answers of people, for any mechanism."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from adobest_pp import Responses
+from adobest_pp.mechanisms import Mechanism
 
-Mechanisms = SRR | RRRR | SubsetSelection
 
-
-def ask(mechanism: Mechanisms, theta: NDArray[np.float64], n: int, rng: np.random.Generator) -> Responses:
+def ask(mechanism: Mechanism, theta: NDArray[np.float64], n: int, rng: np.random.Generator) -> Responses:
     """Return the answers of n simulated people; RRRR asks under four random subsets."""
     x = rng.choice(theta.size, size=n, p=theta)
     responses = Responses(mechanism)

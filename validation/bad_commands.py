@@ -1,4 +1,4 @@
-"""Command lines with bad options and files of people with bad rows, and what may come of them.
+"""Command lines with bad options, files of people with bad rows, and their allowed outcomes.
 
 A command ends with exit code 0 or 1 and its result, or with exit code 2 and one sentence on standard error; never
 with a traceback, and never with a private value in anything that it prints.
@@ -111,7 +111,7 @@ def _folder() -> Iterator[Path]:
 
 # ---------------------------------------------------------------- options
 def _number(word: str, legal: Callable[[float], bool]) -> int:
-    """Return the exit code that an option for a number must have: 2 unless Python reads a legal one from the word."""
+    """Return the exit code for an option that takes a number: 2 unless Python reads a legal number from the word."""
     try:
         return 0 if legal(float(word)) else 2
     except (ValueError, OverflowError):
@@ -220,7 +220,7 @@ def matrices() -> list[Command]:
 
 
 def _verdict(text: str, epsilon: float, rounding: float | None) -> int:
-    """Return the exit code by interval arithmetic in floating point, which is far from every limit that is tried."""
+    """Return the exit code by interval arithmetic in floating point. No case is close to its limit."""
     entries = np.array([[float(cell) for cell in line.split(",")] for line in text.split()])
     if rounding is None:
         if np.abs(entries.sum(axis=0) - 1).max() > 1e-9:
@@ -236,5 +236,5 @@ def _verdict(text: str, epsilon: float, rounding: float | None) -> int:
 
 
 def commands() -> list[Command]:
-    """Return all of them."""
+    """Return all command lines."""
     return [*options(), *people_files(), *matrices()]

@@ -1,7 +1,7 @@
-"""Structurally bad arguments for every public function, and what may come of them.
+"""Structurally bad arguments for every public function, and their allowed outcomes.
 
-There are two outcomes: a call is refused by one sentence that names the argument, or the value was a legal way to write
-a plain one, and the result is that of the plain one. What is legal is said here once more, slowly, by `Kind`.
+There are two: the call raises an error of one sentence that names the argument, or the value is a legal way to write a
+plain one, and the result is that of the plain one. `Kind` defines again, slowly, what is legal.
 """
 
 import math
@@ -403,7 +403,7 @@ def attempt(case: Case) -> tuple[str, str]:
 
 
 def judge(entry: Entry, argument: str, given: Any, again: Any) -> tuple[str, str]:
-    """Call with a value, and hold what comes of it to the definitions; `again` is an equal value, made anew."""
+    """Call with a value, and check the outcome against the definitions; `again` is an equal value, made anew."""
     try:
         plain = entry.kinds[argument](again)
         legal = True
@@ -440,7 +440,7 @@ def flaw_of_sentence(text: str, word: str) -> str:
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Tell whether two results are equal, but for times and identities."""
+    """Tell whether two results are equal, apart from times and identities."""
     match found:
         case np.ndarray() if found.dtype == object:
             return True  # axes of figures

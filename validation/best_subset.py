@@ -1,8 +1,8 @@
-"""With exact sampling the best subset S* is published ever more often; what SGLD as the sampler changes.
+"""With exact sampling the best subset S* is published more and more often; and what changes with SGLD.
 
-S* is what a utility would choose if it knew θ*. With draws of the true posterior the frequency of S_t = S* tends to
-one where the best subset is unique. Both settings below have it unique, and not always empty. Exits with 1 if a
-finding stated below is not reproduced.
+S* is what a utility chooses at the true θ*. With draws of the true posterior the frequency of S_t = S* tends to one if
+the best subset is unique. In both settings below it is unique, and not empty for every utility. Exits with 1 if a
+finding is not reproduced.
 """
 
 import sys
@@ -14,7 +14,7 @@ import xarray as xr
 from adobest_pp import RRRR, OnlineRun, select_subset, simulate, utility
 from adobest_pp.design import UTILITIES
 from adobest_pp.diagnostics import best_subset_frequency
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 SAMPLERS = ("exact", "sgld")
 WINDOWS = 8
@@ -38,7 +38,7 @@ class Setting:
         return f"θ* = {self.theta}, ε = {self.epsilon:g}, κ = {self.kappa:g}"
 
 
-# Of the second, fisher publishes nothing ever, as nearly everywhere (`validation.utilities`): that would prove nothing.
+# In the second, fisher never publishes a subset, as nearly everywhere (`validation.utilities`), which proves nothing.
 SETTINGS = (
     Setting((0.45, 0.35, 0.2), 3.0, 0.8, ("entropy", "tv2", "honest")),
     Setting((0.6, 0.25, 0.1, 0.05), 1.0, 0.9, ("entropy", "tv1", "tv2", "mse", "honest")),
@@ -57,7 +57,7 @@ def margins(setting: Setting) -> list[list[object]]:
 
 
 def collect(job: tuple[Setting, str, str, int, int]) -> OnlineRun:
-    """Run Algorithm 1 once, with the paper's settings but for the sampler."""
+    """Run Algorithm 1 once, with the paper's settings apart from the sampler."""
     setting, name, sampler, people, seed = job
     return simulate(
         np.array(setting.theta),
@@ -93,7 +93,7 @@ def print_frequencies(result: xr.Dataset) -> None:
 
 
 def grows(result: xr.Dataset, sampler: str) -> bool:
-    """Return whether every utility publishes S* no less in the last window than in the first."""
+    """Tell whether every utility publishes S* at least as often in the last window as in the first."""
     chosen = result["frequency"].sel(label=result["sampler"] == sampler).values
     return bool(np.all(chosen[:, -1] >= chosen[:, 0]))
 
@@ -114,9 +114,8 @@ def print_difference(result: xr.Dataset) -> None:
     print(f"\nIn the first window exact sampling is ahead of SGLD by {gap:.3f} ± {error:.3f} (standard error)")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     people, runs = (8000, 4) if options.quick else (40_000, 12)
     results = []
     for setting in SETTINGS:
@@ -133,18 +132,33 @@ def main(argv: list[str] | None = None) -> int:
     print("\nOther subsets in the last window, as a share of those in the first, all utilities together: ", end="")
     print(", ".join(f"{value:.2f} ({sampler})" for sampler, value in left.items()))
     sizes = np.concatenate([result["best_size"].values for result in results])
-    return conclude(
-        {
-            "exact sampling: S* is published no less in the last eighth of a run than in the first": all(
-                grows(result, "exact") for result in results
-            ),
-            "exact sampling: other subsets are at most half as frequent then": left["exact"] < 0.5,
-            "SGLD, for which there is no theorem: so they are": left["sgld"] < 0.5,
-            "S* is not empty in more than half of these": bool(np.mean(sizes > 0) > 0.5),
-            "S* is empty for every utility in the last setting": all(row[1] == 0 for row in vacuous),
-        }
-    )
+    return [
+        finding(
+            "grows",
+            "exact sampling: S* is published no less in the last eighth of a run than in the first",
+            all(grows(result, "exact") for result in results),
+        ),
+        finding(
+            "exact",
+            "exact sampling: other subsets are at most half as frequent then",
+            left["exact"] < 0.5,
+            ratio=left["exact"],
+        ),
+        finding(
+            "sgld",
+            "SGLD, for which there is no theorem: other subsets are at most half as frequent, too",
+            left["sgld"] < 0.5,
+            ratio=left["sgld"],
+        ),
+        finding(
+            "not_vacuous",
+            "S* is not empty in more than half of these",
+            np.mean(sizes > 0) > 0.5,
+            share=np.mean(sizes > 0),
+        ),
+        finding("vacuous", "S* is empty for every utility in the last setting", all(row[1] == 0 for row in vacuous)),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

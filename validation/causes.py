@@ -24,7 +24,7 @@ from adobest_pp import RRRR, simulate
 from adobest_pp.design import UTILITIES
 from adobest_pp.samplers.schedules import ConstantSteps
 from adobest_pp.studies.summary import LEVEL, markdown_table, number, percent
-from validation.common import conclude, each, parse
+from validation.common import Finding, Options, each, finding, main
 from validation.paper.methods import method_label
 from validation.paper.published import published_mechanism
 from validation.sign_test import Interval, median_interval
@@ -262,39 +262,54 @@ def write(tv: NDArray[np.float64], parts: list[str], folder: Path = FOLDER) -> N
     (folder / "causes.md").write_text("\n\n".join([TITLE, *parts]) + "\n", encoding="utf-8")
 
 
-def sound(tv: NDArray[np.float64]) -> dict[str, bool]:
+def sound(tv: NDArray[np.float64]) -> list[Finding]:
     """Return what is checked of any runs."""
     true = [published_mechanism(N_CATEGORIES, epsilon, KAPPA).epsilon for epsilon in EPSILONS]
     srr = tv[..., -1, :].reshape(*tv.shape[:-2], 2, 2, 2)
-    return {
-        "with the published budgets the true ε is above the label": bool(np.all(np.array(true) > EPSILONS)),
-        "SRR depends on the step alone": bool(np.all(srr == srr[..., :1, :, :1])),
-        "every cause changes some error": all(
-            bool(np.any(np.diff(tv[..., :-1, :].reshape(*tv.shape[:-2], -1, 2, 2, 2), axis=axis) != 0))
-            for axis in (-3, -2, -1)
+    adaptive = tv[..., :-1, :].reshape(*tv.shape[:-2], -1, 2, 2, 2)
+    return [
+        finding(
+            "true_epsilon",
+            "with the published budgets the true ε is above the label",
+            np.all(np.array(true) > EPSILONS),
         ),
-    }
+        finding("srr", "SRR depends on the step alone", np.all(srr == srr[..., :1, :, :1])),
+        finding(
+            "all_matter",
+            "every cause changes some error",
+            all(np.any(np.diff(adaptive, axis=axis) != 0) for axis in (-3, -2, -1)),
+        ),
+    ]
 
 
-def stated(findings: Findings) -> dict[str, bool]:
+def stated(findings: Findings) -> list[Finding]:
     """Return what is found of the three causes, on average over the others."""
     better, worse = findings.sides("budgets", WAYS[-1])
     small = [at for at in findings.cells if at[0] < max(EPSILONS)]
     sides = findings.sides("step", WAYS[-1])
-    others = [abs(ways[c][WAYS[-1]].middle) for ways in findings.cells.values() for c in ("step", "empty subset")]
-    budgets = [abs(findings.cells[at]["budgets"][WAYS[-1]].middle) for at in (*better, *worse)]
-    return {
-        "the published budgets look better for ε = 0.5 and 1, at every ρ": better == small,
-        "and worse for ε = 5 and ρ = 0.01": worse == [(5.0, 0.01)],
-        "the step is shown to matter nowhere, on average over the others": sides == ([], []),
-        "the median effects of step and empty subset are below 10 %": max(others) < np.log(1.1),
-        "and smaller than every effect of the budgets that is shown": max(others) < min(budgets, default=0.0),
-    }
+    others = max(abs(ways[c][WAYS[-1]].middle) for ways in findings.cells.values() for c in ("step", "empty subset"))
+    budgets = min((abs(findings.cells[at]["budgets"][WAYS[-1]].middle) for at in (*better, *worse)), default=0.0)
+    return [
+        finding("better", "the published budgets look better for ε = 0.5 and 1, at every ρ", better == small),
+        finding("worse", "and worse for ε = 5 and ρ = 0.01", worse == [(5.0, 0.01)]),
+        finding("step", "the step is shown to matter nowhere, on average over the others", sides == ([], [])),
+        finding(
+            "small",
+            "the median effects of step and empty subset are below 10 %",
+            others < np.log(1.1),
+            largest_factor=np.exp(others),
+        ),
+        finding(
+            "smaller",
+            "and smaller than every effect of the budgets that is shown",
+            others < budgets,
+            least_factor_of_budgets=np.exp(budgets),
+        ),
+    ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code. A full run writes them to `FOLDER` too."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings. A full run writes the figures to `FOLDER` too."""
     runs, people = (1, 20) if options.quick else (RUNS, PEOPLE_PER_CATEGORY)
     settings = [
         Setting(N_CATEGORIES, epsilon, rho, run, options.seed, people)
@@ -302,13 +317,13 @@ def main(argv: list[str] | None = None) -> int:
     ]
     tv = measure(settings, parallel=not options.quick)
     logs = log_ratios(tv)
-    findings = find(logs)
-    parts = page(logs, findings)
+    shown = find(logs)
+    parts = page(logs, shown)
     print("\n\n".join(parts))
     if not options.quick:
         write(tv, parts)
-    return conclude(sound(tv) | ({} if options.quick else stated(findings)))
+    return sound(tv) + ([] if options.quick else stated(shown))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -1,9 +1,9 @@
-"""The posterior closes in on the truth as 1/n, whatever sampler drives the adaptation.
+"""The posterior contracts around the truth as 1/n, whichever sampler drives the adaptation.
 
-The slope of ln E‖θ−θ*‖² against ln n is −1 and n·E‖θ−θ*‖² is twice the trace of the inverse information that the
-answers hold (Bernstein–von Mises: half for where the posterior lies, half for its width). Inference is by NUTS
-everywhere; the adaptive collections are driven once by draws of the true posterior and once by the paper's SGLD.
-Exits with 1 if a finding stated below is not reproduced.
+The slope of ln E‖θ−θ*‖² against ln n is −1, and n·E‖θ−θ*‖² is twice the trace of the inverse information of the answers
+(Bernstein–von Mises: one half is the error of the posterior mean, the other its spread). Inference is always by NUTS;
+adaptive collections are driven once by draws of the true posterior and once by the paper's SGLD. Exits with 1 if a
+finding is not reproduced.
 """
 
 import sys
@@ -17,7 +17,7 @@ from scipy.stats import t as student
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import checkpoints, contraction
 from validation.answers import ask
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 THETA = np.array([0.4, 0.3, 0.2, 0.1])
 EPSILON = 3.0
@@ -36,8 +36,8 @@ def adaptive(method: str, sampler: str, n: int, seed: int) -> Responses:
     return run.responses
 
 
-# For these utilities the best subset is of two categories; for the others it is empty here, and RRRR would be SRR. So
-# would subset selection of its default size, which is 1 for few categories.
+# For these utilities the best subset has two categories. For the others it is empty here, and RRRR would be SRR. Subset
+# selection of its default size, which is 1 for few categories, would also be SRR.
 COLLECTIONS: dict[str, Callable[[int, int], Responses]] = {
     "SRR": partial(one_mechanism, SRR(4, EPSILON)),
     "subset selection": partial(one_mechanism, SubsetSelection(4, EPSILON, size=2)),
@@ -70,9 +70,8 @@ def measure(runs: int, ns: tuple[int, ...], seed: int, parallel: bool) -> xr.Dat
     return contraction({label: {n: [run[n] for run in trees] for n in ns} for label, trees in by_label.items()}, THETA)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     ns = (1000, 8000) if options.quick else (1000, 2000, 4000, 8000, 16_000, 32_000)
     runs = 8 if options.quick else 24
     result = measure(runs, ns, options.seed, parallel=not options.quick)
@@ -87,12 +86,14 @@ def main(argv: list[str] | None = None) -> int:
     rows = [[label, *map(float, values)] for label, *values in zip(COLLECTIONS, *columns, strict=True)]
     print()
     table(["collection", "slope", "± se", "Tr I⁻¹", f"n·E / 2 Tr I⁻¹, n = {ns[-1]}", "± se"], rows)
-    verdicts = {}
+    found = []
     for label, slope, slope_se, _, end, end_se in rows:
-        verdicts[f"{label}: the slope is −1 within {limit:.1f} standard errors"] = abs(slope + 1) < limit * slope_se
-        verdicts[f"{label}: n·E is 2 Tr I⁻¹ within {limit:.1f} standard errors"] = abs(end - 1) < limit * end_se
-    return conclude(verdicts)
+        text = f"{label}: the slope is −1 within {limit:.1f} standard errors"
+        found.append(finding(f"slope, {label}", text, abs(slope + 1) < limit * slope_se, slope=slope, error=slope_se))
+        text = f"{label}: n·E is 2 Tr I⁻¹ within {limit:.1f} standard errors"
+        found.append(finding(f"error, {label}", text, abs(end - 1) < limit * end_se, ratio=end, error=end_se))
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -1,9 +1,9 @@
 """How often `compare` calls equal draws different, and different ones equal.
 
-Both sets of draws are exact and of one posterior: Dirichlet by log-gammas, given nothing or 200 answers, K = 2 to 50,
-ρ = 0.001 to 1, where most categories are empty; independent, or autocorrelated in two ways. Then with a fault planted
-in one category: its mean off by 0.1 standard deviations, or its standard deviation 1.1 times too large, both in normal
-scores, which for a bell-shaped posterior is the same as in θ. Exits with 1 if a finding stated below is not reproduced.
+For false alarms, both sets of draws are exact and from one posterior: Dirichlet, given no or 200 answers, K = 2 to 50,
+ρ = 0.001 (most categories are empty) to 1; independent, or autocorrelated in two ways. For power, one category has a
+fault: its mean is off by 0.1 standard deviations, or its standard deviation is 1.1 times too large. Both are in normal
+scores, which is the same as in θ for a Gaussian posterior. Exits with 1 if a finding is not reproduced.
 """
 
 import sys
@@ -19,21 +19,22 @@ from scipy.special import gammaincinv, log_ndtr, ndtr
 from scipy.stats import beta, binom
 
 from adobest_pp import SRR, Responses, sample
-from adobest_pp.diagnostics import compare
+from adobest_pp.data.draws import theta_of
+from adobest_pp.diagnostics import Verdict, compare
 from adobest_pp.diagnostics._ranks import normal_scores
 from adobest_pp.diagnostics._verdicts import FALSE_ALARM, FAMILIES
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 PRIORS = (0.001, 0.01, 0.1, 1.0)
 SIZES = (2, 10, 50)
 PEOPLE = 200
 CHAINS, DRAWS = 4, 1000
-# The smallest p-value of the tests of the joint distribution, 1/400, is then exactly their level.
+# With these, the smallest p-value of the tests of the joint distribution, 1/400, is exactly their level.
 RESAMPLES = 399
 TESTS = ("location_p_value", "scale_p_value", "energy_p_value", "stein_p_value")
 
-# How draws depend on the one before, in the reference and in what is held to it: (repeated, correlated).
-# Of repeated draws, this share is the same as the one before; correlated ones are autoregressive in normal scores.
+# How a draw depends on the one before, in the reference and in the other sampler: (repeated, correlated). A draw is
+# equal to the one before with the first probability; normal scores are autoregressive with the second coefficient.
 KINDS = {
     "independent": ((0.0, 0.0), (0.0, 0.0)),
     "repeated": ((0.5, 0.0), (0.8, 0.0)),
@@ -49,7 +50,7 @@ MEAN, SD = "mean off by 0.1 sd", "sd 1.1×"
 
 @dataclass(frozen=True)
 class Cell:
-    """Pairs of one kind; `fault` is planted in one category of the second of each."""
+    """Pairs of one kind. The second of each pair has the `fault` in one category."""
 
     prior: float
     n_categories: int
@@ -89,7 +90,7 @@ def planted(theta: NDArray[np.float64], population: NDArray[np.float64], fault: 
 
 
 def answers_of(cell: Cell) -> Responses:
-    """Return answers of people who are ever fewer by category, at an ε so large that everybody tells the truth."""
+    """Return answers with half as many people in each next category, at an ε so large that all answers are true."""
     weights = 0.5 ** np.arange(cell.n_categories)
     held = np.arange(cell.people) * weights.sum() / max(cell.people, 1)
     return Responses.from_arrays(SRR(cell.n_categories, 30.0), np.searchsorted(np.cumsum(weights), held, "right"))
@@ -134,13 +135,13 @@ def compared(
     trees = {"reference": tree_of(first, responses, prior), "it": tree_of(second, responses, prior)}
     result = compare(trees, "reference", max_points=200, resamples=RESAMPLES, random_seed=seed)
     row: dict[str, float | str] = {name: float(result[name].sel(sampler="it")) for name in TESTS}
-    return row | {"verdict": str(result["verdict"].sel(sampler="it").item())}
+    return row | {"verdict": result["verdict"].sel(sampler="it").item()}
 
 
 def resampled(job: tuple[float, int, int]) -> list[dict[str, float | str]]:
     """Compare pairs of independent draws out of one long run of NUTS on 200 answers under SRR, K = 20, ε = 1.
 
-    They are of the same distribution whether NUTS is right or not, so that the Stein discrepancy is left out.
+    They have the same distribution whether NUTS is right or not, so the Stein discrepancy is left out.
     """
     rho, pairs, seed = job
     rng = np.random.default_rng(seed)
@@ -148,7 +149,7 @@ def resampled(job: tuple[float, int, int]) -> list[dict[str, float | str]]:
     people = rng.choice(20, size=PEOPLE, p=np.repeat([0.2, 0.0], [5, 15]))
     responses = Responses.from_arrays(mechanism, mechanism.privatize(people, rng=rng))
     tree = sample(responses, "nuts", rho, draws=5000, random_seed=seed, progressbar=False)
-    population = tree["posterior"]["theta"].values.reshape(-1, 20)
+    population = theta_of(tree).values.reshape(-1, 20)
     rows = []
     for number in range(pairs):
         first, second = population[rng.integers(len(population), size=(2, CHAINS, DRAWS))]
@@ -158,13 +159,13 @@ def resampled(job: tuple[float, int, int]) -> list[dict[str, float | str]]:
 
 def is_judged(row: dict[str, float | str]) -> bool:
     """Tell whether both sets of draws had mixed, so that there is a verdict on the second."""
-    return str(row["verdict"]).startswith(("biased", "indistinguishable"))
+    return row["verdict"] in (Verdict.BIASED, Verdict.INDISTINGUISHABLE)
 
 
 def alarms(rows: Sequence[dict[str, float | str]], level: float = FALSE_ALARM) -> int:
-    """Return how many verdicts are "biased", or would be at another level."""
+    """Return how many of the judged samplers are biased, or would be at another level."""
     smallest = np.array([[row[name] for name in TESTS] for row in rows if is_judged(row)], dtype=np.float64)
-    return int(np.sum(np.nanmin(smallest, axis=1) <= level / FAMILIES))
+    return int(np.sum(np.nanmin(smallest.reshape(-1, len(TESTS)), axis=1) <= level / FAMILIES))
 
 
 def interval(count: int, of: int) -> str:
@@ -190,8 +191,8 @@ def as_claimed(rows: Sequence[dict[str, float | str]]) -> bool:
     )
 
 
-def false_alarms(quick: bool, seed: int) -> dict[str, bool]:
-    """Print the rates of false alarms by prior, K, kind of chains and answers; return the verdicts."""
+def false_alarms(quick: bool, seed: int) -> list[Finding]:
+    """Print the rates of false alarms by prior, K, kind of chains and answers; return the findings."""
     priors, sizes, people = (PRIORS[::3], SIZES[:2], (PEOPLE,)) if quick else (PRIORS, SIZES, (0, PEOPLE))
     cells = [Cell(*place, 1 if quick else 10, seed) for place in product(priors, sizes, people, KINDS)]
     found = each(run, cells, "false alarms", parallel=not quick)
@@ -217,14 +218,23 @@ def false_alarms(quick: bool, seed: int) -> dict[str, bool]:
     table(["", "pairs", "judged", *(f"at {level:.0%}" for level in LEVELS), "by test"], rows)
     print()
     sparse = [label for label in groups if label.startswith(("ρ", "SRR"))]
-    return {
-        f"equal draws are called different no more often than claimed: {label}": as_claimed(groups[label])
-        for label in [*sparse, *KINDS, "all of the grid"]
-    } | {"three quarters of the pairs are judged": judged >= 0.75 * len(every)}
+    return [
+        *(
+            finding(
+                f"false alarms, {label}",
+                f"equal draws are called different no more often than claimed: {label}",
+                as_claimed(groups[label]),
+                alarms=alarms(groups[label]),
+                judged=sum(map(is_judged, groups[label])),
+            )
+            for label in [*sparse, *KINDS, "all of the grid"]
+        ),
+        finding("judged", "three quarters of the pairs are judged", judged >= 0.75 * len(every), judged=judged),
+    ]
 
 
-def power(quick: bool, seed: int) -> dict[str, bool]:
-    """Print how often planted faults are found; return the verdicts."""
+def power(quick: bool, seed: int) -> list[Finding]:
+    """Print how often planted faults are found; return the findings."""
     priors, sizes = (PRIORS[3:], SIZES[1:2]) if quick else (PRIORS, SIZES)
     places = [(DRAWS, rho, k) for k in sizes for rho in priors]
     places += [] if quick else [(4 * DRAWS, rho, SIZES[1]) for rho in priors]
@@ -249,18 +259,22 @@ def power(quick: bool, seed: int) -> dict[str, bool]:
         return sum(map(alarms, several)) / sum(map(len, several))
 
     expected = {(MEAN, DRAWS): 0.6, (SD, DRAWS): 0.9, (MEAN, 4 * DRAWS): 0.95, (SD, 4 * DRAWS): 0.95}
-    return {
-        f"K > 2: {fault} is found in at least {least:.0%} with {CHAINS} × {draws} draws": share(fault, draws) >= least
+    return [
+        finding(
+            f"{fault}, {draws} draws",
+            f"K > 2: {fault} is found in at least {least:.0%} with {CHAINS} × {draws} draws",
+            share(fault, draws) >= least,
+            share_found=share(fault, draws),
+        )
         for (fault, draws), least in expected.items()
         if draws in {cell.draws for cell in cells}
-    }
+    ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
-    return conclude(false_alarms(options.quick, options.seed) | power(options.quick, options.seed))
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
+    return false_alarms(options.quick, options.seed) + power(options.quick, options.seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -1,8 +1,8 @@
 """Bad inputs and kills, counted: how many were tried, refused, wrong and lost.
 
-Every public function with structurally bad arguments, every command with bad options, and files of people that break a
-rule have two outcomes: a result that an oracle confirms, or one sentence. What a process has acknowledged before it is
-killed is there afterwards.
+Public functions get bad arguments, commands get bad options, and files of people break the rules. Each has one of two
+outcomes: a result that an oracle confirms, or an error of one sentence. Answers that a process acknowledged before it
+was killed are there afterwards.
 
 Run with ``python -m validation.faults``; ``--quick`` tries a share of them.
 """
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from validation import bad_commands, bad_inputs
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 from validation.kills import Kills, kill_while_collecting
 from validation.public_functions import entries
 
-QUICK_SHARE = 40  # of so many bad inputs one is tried
+QUICK_SHARE = 40  # quick runs try one of so many bad inputs
 FEWEST_INPUTS, FEWEST_KILLS = 2_000, 200
 # Processes forked from this one, and real commands, which take seconds to start.
 KILLS = {True: (6, 0), False: (200, 10)}
@@ -31,7 +31,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of some bad inputs: how many of each outcome, and what was wrong."""
+    """How many bad inputs had each outcome, and what was wrong."""
 
     name: str
     outcomes: Counter[str]
@@ -70,7 +70,7 @@ def bad_input_tallies(quick: bool, seed: int) -> list[Tally]:
 
 
 class quiet(warnings.catch_warnings):
-    """Without the warnings of chains of four draws and of figures that nobody looks at."""
+    """Silence the warnings of very short chains and of unused figures."""
 
     def __enter__(self) -> Any:
         import matplotlib as mpl
@@ -84,46 +84,53 @@ class quiet(warnings.catch_warnings):
         super().__exit__(*reason)
 
 
-def input_verdicts(tallies: Sequence[Tally], quick: bool) -> dict[str, bool]:
-    """Print the counts, and return the statements about them."""
-    print("Bad inputs: refused by one sentence, or right, as an oracle confirms\n")
+def input_findings(tallies: Sequence[Tally], quick: bool) -> list[Finding]:
+    """Print the counts, and return the findings about them."""
+    print("Bad inputs: refused with one sentence, or right, as an oracle confirms\n")
     rows = [[one.name, one.tried, *(one.outcomes[name] for name in ("refused", "right", "wrong"))] for one in tallies]
     rows.append(["all", *(sum(row[i] for row in rows) for i in range(1, 5))])
     table(["", "tried", "refused", "right", "wrong"], rows)
     wrong = [line for one in tallies for line in one.wrong]
     for line in wrong[:SHOWN]:
         print(f"   wrong: {ascii(line)[:200]}")
-    statements = {
-        "no bad input has another outcome": not wrong,
-        "most are refused": sum(one.outcomes["refused"] for one in tallies) > rows[-1][1] / 2,
-    }
+    _, tried, refused, *_ = rows[-1]
+    found = [
+        finding("outcomes", "no bad input has another outcome", not wrong, wrong=len(wrong)),
+        finding("refused", "most are refused", refused > tried / 2, refused=refused, tried=tried),
+    ]
     if not quick:
-        statements[f"at least {FEWEST_INPUTS:,} bad inputs were tried"] = rows[-1][1] >= FEWEST_INPUTS
-    return statements
+        text = f"at least {FEWEST_INPUTS:,} bad inputs were tried"
+        found.append(finding("tried", text, tried >= FEWEST_INPUTS, tried=tried))
+    return found
 
 
-def kill_verdicts(found: Kills, quick: bool) -> dict[str, bool]:
-    """Print what was lost and wrong after kills, and return the statements about it."""
+def kill_findings(killed: Kills, quick: bool) -> list[Finding]:
+    """Print what was lost and wrong after kills, and return the findings about it."""
     print("\nProcesses killed while they record answers, save, or ask the people of a file\n")
-    table(["tried", "answers kept", "lost", "wrong"], [[found.tried, found.answers, found.lost, len(found.wrong)]])
-    for line in found.wrong[:SHOWN]:
+    table(["tried", "answers kept", "lost", "wrong"], [[killed.tried, killed.answers, killed.lost, len(killed.wrong)]])
+    for line in killed.wrong[:SHOWN]:
         print(f"   wrong: {ascii(line)[:200]}")
-    statements = {
-        "no answer that was acknowledged is lost": found.lost == 0,
-        "every file is read, and has the answers that it should": not found.wrong and (quick or found.answers > 0),
-    }
+    found = [
+        finding("lost", "no answer that was acknowledged is lost", killed.lost == 0, lost=killed.lost),
+        finding(
+            "read",
+            "every file is read, and has the answers that it should",
+            not killed.wrong and (quick or killed.answers > 0),
+            wrong=len(killed.wrong),
+        ),
+    ]
     if not quick:
-        statements[f"at least {FEWEST_KILLS} processes were killed"] = found.tried >= FEWEST_KILLS
-    return statements
+        text = f"at least {FEWEST_KILLS} processes were killed"
+        found.append(finding("killed", text, killed.tried >= FEWEST_KILLS, killed=killed.tried))
+    return found
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def findings(options: Options) -> list[Finding]:
     """Count bad inputs and kills."""
-    options = parse(__doc__, argv)
-    verdicts = input_verdicts(bad_input_tallies(options.quick, options.seed), options.quick)
+    found = input_findings(bad_input_tallies(options.quick, options.seed), options.quick)
     killed = kill_while_collecting(*KILLS[options.quick], seed=options.seed)
-    return conclude(verdicts | kill_verdicts(killed, options.quick))
+    return found + kill_findings(killed, options.quick)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

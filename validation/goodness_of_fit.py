@@ -1,8 +1,8 @@
-"""Answers that were read under the wrong mechanism are found, where anything at all can tell.
+"""`goodness_of_fit` finds answers that were read under the wrong mechanism, unless some θ explains them.
 
-`goodness_of_fit` is put to answers of the stated mechanism, which it must let pass, and to planted faults. Some faults
-leave no trace: answers of a smaller ε are those of a more even θ, and renamed categories are a renamed θ wherever no
-subset is published. Exits with 1 if a finding stated below is not reproduced.
+It must pass answers of the stated mechanism, and find planted faults. Some faults leave no trace: answers of a smaller
+ε look like answers of a more even θ, and renamed categories look like a renamed θ if no subset is published. Exits with
+1 if a finding is not reproduced.
 """
 
 import sys
@@ -17,12 +17,13 @@ from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
 from adobest_pp.diagnostics import goodness_of_fit
 from adobest_pp.diagnostics.fit import FALSE_ALARM as STATED
 from adobest_pp.diagnostics.fit import LEVEL
-from validation.answers import Mechanisms, ask
-from validation.common import conclude, each, parse, table
+from adobest_pp.mechanisms import Mechanism
+from validation.answers import ask
+from validation.common import Finding, Options, each, finding, main, table
 from validation.intervals import dirichlet
 
 K, N = 8, 4000
-# One category has most people, so that answers of a larger ε are out of reach of any θ.
+# One category has most people, so that no θ explains answers of a larger ε.
 UNEVEN = np.array([0.79] + [0.03] * (K - 1))
 # The chance that a right check fails any of the statements of a run.
 FALSE_ALARM = 0.01
@@ -30,18 +31,18 @@ FALSE_ALARM = 0.01
 Case = Callable[[np.random.Generator], Responses]
 
 
-def right(mechanism: Mechanisms, rho: float, rng: np.random.Generator) -> Responses:
+def right(mechanism: Mechanism, rho: float, rng: np.random.Generator) -> Responses:
     """Return answers of the stated mechanism."""
     return ask(mechanism, dirichlet(np.full(K, rho), rng), N, rng)
 
 
-def other_epsilon(true: Mechanisms, read_as: Mechanisms, rng: np.random.Generator) -> Responses:
+def other_epsilon(true: Mechanism, read_as: Mechanism, rng: np.random.Generator) -> Responses:
     """Return answers of one budget, read under another."""
     return _read(ask(true, UNEVEN, N, rng), read_as)
 
 
 def shuffled_subsets(share: float, rng: np.random.Generator) -> Responses:
-    """Return answers of RRRR, a share of them beside the subset of somebody else."""
+    """Return answers of RRRR, a share of them with the subset of another person."""
     told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
     index = told.subset_index
     mixed = rng.random(N) < share
@@ -50,37 +51,37 @@ def shuffled_subsets(share: float, rng: np.random.Generator) -> Responses:
 
 
 def renamed_answers(rng: np.random.Generator) -> Responses:
-    """Return answers of RRRR whose codes count the categories from the other end; the subsets are right."""
+    """Return answers of RRRR with the categories numbered in reverse; the subsets are right."""
     told = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
     return Responses.from_arrays(told.mechanism, K - 1 - told.answers, told.subsets, told.subset_index)
 
 
 def ignored_subsets(rng: np.random.Generator) -> Responses:
-    """Return answers of devices that ran SRR, read as if they had kept to the subsets."""
+    """Return answers of devices that ran SRR, read as answers of RRRR under the subsets."""
     subsets = ask(RRRR(K, 2.0, 0.8), UNEVEN, N, rng)
     answers = ask(SRR(K, 2.0), UNEVEN, N, rng).answers
     return Responses.from_arrays(subsets.mechanism, answers, subsets.subsets, subsets.subset_index)
 
 
 def neighbors(rng: np.random.Generator) -> Responses:
-    """Return sets of three that are the answer of SRR and the two categories that follow."""
+    """Return sets of three: the answer of SRR and the next two categories."""
     first = ask(SRR(K, 1.0), UNEVEN, N, rng).answers
     return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort((first[:, None] + np.arange(3)) % K, axis=1))
 
 
 def filled_up(rng: np.random.Generator) -> Responses:
-    """Return sets of two that were filled up to three with the first category that they do not hold."""
+    """Return sets of two with a third category added: the first that the set does not hold."""
     two = ask(SubsetSelection(K, 1.0, 2), UNEVEN, N, rng).answers
     free = np.array([next(i for i in range(K) if i not in pair) for pair in two.tolist()])
     return Responses.from_arrays(SubsetSelection(K, 1.0, 3), np.sort(np.column_stack([two, free]), axis=1))
 
 
-def _read(told: Responses, read_as: Mechanisms) -> Responses:
+def _read(told: Responses, read_as: Mechanism) -> Responses:
     tables = {"subsets": told.subsets, "subset_index": told.subset_index} if read_as.publishes_subset else {}
     return Responses.from_arrays(read_as, told.answers, **tables)
 
 
-def mechanisms(epsilon: float) -> dict[str, Mechanisms]:
+def mechanisms(epsilon: float) -> dict[str, Mechanism]:
     """Return the three mechanisms, of one budget."""
     return {
         "SRR": SRR(K, epsilon),
@@ -133,9 +134,8 @@ def measure(names: list[str], runs: int, seed: int, parallel: bool) -> dict[str,
     return dict(zip(names, np.array(found, dtype=np.float64).reshape(len(names), runs, 3), strict=True))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     runs = {"right": 2 if options.quick else 200, "wrong": 1 if options.quick else 40}
     found = measure(list(RIGHT), runs["right"], options.seed, not options.quick)
     found |= measure(
@@ -154,11 +154,17 @@ def main(argv: list[str] | None = None) -> int:
     total = len(RIGHT) * runs["right"]
     most = int(binom.isf(FALSE_ALARM, total, STATED))
     print(f"\nFalse alarms: {alarms} of {total}; a check at its stated rate of {STATED:.0%} has at most {most}")
-    verdicts = {"right answers do not fit in at most 1 % of the runs": alarms <= most}
-    verdicts |= {f"found in at least 95 %: {name}": found[name][:, 2].mean() >= 0.95 for name in FAULTS}
-    verdicts |= {f"leaves no trace: {name}": found[name][:, 2].mean() <= 0.05 for name in SILENT}
-    return conclude(verdicts)
+    shares = {name: found[name][:, 2].mean() for name in (*FAULTS, *SILENT)}
+    text = "right answers do not fit in at most 1 % of the runs"
+    return [
+        finding("false_alarms", text, alarms <= most, alarms=alarms, most=most),
+        *(
+            finding(name, f"found in at least 95 %: {name}", shares[name] >= 0.95, share_found=shares[name])
+            for name in FAULTS
+        ),
+        *(finding(name, f"leaves no trace: {name}", shares[name] <= 0.05, share_found=shares[name]) for name in SILENT),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

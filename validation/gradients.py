@@ -1,7 +1,7 @@
-"""The gradients by θ and by φ: compiled, in PyTensor and from minibatches.
+"""The gradients with respect to θ and φ: compiled, in PyTensor and from minibatches.
 
-They are held to the definitions as dense matrices, differentiated by a complex step (exact to rounding), to central
-differences of the compiled functions themselves, and to the paper's Jacobian. Exits with 1 if any differs.
+They are compared with the definitions as dense matrices, differentiated by a complex step (exact to rounding), with
+central differences of the compiled functions, and with the paper's Jacobian. Exits with 1 if any differs.
 """
 
 import sys
@@ -21,7 +21,7 @@ from adobest_pp.samplers.langevin_settings import LangevinSettings
 from adobest_pp.samplers.model_structure import Surrogate
 from oracles import rows_of
 from validation.answers import ask
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 Array = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def data_of(name: str, responses: Responses, rng: np.random.Generator) -> Data:
 
 
 def complex_step(function, point: Array) -> Array:  # type: ignore[no-untyped-def]
-    """Return the gradient by the imaginary part at point + i·1e-30·e_j: no difference is taken, so nothing cancels."""
+    """Return the gradient as the imaginary part at point + i·1e-30·e_j. It takes no difference, so nothing cancels."""
     return np.array([function(point + 1e-30j * unit).imag / 1e-30 for unit in np.eye(point.size)])
 
 
@@ -92,7 +92,7 @@ def off(found: Array, right: Array) -> float:
 
 
 def check_likelihood(data: Data) -> dict[str, float]:
-    """Return differences of the compiled likelihood and of its gradients by θ and φ, relative."""
+    """Return relative differences of the compiled likelihood and of its gradients with respect to θ and φ."""
     evidence, rows = data.responses.evidence(), data.rows
     by_theta = likelihood.gradient(data.theta, evidence)
     by_phi = likelihood.phi_gradient(data.phi, evidence)
@@ -111,7 +111,7 @@ def check_likelihood(data: Data) -> dict[str, float]:
 
 
 def check_tensors(data: Data) -> dict[str, float]:
-    """Return differences of the ops' gradients to the dense ones, and to central differences of their own value."""
+    """Return differences of the gradients of the ops to the dense ones, and to central differences of their value."""
     evidence, index = data.responses.evidence_and_index()
     theta = pt.dvector("theta")
     weights = np.linspace(0.5, 1.5, len(data.responses))
@@ -156,9 +156,8 @@ def z_scores(data: Data, batches: int, rng: np.random.Generator) -> Array:
     return (found.mean(axis=0) - exact) / (found.std(axis=0, ddof=1) / np.sqrt(batches))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     rng = np.random.default_rng(options.seed)
     sets = data_sets(options.quick, rng)
     found = each(lambda data: check_likelihood(data) | check_minibatch(data), sets, "compiled gradients")
@@ -172,25 +171,44 @@ def main(argv: list[str] | None = None) -> int:
     limit = float(norm.isf(FALSE_ALARM / z.size / 2))
     print(f"\nMeans of minibatch gradients: largest |z| {np.abs(z).max():.2f} of {z.size}, limit {limit:.2f}")
 
-    def within(names: tuple[str, ...], limit: float, results: list[dict[str, float]]) -> bool:
-        return all(one[name] < limit for one in results for name in names)
+    def within(name: str, text: str, limit: float, *columns: tuple[list[dict[str, float]], str]) -> Finding:
+        worst = np.max([one[column] for results, column in columns for one in results])
+        return finding(name, text, worst < limit, largest_difference=worst)
 
-    return conclude(
-        {
-            "the likelihood and its gradients by θ and φ are those of the definitions": within(
-                ("value", "∂θ", "∂φ"), ROUNDING, found
-            ),
-            "so they are of the PyTensor ops": within(("op", "pointwise op"), ROUNDING, in_tensors),
-            "central differences of the compiled functions agree": within(("∂φ by differences",), DIFFERENCE, found)
-            and within(("op by differences",), DIFFERENCE, in_tensors),
-            "SGLD's gradient on all responses is that of the surrogate density": within(
-                ("SGLD, all",), ROUNDING, found
-            ),
-            "the mean over all batches of one response is that gradient": within(("mean of batches",), ROUNDING, found),
-            "the mean over random batches is, within its standard error": bool(np.abs(z).max() < limit),
-        }
-    )
+    largest = np.abs(z).max()
+    return [
+        within(
+            "likelihood",
+            "the likelihood and its gradients with respect to θ and φ are those of the definitions",
+            ROUNDING,
+            *((found, column) for column in ("value", "∂θ", "∂φ")),
+        ),
+        within("ops", "so are those of the PyTensor ops", ROUNDING, (in_tensors, "op"), (in_tensors, "pointwise op")),
+        within(
+            "differences",
+            "central differences of the compiled functions agree",
+            DIFFERENCE,
+            (found, "∂φ by differences"),
+            (in_tensors, "op by differences"),
+        ),
+        within(
+            "sgld", "SGLD's gradient on all responses is that of the surrogate density", ROUNDING, (found, "SGLD, all")
+        ),
+        within(
+            "every_batch",
+            "the mean over all batches of one response is that gradient",
+            ROUNDING,
+            (found, "mean of batches"),
+        ),
+        finding(
+            "random_batches",
+            "the mean over random batches is that gradient, within its standard error",
+            largest < limit,
+            largest_z=largest,
+            limit=limit,
+        ),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -1,7 +1,8 @@
-"""P(Y = X), the utility `honest`, is maximized over all 2^K subsets by one of the K that hold the most probable.
+"""P(Y = X), the utility `honest`, has its maximum over all subsets at one of the K sets of most probable categories.
 
-So the choice among nested subsets, which is all that the toolkit looks at, loses nothing. The other utilities have no
-such theorem: how often and how much they lose is printed. Exits with 1 if a finding stated below is not reproduced.
+So the choice among these nested subsets, which are all that the toolkit considers, loses nothing. There is no such
+theorem for the other utilities: the program prints how often and how much they lose. Exits with 1 if a finding is not
+reproduced.
 """
 
 import sys
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 import oracles
 from adobest_pp import RRRR, select_subset
 from adobest_pp.design import UTILITIES
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 # Values of a utility from sums in another order.
 ROUNDING = 1e-12
@@ -56,7 +57,7 @@ def values_of_all(setting: Setting, names: tuple[str, ...]) -> dict[str, dict[tu
 
 
 def losses(setting: Setting, names: tuple[str, ...]) -> dict[str, float]:
-    """Return how much the toolkit's choice falls short of the best of all subsets, by utility, relative to it."""
+    """Return by utility how much worse the choice of the toolkit is than the best of all subsets, relative to it."""
     mechanism = RRRR(setting.n_categories, setting.epsilon, setting.kappa)
     shortfall = {}
     for name, values in values_of_all(setting, names).items():
@@ -75,9 +76,8 @@ def everyone_loss(setting: Setting) -> float:
     return float(oracles.honest_utility(everyone, setting.theta) - oracles.honest_utility(nobody, setting.theta))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     rng = np.random.default_rng(options.seed)
     honest = [*settings((3, 4, 5, 6) if options.quick else (3, 4, 5, 6, 7, 8, 9), 10 if options.quick else 60, rng)]
     found = each(lambda one: losses(one, ("honest",))["honest"], honest, "all subsets")
@@ -94,13 +94,21 @@ def main(argv: list[str] | None = None) -> int:
         [[name, f"{np.mean(values > 1e-9):.1%}", float(values.max())] for name, values in lost.items()],
         2,
     )
-    return conclude(
-        {
-            "`honest` over the K nested subsets is as large as over all subsets": max(found) < ROUNDING,
-            "and the subset of all categories is no better than the empty one": full <= 0,
-        }
-    )
+    return [
+        finding(
+            "nested",
+            "`honest` over the K nested subsets is as large as over all subsets",
+            max(found) < ROUNDING,
+            largest_shortfall=max(found),
+        ),
+        finding(
+            "everything",
+            "and the subset of all categories is no better than the empty one",
+            full <= 0,
+            largest_excess=full,
+        ),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

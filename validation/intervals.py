@@ -1,9 +1,9 @@
-"""The intervals that people are shown hold the truth, also of categories that nobody holds.
+"""The intervals that people are shown hold the truth, even for categories that nobody holds.
 
-θ* is drawn from Dirichlet(ρ), for ρ = 0.01 most categories are empty, and θ is estimated by NUTS under the learned and
-under the flat prior. Intervals of the same draws are counted: the shortest ones as they are shown, which begin at zero
-where the category may be empty (`adobest_pp.intervals`), the same without that rule, and those with equal tails. Exits
-with 1 if a finding stated below is not reproduced.
+θ* is drawn from Dirichlet(ρ); for ρ = 0.01 most categories are empty. NUTS estimates θ under the learned and under the
+flat prior. Three kinds of intervals of the same draws are compared: the shortest as they are shown, which begin at zero
+if the category may be empty (`adobest_pp.intervals`), the shortest without that rule, and those with equal tails. Exits
+with 1 if a finding is not reproduced.
 """
 
 import sys
@@ -14,8 +14,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp import SRR, Responses, SubsetSelection, intervals, sample
+from adobest_pp.data.draws import theta_of
 from validation.answers import ask
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 EPSILON = 1.0
 RHOS = (0.01, 0.1, 1.0)
@@ -44,7 +45,7 @@ class Job(NamedTuple):
 
 
 def dirichlet(concentration: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw from a Dirichlet distribution through logarithms: small concentrations do not round to zero."""
+    """Draw from a Dirichlet distribution by logarithms, so that small shares do not round to zero."""
     uniform = rng.random(concentration.size)
     logs = np.log(rng.gamma(concentration + 1)) + np.log(uniform) / concentration
     weights = np.exp(logs - logs.max())
@@ -52,7 +53,7 @@ def dirichlet(concentration: NDArray[np.float64], rng: np.random.Generator) -> N
 
 
 def without_edges(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the shortest intervals from draw to draw."""
+    """Return the shortest intervals, which begin and end at draws."""
     ordered = np.sort(draws, axis=0)
     n = int(np.ceil(PROBABILITY * len(ordered)))
     begin = np.argmin(ordered[n - 1 :] - ordered[: len(ordered) - n + 1], axis=0)
@@ -60,7 +61,7 @@ def without_edges(draws: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def poll(job: Job) -> NDArray[np.float64]:
-    """Return the coverage of each kind of interval, that of the leader and the mean width as shown, and divergences."""
+    """Return the coverage of each kind, then as shown that of the leader and the mean width, and divergences."""
     cell, people, seed = job
     # The same people for both priors.
     rng = np.random.default_rng(seed)
@@ -68,7 +69,7 @@ def poll(job: Job) -> NDArray[np.float64]:
     responses: Responses = ask(MECHANISMS[cell.mechanism](cell.n_categories, EPSILON), truth, people, rng)
     prior = PRIORS[cell.prior]
     tree = sample(responses, prior=prior, draws=500, tune=500, chains=2, random_seed=seed, progressbar=False)
-    draws = tree["posterior"]["theta"].values.reshape(-1, cell.n_categories)
+    draws = theta_of(tree).values.reshape(-1, cell.n_categories)
     tails = np.quantile(draws, [(1 - PROBABILITY) / 2, (1 + PROBABILITY) / 2], axis=0)
     shown = intervals.shortest_intervals(draws)
     holds = [(ends[0] <= truth) & (truth <= ends[1]) for ends in (shown, without_edges(draws), tails)]
@@ -84,9 +85,8 @@ def measure(cells: list[Cell], runs: int, people: int, seed: int, parallel: bool
     return xr.Dataset({name: (("cell", "run"), found[..., i]) for i, name in enumerate(COLUMNS)})
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     ks = (6,) if options.quick else (10, 20)
     mechanisms = list(MECHANISMS)[: 1 if options.quick else None]
     runs, people = (4, 300) if options.quick else (12, 500)
@@ -106,43 +106,35 @@ def main(argv: list[str] | None = None) -> int:
         for cell, *values in zip(cells, *columns, strict=True)
     ]
     table(["prior", "mechanism", "K", "ρ", *COLUMNS], rows, digits=2)
-    return conclude(verdicts(cells, result))
+    return pooled_findings(cells, result)
 
 
-def verdicts(cells: list[Cell], result: xr.Dataset) -> dict[str, bool]:
+def pooled_findings(cells: list[Cell], result: xr.Dataset) -> list[Finding]:
     """Return the findings, over all cells of a prior and a ρ together."""
 
     def pooled(name: str, prior: str, rho: float) -> NDArray[np.float64]:
         chosen = [i for i, cell in enumerate(cells) if (cell.prior, cell.rho) == (prior, rho)]
         return np.asarray(result[name].values[chosen].ravel())
 
-    def enough(values: NDArray[np.float64]) -> bool:
-        """Whether coverage is what is stated or more, within three standard errors over polls."""
+    sparse, found = RHOS[0], []
+    for rho in RHOS:
+        values = pooled("as shown", "learned", rho)
         error = values.std(ddof=1) / np.sqrt(values.size)
-        return bool(values.mean() >= PROBABILITY - 3 * error)
-
-    sparse = RHOS[0]
-    return {
-        **{
-            f"ρ = {rho:g}, learned prior: intervals as shown hold the truth in 95 % or more": enough(
-                pooled("as shown", "learned", rho)
-            )
-            for rho in RHOS
-        },
-        f"ρ = {sparse:g}, learned prior: those with equal tails in less than 75 %": bool(
-            pooled("equal tails", "learned", sparse).mean() < 0.75
-        ),
-        f"ρ = {sparse:g}, flat prior: those with equal tails in less than 25 %": bool(
-            pooled("equal tails", "flat", sparse).mean() < 0.25
-        ),
-        f"ρ = {sparse:g}, learned prior: as shown, that of the leader in 90 % or more": bool(
-            pooled("leader", "learned", sparse).mean() >= 0.9
-        ),
-        f"ρ = {sparse:g}, flat prior: as shown, that of the leader in less than half: the prior's fault": bool(
-            pooled("leader", "flat", sparse).mean() < 0.5
-        ),
+        text = f"ρ = {rho:g}, learned prior: intervals as shown hold the truth in 95 % or more"
+        passed = values.mean() >= PROBABILITY - 3 * error  # three standard errors over polls
+        found.append(finding(f"as shown, ρ = {rho:g}", text, passed, coverage=values.mean(), error=error))
+    stated = {
+        ("equal tails", "learned"): ("those with equal tails in less than 75 %", 0, 0.75),
+        ("equal tails", "flat"): ("those with equal tails in less than 25 %", 0, 0.25),
+        ("leader", "learned"): ("as shown, that of the leader in 90 % or more", 0.9, np.inf),
+        ("leader", "flat"): ("as shown, that of the leader in less than half: the prior's fault", 0, 0.5),
     }
+    for (name, prior), (text, low, high) in stated.items():
+        share = pooled(name, prior, sparse).mean()
+        text = f"ρ = {sparse:g}, {prior} prior: {text}"
+        found.append(finding(f"{name}, {prior} prior", text, low <= share < high, coverage=share))
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

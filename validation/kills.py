@@ -1,7 +1,7 @@
 """Kill collections at random moments, and count what is lost and what is wrong afterwards.
 
-Most victims are forked from this process, which has everything imported and compiled, so a kill takes half a second at
-most; some are the real command. ``python -m validation.kills 200 10`` kills so many of either.
+Most of the killed processes are forked from this one, which has everything imported and compiled, so that a kill takes
+at most half a second; some are the real command. ``python -m validation.kills 200 10`` kills 200 forks and 10 commands.
 """
 
 import itertools
@@ -53,7 +53,7 @@ class Kills:
 
 
 def kill_while_collecting(forked: int, commands: int, seed: int = 1) -> Kills:
-    """Kill so many forked processes, half of them in `record` and half in `collect_csv`, and so many real commands."""
+    """Kill some forked processes, half of them in `record` and half in `collect_csv`, and some real commands."""
     moments = random.Random(seed)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,7 +109,7 @@ def _record_forever(path: Path, tell: Callable[[str], None]) -> None:
 
 
 def _answer(i: int) -> tuple[int, list[int]]:
-    """Return the answer that number `i` gives, and the subset it is given under: anyone can tell what must be there."""
+    """Return the answer number `i` and its subset. They are a function of `i`, so any process can check them."""
     return i * 7 % 4, [i * 5 % 4] if i % 3 else []
 
 
@@ -120,7 +120,7 @@ def _answers(path: Path) -> list[tuple[int, list[int]]]:
 
 
 def _kill_collecting(folder: Path, people: Path, kills: int, moments: random.Random) -> Kills:
-    """Kill or stop a process that asks the people of a file, and again, until all have answered; then start anew."""
+    """Kill or stop a process that asks the people of a file, again and again until all have answered."""
     out = itertools.count()
 
     def attempt(path: Path, how: signal.Signals) -> None:
@@ -160,7 +160,7 @@ def _interrupt(
     kills: int,
     moments: random.Random,
 ) -> Kills:
-    """Interrupt a collection over and over: whoever is in the file once must stay there with the same answer."""
+    """Interrupt a collection again and again. An answer that is in the file once must stay there unchanged."""
     tried, kept, lost, wrong = 0, 0, 0, []
     path, known = new_path(), []
     while tried < kills:
@@ -191,7 +191,7 @@ def _write_people(path: Path, n: int, seed: int) -> Path:
 def _fork(
     work: Callable[[Callable[[str], None]], None], path: Path, most: float, how: signal.Signals, moments: random.Random
 ) -> str:
-    """Run `work` in a copy of this process, kill it, and return what it told until then.
+    """Run `work` in a fork of this process, kill it, and return what it reported until then.
 
     Three times in four it is killed up to `most` seconds after it began to write, otherwise after it began at all.
     """

@@ -16,7 +16,7 @@ import numpy as np
 import oracles
 from adobest_pp import RRRR, SRR, SubsetSelection, audit, simulate
 from adobest_pp.design import UTILITIES
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 PAPER = list(product((10, 20), (0.5, 1.0, 5.0), (0.8, 0.9)))
 # Losses in floating point, from probabilities that were rounded, are right to some 1e-15 of their exponentials.
@@ -88,7 +88,7 @@ def random_settings(count: int, rng: np.random.Generator) -> list[tuple[int, flo
     return list(zip(categories.tolist(), epsilons.tolist(), kappas.tolist(), strict=True))
 
 
-def theorem_one(quick: bool, seed: int) -> dict[str, bool]:
+def theorem_one(quick: bool, seed: int) -> list[Finding]:
     """Examine RRRR at the paper's settings and at random ones, by brute force for some sizes each."""
     count = 20 if quick else 1000
     rng = np.random.default_rng(seed)
@@ -110,20 +110,32 @@ def theorem_one(quick: bool, seed: int) -> dict[str, bool]:
     cases = paper + each(random_case, random_settings(count, rng), "random settings")
     last = max(abs(case.last - case.kappa * case.epsilon) for case in cases)
     print(f"\nAnd at {count} random settings (K from 3 to 30, ε from 0.01 to 8, any κ), all together:")
-    print(f"   smallest ε − loss {min(case.slack for case in cases):.2g}, of sizes k < K−1 at most ", end="")
-    print(f"{max(case.unused for case in cases):.2g};")
-    print(f"   rational and brute-force losses differ by at most {max(case.brute for case in cases):.2g},")
-    print(f"   and each ε₂ made larger by δ exceeds ε by at least {min(case.excess for case in cases):.2g} δ")
-    return {
-        "RRRR is ε-LDP in rational arithmetic, for every subset": all(case.holds for case in cases),
-        "brute force over the paper's algorithm finds the same losses": all(case.brute < ROUNDING for case in cases),
-        "every subset of up to K−2 categories uses all of ε": all(case.unused < ROUNDING for case in cases),
-        "a subset of K−1 categories uses κε": last < ROUNDING,
-        "no larger ε₂ is possible": all(case.excess > 0 for case in cases),
-    }
+    slack, excess = np.min([(case.slack, case.excess) for case in cases], axis=0)
+    brute, unused = np.max([(case.brute, case.unused) for case in cases], axis=0)
+    print(f"   smallest ε − loss {slack:.2g}, of sizes k < K−1 at most {unused:.2g};")
+    print(f"   rational and brute-force losses differ by at most {brute:.2g},")
+    print(f"   and each ε₂ made larger by δ exceeds ε by at least {excess:.2g} δ")
+    private = all(case.holds for case in cases)
+    return [
+        finding("private", "RRRR is ε-LDP in rational arithmetic, for every subset", private, least_slack=slack),
+        finding(
+            "brute_force",
+            "brute force over the paper's algorithm finds the same losses",
+            brute < ROUNDING,
+            largest_difference=brute,
+        ),
+        finding(
+            "all_of_epsilon",
+            "every subset of up to K−2 categories uses all of ε",
+            unused < ROUNDING,
+            most_unused=unused,
+        ),
+        finding("last_size", "a subset of K−1 categories uses κε", last < ROUNDING, largest_difference=last),
+        finding("largest_epsilon2", "no larger ε₂ is possible", excess > 0, least_excess=excess),
+    ]
 
 
-def other_mechanisms(seed: int) -> dict[str, bool]:
+def other_mechanisms(seed: int) -> list[Finding]:
     """SRR and subset selection: the exact audit at the paper's settings, brute force where answers can be listed."""
     rng = np.random.default_rng(seed)
     holds, worst = True, 0.0
@@ -142,7 +154,8 @@ def other_mechanisms(seed: int) -> dict[str, bool]:
             worst = max(worst, abs(audit(one).loss - brute_loss(matrix)), abs(brute_loss(matrix) - epsilon))
             holds &= audit(one).holds
     print(f"\nSRR and subset selection: |ε − loss| at most {worst:.2g}, exactly and by brute force")
-    return {"SRR and subset selection are ε-LDP and use all of ε": holds and worst < ROUNDING}
+    text = "SRR and subset selection are ε-LDP and use all of ε"
+    return [finding("other_mechanisms", text, holds and worst < ROUNDING, largest_difference=worst)]
 
 
 def program_mechanism(n_categories: int, epsilon: float, kappa: float) -> RRRR:
@@ -176,7 +189,7 @@ def examine_program(setting: tuple[int, float, float], quick: bool, seed: int) -
     return [*setting, found.loss, brute, kept, *steps_within(mechanism, keeps, quick, seed)]
 
 
-def authors_program(quick: bool, seed: int) -> dict[str, bool]:
+def authors_program(quick: bool, seed: int) -> list[Finding]:
     """Measure the true loss of the program's mechanisms, and how often its runs use one that keeps ε."""
     rows = each(lambda setting: examine_program(setting, quick, seed), PAPER, "the authors' program")
     print(
@@ -189,25 +202,34 @@ def authors_program(quick: bool, seed: int) -> dict[str, bool]:
     for epsilon in PROGRAM_LOSSES:
         losses = [row[3] for row in rows if row[1] == epsilon]
         ranges[epsilon] = f"{min(losses):.2g}–{max(losses):.2g}"
-    return {
-        "the authors' program breaks ε in all 12 settings": all(row[3] > row[1] for row in rows),
-        "brute force finds the same losses of it": all(abs(row[3] - row[4]) < ROUNDING for row in rows),
-        "its worst loss is " + ", ".join(f"{text} for ε = {e:g}" for e, text in PROGRAM_LOSSES.items()): (
-            ranges == PROGRAM_LOSSES
+    excess, difference = np.min([row[3] - row[1] for row in rows]), np.max([abs(row[3] - row[4]) for row in rows])
+    stated = ", ".join(f"{text} for ε = {e:g}" for e, text in PROGRAM_LOSSES.items())
+    kept, share = min(min(row[5]) - row[0] for row in rows), max(row[-1] for row in rows)
+    return [
+        finding("program", "the authors' program breaks ε in all 12 settings", excess > 0, least_excess=excess),
+        finding(
+            "program_brute_force",
+            "brute force finds the same losses of it",
+            difference < ROUNDING,
+            largest_difference=difference,
         ),
-        "with it, every subset of 1 to K−3 categories breaks ε": all(min(row[5]) >= row[0] - 2 for row in rows),
-        "more than 99 % of the steps of every adaptive run exceed ε": all(row[-1] < 0.01 for row in rows),
-    }
+        finding("program_losses", f"its worst loss is {stated}", ranges == PROGRAM_LOSSES),
+        finding("program_sizes", "with it, every subset of 1 to K−3 categories breaks ε", kept >= -2),
+        finding(
+            "program_steps",
+            "more than 99 % of the steps of every adaptive run exceed ε",
+            share < 0.01,
+            largest_share_within=share,
+        ),
+    ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
-    verdicts = theorem_one(options.quick, options.seed)
-    verdicts |= other_mechanisms(options.seed)
-    verdicts |= authors_program(options.quick, options.seed)
-    return conclude(verdicts)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
+    found = theorem_one(options.quick, options.seed)
+    found += other_mechanisms(options.seed)
+    return found + authors_program(options.quick, options.seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -293,7 +293,13 @@ def _adaptation() -> list[Entry]:
     kinds = {"theta": THETA, "mechanism": of_type(ad.RRRR)}
     return [
         _entry("utility", ad.utility, {"name": "honest", **good}, {"name": UTILITY, **kinds}, {"name": "utility"}),
-        _entry("select_subset", ad.select_subset, {"name": "honest", **good}, {"name": UTILITY, **kinds}),
+        _entry(
+            "select_subset",
+            ad.select_subset,
+            {"name": "honest", **good},
+            {"name": UTILITY, **kinds},
+            {"name": "utility"},
+        ),
         _entry(
             "semi_adaptive_subset",
             ad.semi_adaptive_subset,

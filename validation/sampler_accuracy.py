@@ -1,11 +1,10 @@
 """NUTS, Gibbs and SGLD against quadrature (K = 2, 3) and against NUTS at the sizes of the paper (K = 10, 20).
 
-NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε. SGLD with the
-paper's steps does not: at the sizes of the paper and small ε its chains do not mix in 40 000 updates, at ε = 5 its
-minibatches make it too wide, and a little so for K = 2, 3. Exits with 1 if a finding stated below is not reproduced.
+NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε. SGLD with the paper's
+steps does not agree: at the sizes of the paper and small ε its chains do not mix in 40 000 updates; at ε = 5 its
+minibatches make it too wide, and for K = 2, 3 slightly too wide. Exits with 1 if a finding is not reproduced.
 """
 
-import logging
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +17,13 @@ from scipy.stats import t as student
 
 import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
-from adobest_pp.diagnostics import compare
+from adobest_pp.data.draws import theta_of
+from adobest_pp.diagnostics import Verdict, compare, verdict_in_words
+from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
 from oracles import rows_of
 from validation.answers import ask
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
-SAME = "indistinguishable from the reference"
 # The probability that exact samplers fail any of the tests against quadrature.
 FALSE_ALARM = 0.01
 
@@ -56,12 +56,12 @@ SAMPLERS: dict[str, dict[str, Any]] = {
     "SGLD, the paper's steps": {"sampler": "sgld"},
     "SGLD, tuned": {"sampler": "sgld", "diffusion": "preconditioned", "updates_per_draw": 100},
 }
-# The tuned one has ten times the paper's step, which preconditioning allows, and five times the updates.
+# The tuned sampler has ten times the paper's step, which preconditioning allows, and five times the updates.
 TUNED_STEP = 5.0
 
 
 def against_quadrature(job: tuple[Small, int]) -> list[list[Any]]:
-    """Return of each sampler the errors of means and sds, in Monte Carlo standard errors and in units of the sd."""
+    """Return the errors of means and sds of each sampler, in Monte Carlo standard errors and in units of the sd."""
     small, seed = job
     rng = np.random.default_rng(seed)
     k = small.mechanism.n_categories
@@ -71,7 +71,7 @@ def against_quadrature(job: tuple[Small, int]) -> list[list[Any]]:
     rows = []
     for name, settings in SMALL_SAMPLERS.items():
         tree = sample(responses, prior=small.prior, random_seed=seed, progressbar=False, **settings)
-        rows.append([small.name, name, *_errors(tree["posterior"]["theta"].values, mean, sd)])
+        rows.append([small.name, name, *_errors(theta_of(tree).values, mean, sd)])
     return rows
 
 
@@ -86,7 +86,7 @@ def _errors(theta: NDArray[np.float64], mean: NDArray[np.float64], sd: NDArray[n
     return float(mean_z.max()), float(sd_z.max()), float(np.abs(shift).max()), float(farthest), float(ess)
 
 
-def quadrature_verdicts(problems: tuple[Small, ...], seed: int) -> dict[str, bool]:
+def quadrature_findings(problems: tuple[Small, ...], seed: int) -> list[Finding]:
     """Print and judge the samplers on small problems."""
     found = each(against_quadrature, [(small, seed) for small in problems], "against quadrature")
     rows = [row for part in found for row in part]
@@ -99,19 +99,34 @@ def quadrature_verdicts(problems: tuple[Small, ...], seed: int) -> dict[str, boo
         # Standard errors are estimates: Student's t with a degree of freedom for eight effective draws
         return max(row[2:4]) < float(student.isf(FALSE_ALARM / tests / 2, max(row[6] / 8, 1)))
 
-    sgld = [row for row in rows if row[1] == "SGLD"]
-    return {
-        **{
-            f"K = 2, 3: {name} has the means and sds of quadrature, within its Monte Carlo error": all(
-                agrees(row) for row in rows if row[1] == name
+    of = {name: [row for row in rows if row[1] == name] for name in SMALL_SAMPLERS}
+    worst = {name: np.max([row[2:4] for row in some]) for name, some in of.items()}
+    shift, ratios = np.max([row[4] for row in of["SGLD"]]), np.array([row[5] for row in of["SGLD"]])
+    return [
+        *(
+            finding(
+                f"quadrature, {name}",
+                f"K = 2, 3: {name} has the means and sds of quadrature, within its Monte Carlo error",
+                all(map(agrees, of[name])),
+                largest_error=worst[name],
             )
             for name in ("NUTS", "Gibbs")
-        },
-        "K = 2, 3: SGLD with the paper's steps does not": not all(map(agrees, sgld)),
-        "but its means are within 0.25 sd, and its sds within 25 %": all(
-            row[4] < 0.25 and 0.75 < row[5] < 1.25 for row in sgld
         ),
-    }
+        finding(
+            "quadrature, SGLD",
+            "K = 2, 3: SGLD with the paper's steps does not",
+            not all(map(agrees, of["SGLD"])),
+            largest_error=worst["SGLD"],
+        ),
+        finding(
+            "close, SGLD",
+            "but its means are within 0.25 sd, and its sds within 25 %",
+            shift < 0.25 and np.all((ratios > 0.75) & (ratios < 1.25)),
+            largest_shift=shift,
+            least_ratio=ratios.min(),
+            largest_ratio=ratios.max(),
+        ),
+    ]
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,7 @@ def against_nuts(job: tuple[Case, int]) -> Found:
     mechanism = RRRR(case.n_categories, case.epsilon, 0.8)
     run = simulate(theta, mechanism, "honest", n_people=case.people, random_seed=seed)
     trees = {name: draw(run.responses, name, seed) for name in SAMPLERS}
-    mean = trees["NUTS"]["posterior"]["theta"].mean(("chain", "draw")).values
+    mean = theta_of(trees["NUTS"]).mean(("chain", "draw")).values
     comparison = compare(trees, "NUTS", theta, random_seed=seed)
     return Found(case, float(0.5 * np.abs(run.chain_mean - mean).sum()), comparison)
 
@@ -147,12 +162,8 @@ def against_nuts(job: tuple[Case, int]) -> Found:
 def draw(responses: Responses, name: str, seed: int) -> xr.DataTree:
     """Sample, without the warnings of chains that have not converged: R-hat is in the table."""
     options = SAMPLERS[name] | ({"step_size": TUNED_STEP / len(responses)} if name == "SGLD, tuned" else {})
-    logger = logging.getLogger("adobest_pp")
-    logger.setLevel(logging.ERROR)
-    try:
+    with without_warnings_of(NOT_CONVERGED):
         return sample(responses, random_seed=seed, progressbar=False, **options)
-    finally:
-        logger.setLevel(logging.NOTSET)
 
 
 def print_found(found: list[Found]) -> None:
@@ -164,62 +175,76 @@ def print_found(found: list[Found]) -> None:
             ratio = graded["sd_ratio"].values
             figures = [float(graded[part]) for part in ("tv_reference", "r_hat", "ess_bulk")]
             rows.append([one.case.n_categories, one.case.epsilon, name, f"{figures[0]:.3f}", f"{figures[1]:.2f}"])
-            rows[-1] += [f"{figures[2]:.0f}", f"{ratio.min():.2f}–{ratio.max():.2f}", str(graded["verdict"].values)]
+            rows[-1] += [f"{figures[2]:.0f}", f"{ratio.min():.2f}–{ratio.max():.2f}", verdict_in_words(graded)]
     print("\nAgainst NUTS, adaptive RRRR as in the paper\n")
     table(["K", "ε", "sampler", "TV of means", "R-hat", "ESS", "sd ratios", "verdict"], rows)
     print("\nThe paper's estimate, the mean of the last 1000 of 2000 updates: TV to the posterior mean\n")
     table(["K", "ε", "n", "TV"], [[f.case.n_categories, f.case.epsilon, f.case.people, f.estimate] for f in found], 2)
 
 
-def size_verdicts(found: list[Found]) -> dict[str, bool]:
+def size_findings(found: list[Found]) -> list[Finding]:
     """Judge the samplers at the sizes of the paper."""
-
-    def words(name: str, epsilons: tuple[float, ...] = (0.5, 1.0, 5.0)) -> list[str]:
-        some = [one for one in found if one.case.epsilon in epsilons]
-        return [str(one.comparison["verdict"].sel(sampler=name).values) for one in some]
-
-    def distance(one: Found, name: str) -> float:
-        return float(one.comparison["tv_reference"].sel(sampler=name))
-
     paper, tuned = list(SAMPLERS)[2:]
     low = [one for one in found if one.case.epsilon <= 1]
     high = [one for one in found if one.case.epsilon == 5]
-    return {
-        "NUTS has converged everywhere": all(word == "reference" for word in words("NUTS")),
-        "Gibbs is indistinguishable from NUTS at ε = 5": all(word == SAME for word in words("Gibbs", (5.0,))),
-        "Gibbs has not mixed at ε ≤ 1": all(word.startswith("not mixed") for word in words("Gibbs", (0.5, 1.0))),
-        "SGLD with the paper's steps is nowhere indistinguishable from NUTS": SAME not in words(paper),
-        "at ε ≤ 1 it has not mixed": all(word.startswith("not mixed") for word in words(paper, (0.5, 1.0))),
-        "at ε = 5 it is too wide": all(
-            float(one.comparison["sd_ratio"].sel(sampler=paper).max()) > 1.1 for one in high
+
+    def are(name: str, some: list[Found], verdict: Verdict) -> list[bool]:
+        return [one.comparison["verdict"].sel(sampler=name).item() == verdict for one in some]
+
+    def largest(variable: str, name: str, some: list[Found]) -> NDArray[np.float64]:
+        return np.array([one.comparison[variable].sel(sampler=name).max().item() for one in some])
+
+    distances = {name: largest("tv_reference", name, low) for name in (paper, tuned)}
+    widths = {name: largest("sd_ratio", name, high) for name in (paper, tuned)}
+    estimates = {at: np.array([one.estimate for one in some]) for at, some in (("low", low), ("high", high))}
+    nowhere = "SGLD with the paper's steps is nowhere indistinguishable from NUTS"
+    return [
+        finding("NUTS", "NUTS has converged everywhere", all(are("NUTS", found, Verdict.REFERENCE))),
+        finding(
+            "Gibbs, ε = 5",
+            "Gibbs is indistinguishable from NUTS at ε = 5",
+            all(are("Gibbs", high, Verdict.INDISTINGUISHABLE)),
         ),
-        "the paper's estimate is more than 0.05 TV from the posterior mean at ε ≤ 1": all(
-            one.estimate > 0.05 for one in low
+        finding("Gibbs, ε ≤ 1", "Gibbs has not mixed at ε ≤ 1", all(are("Gibbs", low, Verdict.NOT_MIXED))),
+        finding("SGLD", nowhere, not any(are(paper, found, Verdict.INDISTINGUISHABLE))),
+        finding("SGLD, ε ≤ 1", "at ε ≤ 1 it has not mixed", all(are(paper, low, Verdict.NOT_MIXED))),
+        finding("SGLD, ε = 5", "at ε = 5 it is too wide", np.all(widths[paper] > 1.1), least_ratio=widths[paper].min()),
+        finding(
+            "estimate, ε ≤ 1",
+            "the paper's estimate is more than 0.05 TV from the posterior mean at ε ≤ 1",
+            np.all(estimates["low"] > 0.05),
+            least_tv=estimates["low"].min(),
         ),
-        "and less than 0.03 at ε = 5": all(one.estimate < 0.03 for one in high),
-        "preconditioning, larger steps and more updates bring SGLD nearer at ε ≤ 1": all(
-            distance(one, tuned) < distance(one, paper) for one in low
+        finding(
+            "estimate, ε = 5",
+            "and less than 0.03 at ε = 5",
+            np.all(estimates["high"] < 0.03),
+            largest_tv=estimates["high"].max(),
         ),
-        "and make it worse at ε = 5: no one setting serves all": all(
-            float(one.comparison["sd_ratio"].sel(sampler=tuned).max())
-            > float(one.comparison["sd_ratio"].sel(sampler=paper).max())
-            for one in high
+        finding(
+            "tuned, ε ≤ 1",
+            "preconditioning, larger steps and more updates bring SGLD nearer at ε ≤ 1",
+            np.all(distances[tuned] < distances[paper]),
         ),
-    }
+        finding(
+            "tuned, ε = 5",
+            "and make it worse at ε = 5: no one setting serves all",
+            np.all(widths[tuned] > widths[paper]),
+        ),
+    ]
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
-    verdicts = quadrature_verdicts(SMALL[::2] if options.quick else SMALL, options.seed)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
+    in_small = quadrature_findings(SMALL[::2] if options.quick else SMALL, options.seed)
     if options.quick:
         cases = [Case(10, 1.0, 2000), Case(10, 5.0, 5000)]
     else:
         cases = [Case(k, epsilon, 500 * k) for k in (10, 20) for epsilon in (0.5, 1.0, 5.0)]
     found = each(against_nuts, [(case, options.seed) for case in cases], "against NUTS", parallel=not options.quick)
     print_found(found)
-    return conclude(verdicts | size_verdicts(found))
+    return in_small + size_findings(found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

@@ -18,7 +18,7 @@ from scipy.ndimage import median_filter
 
 from adobest_pp import RRRR, SRR, SubsetSelection
 from adobest_pp.mechanisms import exact
-from validation.common import conclude, each, parse, table
+from validation.common import Finding, Options, each, finding, main, table
 
 K, EPSILON, SUBSET = 20, 1.0, [0, 1, 2, 3, 4]
 BINS = 20
@@ -104,9 +104,8 @@ def entropy_drawn(privatize: Privatize, x: int) -> list[int]:
     return requests
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     rng = np.random.default_rng(options.seed)
     calls = 400 if options.quick else 20_000
 
@@ -126,13 +125,13 @@ def main(argv: list[str] | None = None) -> int:
     ]
     table(["what is told apart", "first", "second", "right ± its standard error"], rows, digits=4)
     same = all(len({tuple(entropy_drawn(case.privatize, x)) for x in range(K)}) == 1 for case in tried)
-    verdicts = {"the entropy drawn is the same whatever is held": same}
+    result = [finding("entropy", "the entropy drawn is the same whatever is held", same)]
     if not options.quick:  # a few calls on a busy machine say nothing
-        verdicts["the time tells no two groups apart better than guessing does"] = all(
-            right - 4 * error < GUESSING for right, error, _ in found
-        )
-    return conclude(verdicts)
+        worst = np.max([right - 4 * error for right, error, _ in found])
+        text = "the time tells no two groups apart better than guessing does"
+        result.append(finding("time", text, worst < GUESSING, best_lower_bound=worst, limit=GUESSING))
+    return result
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

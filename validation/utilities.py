@@ -16,7 +16,7 @@ from adobest_pp.design import UTILITIES
 from adobest_pp.design.subset_choice import best_size
 from adobest_pp.design.utility_kernels import fisher
 from adobest_pp.plots.honest_response_plot import family
-from validation.common import conclude, each, parse
+from validation.common import Finding, Options, each, finding, main
 
 PAPER = [(epsilon, kappa) for epsilon in (0.5, 1.0, 5.0) for kappa in (0.8, 0.9)]
 RATIOS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
@@ -185,24 +185,33 @@ def confirm_counterexample() -> bool:
     return one > srr
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure and the verdicts; return the exit code."""
-    options = parse(__doc__, argv)
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
     print_family()
     in_paper, elsewhere = search(options.quick, options.seed)
     is_exception = confirm_counterexample()
     print(MEANING)
-    return conclude(
-        {
-            "'k = 0 everywhere' is false: there is a counterexample": is_exception and bool(elsewhere),
-            "in every setting of the paper, −Tr F⁻¹ chooses k = 0": not in_paper,
-            f"no exception at ε ≤ {SAFE_EPSILON:g}": all(trial.epsilon > SAFE_EPSILON for trial in elsewhere),
-            "every exception has k = 1, θ[0] > 0.99 and a gain below 2 %": all(
-                trial.size == 1 and trial.first > 0.99 and trial.margin > -0.02 for trial in elsewhere
-            ),
-        }
-    )
+    lowest = min((trial.epsilon for trial in elsewhere), default=np.inf)
+    gain = -min((trial.margin for trial in elsewhere), default=0.0)
+    return [
+        finding(
+            "counterexample",
+            "'k = 0 everywhere' is false: there is a counterexample",
+            is_exception and elsewhere,
+            exceptions=len(elsewhere),
+        ),
+        finding(
+            "paper", "in every setting of the paper, −Tr F⁻¹ chooses k = 0", not in_paper, exceptions=len(in_paper)
+        ),
+        finding("safe_epsilon", f"no exception at ε ≤ {SAFE_EPSILON:g}", lowest > SAFE_EPSILON, least_epsilon=lowest),
+        finding(
+            "exceptions",
+            "every exception has k = 1, θ[0] > 0.99 and a gain below 2 %",
+            gain < 0.02 and all(trial.size == 1 and trial.first > 0.99 for trial in elsewhere),
+            largest_gain=gain,
+        ),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(findings, __doc__))

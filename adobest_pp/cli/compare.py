@@ -1,4 +1,4 @@
-"""What `adobest compare` does: collect, grade, write, print."""
+"""The command `adobest compare`: collect, grade, write, print."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from adobest_pp.samplers.sampling import fresh_seed
 
 __all__ = ["Request", "run"]
 
-# What R-hat of split chains takes at least.
+# R-hat of split chains needs at least four draws.
 FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
 class Request:
-    """Where the answers are to come from; what was not given is None."""
+    """Where the answers come from. Options that were not given are None."""
 
     people: int | None
     data: Path | None
@@ -37,7 +37,7 @@ class Request:
     collection: dict[str, Any]  # epsilon, kappa, utility, alpha
 
     def check(self) -> None:
-        """Refuse options that contradict each other."""
+        """Raise ValueError if options contradict each other."""
         if self.question is not None and not self.question.isprintable():
             raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
         if (self.data is None) != (self.column is None):
@@ -45,14 +45,14 @@ class Request:
         if self.categories is not None and self.data is None:
             raise ValueError("--categories must come with --data, whose possible values it names")
         if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
-            raise ValueError("--people, --data and --responses must not be given together: answers have one origin")
+            raise ValueError("--people, --data and --responses must not be given together: choose one of them")
         if self.responses is not None:
             for name, value in self.collection.items():
                 if value is not None:
-                    raise ValueError(f"--{name} must be left out with --responses, whose answers are given already")
+                    raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
 
     def poll(self, seed: int, progressbar: bool, kept: Path) -> Poll:
-        """Collect, simulate or read the answers; those of people are kept in a file as they come."""
+        """Collect, simulate or read the answers. Answers of people are kept in a file as they come in."""
         if self.responses is not None:
             return poll_of_responses(self.responses, self.question)
         options = {name: value for name, value in self.collection.items() if value is not None}
@@ -60,7 +60,7 @@ class Request:
         if self.data is None:
             return simulated_poll(**options | ({} if self.people is None else {"n_people": self.people}))
         assert self.column is not None
-        # To ask people again would cost them as much privacy again.
+        # Asking people again would spend their privacy budget again.
         with _made(kept.parent):
             return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
 
@@ -75,11 +75,11 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run the whole job, with its progress on standard error and its findings on standard output."""
+    """Run the whole job, with progress on standard error and findings on standard output."""
     import matplotlib as mpl
 
-    mpl.use("Agg")  # files only, whatever display there is
-    # Before anybody is asked: who has answered should not have to again because the rest failed.
+    mpl.use("Agg")  # figures go to files, not to a display
+    # Check everything before anybody is asked, so that nobody has to answer again because the rest failed.
     request.check()
     check_integer(draws, "--draws", FEWEST_DRAWS)
     _check_writable(out)
@@ -100,20 +100,20 @@ def run(
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make a folder, and leave none behind if nothing comes of what is to be in it."""
+    """Make a folder, and remove it if the block fails and the folder is empty."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # of one with answers in it
+        with suppress(OSError):  # a folder with answers in it stays
             for path in missing:
                 path.rmdir()
         raise
 
 
 def _check_writable(folder: Path) -> None:
-    """Refuse a folder that is not one or cannot be written to, without making it."""
+    """Raise ValueError if the path is not a folder that can be written to. Does not make it."""
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")

@@ -31,7 +31,7 @@ PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distributi
 
 @app.callback()
 def _root() -> None:
-    """Keep the commands named even while there is only one."""
+    """Make typer expect the name of a command."""
 
 
 @app.command(epilog="Example: adobest audit --mechanism rrrr --categories 20 --epsilon 1 --kappa 0.9")
@@ -51,10 +51,10 @@ def audit(
     ] = None,
     rounding: Annotated[
         float | None,
-        typer.Option(help="By how much an entry of --matrix may be off: 1e-6 for six digits. Holds if all such do."),
+        typer.Option(help="Rounding error of the entries of --matrix, such as 1e-6 for six digits."),
     ] = None,
 ) -> None:
-    """Check a mechanism's privacy promise in exact arithmetic; exit with 1 if it does not hold, or is not shown to."""
+    """Check the privacy promise of a mechanism in exact arithmetic; exit with 1 unless it is shown to hold."""
     from adobest_pp.cli.tables import print_audit
     from adobest_pp.mechanisms import audit as run_audit
 
@@ -82,12 +82,12 @@ def compare(
     responses: Annotated[Path | None, typer.Option(help="Randomized answers collected before (netCDF).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
     kappa: Annotated[float | None, typer.Option(help="Share of the budget inside the subset (default: 0.9).")] = None,
-    utility: Annotated[str | None, typer.Option(help="What subsets are chosen for (default: honest).")] = None,
+    utility: Annotated[str | None, typer.Option(help="The utility that chooses subsets (default: honest).")] = None,
     alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
-    seed: Annotated[int | None, typer.Option(help="Repeats the job; never seeds answers of real people.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the job, never of the answers of real people.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
 ) -> None:
@@ -120,7 +120,7 @@ def collect(
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
     out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
     kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
-    utility: Annotated[str, typer.Option(help="What the subsets are chosen for.")] = "honest",
+    utility: Annotated[str, typer.Option(help="The utility that chooses subsets.")] = "honest",
     alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
     adapt_every: Annotated[int, typer.Option(help="People asked between two choices of a subset.")] = 1,
     categories: Annotated[
@@ -132,8 +132,8 @@ def collect(
 ) -> None:
     """Ask everyone in a file adaptively and privately, and write their randomized answers.
 
-    Every answer is kept in --out as it comes. Stopped or killed at any moment, the same command goes on from there:
-    whoever has answered is not asked again.
+    Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
+    it stopped, and asks nobody twice.
     """
     from adobest_pp._text import listed
     from adobest_pp.cli.tables import print_collection
@@ -160,20 +160,20 @@ def collect(
 
 @contextmanager
 def _telling_how_to_go_on(out: Path) -> Iterator[None]:
-    """End in order on Ctrl-C and on SIGTERM, with what was asked so far on disk, and say how to go on."""
+    """On Ctrl-C and SIGTERM, end with the answers so far on disk, and say how to continue."""
     try:
         with raising_interrupts(signal.SIGINT, signal.SIGTERM):
             yield
     except KeyboardInterrupt:
-        typer.echo(f"adobest: stopped; the same command goes on with {str(out)!r}", err=True)
+        typer.echo(f"adobest: stopped; run the same command again to continue {str(out)!r}", err=True)
         raise typer.Exit(130) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, that of the process by default; bad input ends with one sentence and exit code 2."""
+    """Run the command line, that of the process by default. Bad input ends with one sentence and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets the rest
+            stream.reconfigure(errors="replace")  # for terminals without Greek letters
     try:
         app(None if arguments is None else list(arguments))
     except (ValueError, OSError) as problem:
@@ -187,7 +187,7 @@ def _build_mechanism(name: str | None, categories: int | None, epsilon: float, *
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
     if ":" in name and "" not in sys.path:
-        sys.path.insert(0, "")  # a module of one's own, in the folder where the command is run
+        sys.path.insert(0, "")  # a module of the user, in the current folder
     given = {setting: value for setting, value in settings.items() if value is not None}
     for setting in given:
         if setting not in mechanism_parameters(name):

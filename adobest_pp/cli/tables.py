@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adobest_pp._text import prior_in_words, visible
-from adobest_pp.intervals import in_words
+from adobest_pp._text import visible
+from adobest_pp._wording import interval_in_words, prior_in_words, verdict_in_words
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["print_audit", "print_collection", "print_utilities", "print_verdicts", "verdict_cells"]
 
-VERDICT_COLUMNS = (
-    "sampler",
-    "verdict",
-    "TV to NUTS",
-    "TV to truth",
-    "coverage",
-    "R-hat",
-    "ESS",
-    "ESS/s",
-    "seconds",
-)
+# The columns of the table of verdicts after the sampler and its verdict: the variable, its heading and its format.
+FIGURES = {
+    "tv_reference": ("TV to NUTS", ".3f"),
+    "tv_truth": ("TV to truth", ".3f"),
+    "coverage": ("coverage", ".0%"),
+    "r_hat": ("R-hat", ".2f"),
+    "ess_bulk": ("ESS", ".0f"),
+    "ess_per_second": ("ESS/s", ".0f"),
+    "wall_time": ("seconds", ".2f"),
+}
+VERDICT_COLUMNS = ("sampler", "verdict", *(heading for heading, _ in FIGURES.values()))
 
 
 def print_utilities(theta: list[float], mechanism: RRRR) -> None:
@@ -48,7 +48,7 @@ def print_utilities(theta: list[float], mechanism: RRRR) -> None:
     order = semi_adaptive_subset(theta, 1.0).tolist()
     console.print(
         f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.\n"
-        "* the size that the utility chooses: the greatest value, and of equal ones the smallest size.",
+        "* the size that the utility chooses: that of the largest value, the smallest size if several are equal.",
         highlight=False,
     )
 
@@ -69,12 +69,12 @@ def print_audit(result: Audit) -> None:
 def _audit_verdict(result: Audit) -> str:
     worst = result.worst
     if result.rounding is not None and not result.broken:
-        which = f"of the channels that this matrix may stand for, each entry ± {result.rounding:g}"
+        which = f"the channels that round to this matrix (each entry ± {result.rounding:g})"
         if result.holds:
-            return f"Holds for all {which}: losses are at most {worst.loss:.12g}, within ε = {result.epsilon:g}."
+            return f"Holds for all {which}: their losses are at most {worst.loss:.12g}, within ε = {result.epsilon:g}."
         return (
-            f"Not shown: {which}, some have a loss up to {worst.loss:.12g}, more than the promised "
-            f"{result.epsilon:g}, and none has less than {result.least:.12g}. Give more digits, or promise a little "
+            f"Not shown: of {which}, some have a loss up to {worst.loss:.12g}, more than the promised "
+            f"{result.epsilon:g}, and all have at least {result.least:.12g}. Give more digits, or promise a little "
             f"more than {worst.loss:.6g}."
         )
     if result.holds:
@@ -82,7 +82,7 @@ def _audit_verdict(result: Audit) -> str:
         return f"Holds: the worst ratio is e^{worst.loss:.12g}, at most e^{result.epsilon:g}, {how}."
     if result.rounding is not None:
         return (
-            f"Does not hold: every channel that this matrix may stand for, each entry ± {result.rounding:g}, "
+            f"Does not hold: every channel that rounds to this matrix (each entry ± {result.rounding:g}) "
             f"has a loss of at least {result.least:.6g}, more than the promised {result.epsilon:g}."
         )
     return (
@@ -94,7 +94,7 @@ def _audit_verdict(result: Audit) -> str:
 def print_collection(
     collector: "AdaptiveCollector", path: Path, prior: float | Literal["learned"] = "learned", *, listed: bool
 ) -> None:
-    """Print what a collection tells, where it is, and what protects the people in it."""
+    """Print the estimate of a collection, where its answers are, and what protects the people in it."""
     estimate = collector.estimate(prior=prior)
     epsilon = collector.mechanism.epsilon
     table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
@@ -102,36 +102,27 @@ def print_collection(
         table.add_column(heading, justify="left" if heading == "category" else "right")
     columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
     for label, mean, lower, upper in zip(*columns, strict=True):
-        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", in_words(lower, upper))
+        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval_in_words(lower, upper))
     console = Console()
     console.print(table)
     console.print(
-        f"By NUTS under {prior_in_words(prior)}; “up to”: the category may be empty. Randomized answers: {path}",
+        f"By NUTS under {prior_in_words(prior)}. “Up to”: the category may be empty. Randomized answers: {path}",
         highlight=False,
         markup=False,
     )
     if not listed:
         console.print(
-            "The list of categories was read from the file, so it tells that someone has each of them; "
-            "name the possible values with --categories where that is sensitive.",
+            "The list of categories was read from the file, so it shows that somebody has each of them. "
+            "Name the possible values with --categories if that is sensitive.",
             highlight=False,
         )
 
 
 def verdict_cells(row: "xr.Dataset") -> list[str]:
-    """Return the figures of one sampler, in the order of `VERDICT_COLUMNS`; what is not known is a dash."""
-    forms = {
-        "tv_reference": ".3f",
-        "tv_truth": ".3f",
-        "coverage": ".0%",
-        "r_hat": ".2f",
-        "ess_bulk": ".0f",
-        "ess_per_second": ".0f",
-        "wall_time": ".2f",
-    }
-    values = ((float(row[name]), form) for name, form in forms.items())
+    """Return the figures of one sampler, in the order of `VERDICT_COLUMNS`; a dash where one is not known."""
+    values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())
     figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
-    return [str(row["sampler"].item()), str(row["verdict"].item()), *figures]
+    return [str(row["sampler"].item()), verdict_in_words(row), *figures]
 
 
 def print_verdicts(comparison: "xr.Dataset", prior: float, sentences: list[str], written: list[Any]) -> None:

@@ -1,5 +1,7 @@
 """Is the sampling right? Functions of draws, never of samplers; each returns a labelled Dataset."""
 
+from adobest_pp._wording import verdict_in_words
+from adobest_pp.diagnostics._verdicts import Fault, Verdict
 from adobest_pp.diagnostics.best_subset import best_subset_frequency
 from adobest_pp.diagnostics.calibration import calibration
 from adobest_pp.diagnostics.comparison import compare
@@ -8,6 +10,8 @@ from adobest_pp.diagnostics.fit import goodness_of_fit
 from adobest_pp.diagnostics.step_sizes import step_size_study
 
 __all__ = [
+    "Fault",
+    "Verdict",
     "best_subset_frequency",
     "calibration",
     "checkpoints",
@@ -15,4 +19,5 @@ __all__ = [
     "contraction",
     "goodness_of_fit",
     "step_size_study",
+    "verdict_in_words",
 ]

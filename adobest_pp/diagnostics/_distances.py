@@ -1,11 +1,11 @@
-"""Distances between samples, in NumPy: exact Wasserstein-1 by coordinate, and the energy distance with its test."""
+"""Distances between samples: Wasserstein-1 by coordinate, and the energy distance with its permutation test."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
-# Labels permuted at a time: bounds the memory of a test of n points to BATCH · n numbers beside its n² distances.
+# Permutations made at a time. A test of n points holds BATCH · n numbers beside its n² distances.
 BATCH = 256
 
 
@@ -19,18 +19,18 @@ def energy_test(
 ) -> tuple[float, float]:
     """Return the energy distance of two samples of independent points, and its permutation p-value.
 
-    The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two points.
-    Means are over pairs of different draws, so that it is 0 on average for equal distributions whatever the sample
-    sizes, and falls below 0 by chance.
+    The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two different
+    constants. Means are over pairs of different draws. So for equal distributions the mean distance is 0 at every
+    sample size, and a single distance may be below 0.
 
     Parameters
     ----------
     first, second : array of shape (n, K) and (m, K)
         At least two points each, of coordinates of comparable scale.
     permutations : int
-        Random relabellings: the p-value is at least 1/(1 + permutations).
+        How many random relabelings to make. The p-value is at least 1/(1 + permutations).
     rng : Generator
-        Chooses them.
+        Draws the permutations.
 
     References
     ----------
@@ -45,7 +45,7 @@ def energy_test(
     while done < permutations:
         size = min(BATCH, permutations - done)
         shuffled = rng.permuted(np.repeat(labels, size, axis=0), axis=1)
-        # A tie of rounding counts as one: it makes the p-value larger, never smaller.
+        # Values that differ by rounding count as equal, which can only make the p-value larger.
         exceeding += int(np.sum(_energy(distances, shuffled) >= observed - 1e-12))
         done += size
     return float(observed), (1 + exceeding) / (1 + permutations)

@@ -1,10 +1,10 @@
 """Location and scale of two sets of draws, compared by ranks: tests whose error is known whatever the distribution.
 
-Moments of θ have heavy tails where the posterior is sparse: a category that is nearly always empty owes its standard
-deviation to a handful of draws, and no estimate of its error can be trusted. Ranks have no tails. The draws of both
-samplers are ranked together and mapped to normal scores z (van der Waerden's), equal draws to the same one. Their
-means are compared for location and their standard deviations for scale (Klotz), with Monte-Carlo standard errors from
-the effective sample sizes of z and z² themselves. For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
+Where the posterior is sparse, the standard deviation of a category that is nearly always empty depends on a handful of
+draws, and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are ranked
+together and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location compares
+the means of z, that of scale its standard deviations (Klotz). Their Monte-Carlo standard errors come from the effective
+sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def normal_scores(
     """Return the normal scores of two sets of draws (chain, draw, K), ranked together category by category."""
     k = first.shape[-1]
     pooled = np.concatenate([first.reshape(-1, k), second.reshape(-1, k)])
-    # Blom's: the expected place of the r-th of n normal draws. Equal draws share the mean of their ranks.
+    # Blom's scores: the expected value of the r-th of n sorted normal draws. Equal draws share the mean of their ranks.
     scores = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
     count = first.shape[0] * first.shape[1]
     return scores[:count].reshape(first.shape), scores[count:].reshape(second.shape)
@@ -56,8 +56,8 @@ def normal_scores(
 def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankTests:
     """Compare two sets of normal scores (chain, draw, K) of `normal_scores`.
 
-    The variances that the errors rest on are those of both sets together, which equal distributions share: a sampler
-    that has not yet seen a rare value does not make its own error small.
+    The errors use the mean of the variances of both sets, which equal distributions share. So a sampler that has not
+    yet seen a rare value does not make its own error small.
     """
     squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
     variances = [square.mean(axis=(0, 1)) for square in squares]

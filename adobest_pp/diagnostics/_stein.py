@@ -1,10 +1,10 @@
-"""The kernel Stein discrepancy of draws of θ to their posterior, from the gradient of its log-density alone, in NumPy.
+"""The kernel Stein discrepancy of draws of θ from their posterior, which needs only the gradient of its log-density.
 
-θ is mapped to K−1 numbers without constraints by the isometric log-ratio. There the posterior has the density
+The isometric log-ratio maps θ to K−1 unconstrained numbers z. Their posterior has the density
 
     ln p(z) = ln P(answers | θ) + Σ ρ_i ln θ_i + constant,
 
-since the Jacobian of θ(z) is proportional to Πθ_i, and its gradient vanishes nowhere by force of a boundary.
+because the Jacobian of θ(z) is proportional to Πθ_i. It has no boundary.
 """
 
 import numpy as np
@@ -17,13 +17,13 @@ from adobest_pp.samplers.langevin_kernels import TINY
 
 BATCH = 256
 
-# The largest share of the draws of a category that may be below the smallest floating-point number. Their log-ratios
-# are not known, and at the bound that stands for them the density has no gradient that tells of it.
+# The largest share of the draws of a category that may be below the smallest floating-point number. The log-ratios of
+# such draws are not known, and the gradient at the smallest number is not their gradient.
 MAX_UNDERFLOW = 0.01
 
 
 def holds_for(theta: NDArray[np.float64]) -> bool:
-    """Tell whether nearly all log-ratios of the draws θ (n, K) are known, so that right draws pass the test."""
+    """Tell whether nearly all log-ratios of the draws θ (n, K) are known. Otherwise right draws may fail the test."""
     return bool((theta < TINY).mean(axis=0).max() <= MAX_UNDERFLOW)
 
 
@@ -41,9 +41,9 @@ def basis(n_categories: int) -> NDArray[np.float64]:
 
 
 def scores(theta: NDArray[np.float64], evidence: Evidence, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the gradient of the log-posterior by the isometric log-ratios at θ (n, K), of shape (n, K−1).
+    """Return the gradient of the log-posterior with respect to the isometric log-ratios at θ (n, K), shape (n, K−1).
 
-    By ln θ up to a constant it is θ_i (g_i − Σθ_j g_j) + ρ_i − θ_i Σρ, with g the gradient of the log-likelihood.
+    With respect to ln θ it is θ_i (g_i − Σθ_j g_j) + ρ_i − θ_i Σρ, with g the gradient of the log-likelihood.
     """
     slopes = np.array([value_and_gradient(row, evidence)[1] for row in np.ascontiguousarray(theta)])
     pull = theta * slopes
@@ -52,9 +52,9 @@ def scores(theta: NDArray[np.float64], evidence: Evidence, prior: NDArray[np.flo
 
 
 def scale_of(theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return L with LLᵀ the covariance of the log-ratios of θ (n, K): what makes every direction weigh the same."""
+    """Return L with LLᵀ the covariance of the log-ratios of θ (n, K). L⁻¹ gives every direction the same scale."""
     covariance = np.atleast_2d(np.cov(log_ratios(theta), rowvar=False))
-    # A direction in which hardly anything moves must not blow up.
+    # The floor keeps L⁻¹ finite in directions in which hardly anything moves.
     floor = 1e-10 * max(float(np.trace(covariance)) / len(covariance), TINY**0.5)
     return np.asarray(np.linalg.cholesky(covariance + floor * np.eye(len(covariance))))
 
@@ -62,8 +62,8 @@ def scale_of(theta: NDArray[np.float64]) -> NDArray[np.float64]:
 def stein_kernel(points: NDArray[np.float64], slopes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Stein kernel of every pair of points, of shape (n, n).
 
-    Of the inverse multiquadric (1 + |x−y|²/d)^(−½) in d dimensions, with which the discrepancy falls to 0 only where
-    the draws converge to the target, as it does not with a Gaussian kernel [1]_.
+    The kernel is the inverse multiquadric (1 + |x−y|²/d)^(−½) in d dimensions. With it, the discrepancy tends to 0 only
+    if the draws converge to the target; this is not so with a Gaussian kernel [1]_.
 
     Parameters
     ----------
@@ -89,21 +89,21 @@ def stein_kernel(points: NDArray[np.float64], slopes: NDArray[np.float64]) -> ND
 def stein_test(
     kernel: NDArray[np.float64], resamples: int, level: float, rng: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the discrepancy, what it exceeds with probability `level` for right draws, and the p-value.
+    """Return the discrepancy, the threshold that right draws exceed with probability `level`, and the p-value.
 
-    By the wild bootstrap [1]_: signs of independent draws are flipped at random, which keeps the size that the
-    discrepancy of right draws has and takes from wrong ones what they have in common.
+    The test is the wild bootstrap [1]_: it flips the signs of independent draws at random. This does not change the
+    distribution of the discrepancy of right draws, and makes that of wrong draws smaller.
 
     Parameters
     ----------
     kernel : array of shape (n, n)
         The Stein kernel of n independent draws.
     resamples : int
-        Random signs: the p-value is at least 1/(1 + resamples).
+        How often signs are flipped. The p-value is at least 1/(1 + resamples).
     level : float
-        Of the test.
+        Level of the test.
     rng : Generator
-        Chooses the signs.
+        Draws the signs.
 
     References
     ----------

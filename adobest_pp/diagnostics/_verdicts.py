@@ -1,11 +1,13 @@
-"""The limits of `compare`, in one place, and the words that it finds.
+"""The limits of `compare`, in one place, and the verdicts that follow from them.
 
-A comparison of one sampler makes many tests. Its chance of a false alarm, `FALSE_ALARM`, is shared equally by four
-families: the location of all categories, their scale, the energy distance and the Stein discrepancy; and within the
-first two equally by the K categories (Bonferroni), whatever the dependence between them.
+A comparison of one sampler makes many tests. Four families share its probability of a false alarm, `FALSE_ALARM`,
+equally: the location of all categories, their scale, the energy distance and the Stein discrepancy. Within the first
+two the K categories share it equally (Bonferroni), so the level holds whatever the dependence between them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +17,11 @@ from scipy.stats import t as student
 FALSE_ALARM = 0.01
 FAMILIES = 4
 
-# A sampler beyond these has not mixed, and nothing else can be said of it. Rank-normalized split R-hat and bulk ESS.
+# Beyond this rank-normalized split R-hat or bulk ESS a sampler has not mixed, and nothing else is tested.
 MAX_R_HAT = 1.05
 MIN_ESS = 100.0
 
-# A reference is held to what Vehtari et al. (2021) ask of draws that one reports from.
+# The limits for a reference are those of Vehtari et al. (2021) for draws that one reports from.
 MAX_REFERENCE_R_HAT = 1.01
 MIN_REFERENCE_ESS = 400.0
 
@@ -27,14 +29,43 @@ MIN_REFERENCE_ESS = 400.0
 # distribution, with about one degree of freedom for so many effective draws (measured on autoregressive chains).
 ESS_PER_FREEDOM = 8.0
 
-# A ratio of standard deviations with a larger relative error than this describes nothing.
+# A ratio of standard deviations with a larger relative error than this is not shown.
 MAX_SD_MCSE = 0.15
 
-# With fewer independent points a test of the joint distribution says nothing.
+# A test of the joint distribution needs at least this many independent points.
 FEWEST_POINTS = 20
 
-SAME = "indistinguishable from the reference"
-UNKNOWN = "no verdict: the reference has not converged"
+
+class Verdict(StrEnum):
+    """What `compare` finds of a sampler: the values of its variable ``verdict``."""
+
+    REFERENCE = "reference"
+    REFERENCE_NOT_CONVERGED = "reference_not_converged"
+    INDISTINGUISHABLE = "indistinguishable"
+    BIASED = "biased"
+    NOT_MIXED = "not_mixed"
+    NO_VERDICT = "no_verdict"  # the sampler has mixed, but the reference has not converged
+
+
+class Fault(StrEnum):
+    """What a verdict rests on: the values of the variable ``fault``."""
+
+    NONE = ""
+    STUCK = "stuck"  # the draws of a category are all equal
+    SINGLE_CHAIN = "single_chain"  # which has no R-hat
+    R_HAT = "r_hat"
+    ESS = "ess"
+    MARGINAL = "marginal"  # the location or the scale of a category
+    ENERGY = "energy"
+    STEIN = "stein"
+
+
+# The figures of the worst location and scale, if none is beyond its limit.
+NO_DIFFERENCE = {
+    f"{test}_{part}": none
+    for test in ("location", "scale")
+    for part, none in (("category", ""), ("measure", ""), ("size", np.nan))
+}
 
 
 def family_level() -> float:
@@ -65,77 +96,70 @@ def _freedom(ess: float) -> float:
     return max(ess / ESS_PER_FREEDOM, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What the verdict on one sampler rests on; arrays by category."""
-
-    categories: tuple[str, ...]
-    location: NDArray[np.float64]  # of normal scores
-    location_error: NDArray[np.float64]  # in Monte-Carlo standard errors
-    scale: NDArray[np.float64]  # of normal scores
-    scale_error: NDArray[np.float64]  # of its logarithm, in Monte-Carlo standard errors
-    mean_shift: NDArray[np.float64]  # in units of the reference sd
-    sd_ratio: NDArray[np.float64]
-    sd_ratio_mcse: NDArray[np.float64]  # of its logarithm
-    energy_p_value: float
-    stein_p_value: float
-    r_hat: float
-    ess_bulk: float
-    error_limit: float
+def mixing_fault(row: Mapping[str, Any], max_r_hat: float = MAX_R_HAT, min_ess: float = MIN_ESS) -> Fault:
+    """Return what is wrong with the mixing, from ``r_hat`` and ``ess_bulk``."""
+    if np.isnan(row["ess_bulk"]):
+        return Fault.STUCK
+    if np.isnan(row["r_hat"]):
+        return Fault.SINGLE_CHAIN
+    if row["r_hat"] > max_r_hat:
+        return Fault.R_HAT
+    return Fault.ESS if row["ess_bulk"] < min_ess else Fault.NONE
 
 
-def mixing_fault(r_hat: float, ess: float, max_r_hat: float = MAX_R_HAT, min_ess: float = MIN_ESS) -> str:
-    """Return what is wrong with the mixing in words, or nothing."""
-    if np.isnan(ess):
-        return "draws that do not move"
-    if np.isnan(r_hat):
-        return "R-hat unknown of a single chain"
-    if r_hat > max_r_hat:
-        return f"R-hat {r_hat:.2f}" if r_hat >= max_r_hat + 0.005 else f"R-hat {r_hat:.3f}"
-    return f"ESS {ess:.0f}" if ess < min_ess else ""
+def judge_reference(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict on the reference, as `judge` does."""
+    fault = mixing_fault(row, MAX_REFERENCE_R_HAT, MIN_REFERENCE_ESS)
+    if not fault and row["stein_p_value"] <= family_level():
+        fault = Fault.STEIN
+    verdict = Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE
+    return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE}
 
 
-def verdict(found: Findings) -> str:
-    """Return the verdict on a sampler against a reference that has converged."""
-    fault = mixing_fault(found.r_hat, found.ess_bulk)
-    if fault:
-        return f"not mixed: {fault}"
-    faults = list(_marginal_faults(found))
-    if not faults and found.energy_p_value <= family_level():
-        faults = [f"joint distribution differs (energy distance, p = {found.energy_p_value:.2g})"]
-    if not faults and found.stein_p_value <= family_level():
-        faults = [f"not the posterior (Stein discrepancy, p = {found.stein_p_value:.2g})"]
-    return f"biased: {', '.join(faults)}" if faults else SAME
+def judge(row: Mapping[str, Any], categories: Sequence[str], converged: bool) -> dict[str, Any]:
+    """Return the verdict on a sampler, its fault, and the category and size of the worst location and scale.
+
+    Parameters
+    ----------
+    row : mapping of str to float or array of shape (K,)
+        What `compare` measured of the sampler.
+    categories : sequence of str
+        The labels of the arrays.
+    converged : bool
+        Whether the reference has converged. Otherwise nothing but the mixing can be judged.
+    """
+    if fault := mixing_fault(row):
+        return {"verdict": Verdict.NOT_MIXED, "fault": fault, **NO_DIFFERENCE}
+    if not converged:
+        return {"verdict": Verdict.NO_VERDICT, "fault": Fault.NONE, **NO_DIFFERENCE}
+    differences = _farthest(row, "location", "mean_shift", np.asarray, categories)
+    differences |= _farthest(row, "scale", "sd_ratio", np.log, categories)
+    if differences:
+        fault = Fault.MARGINAL
+    elif row["energy_p_value"] <= family_level():
+        fault = Fault.ENERGY
+    elif row["stein_p_value"] <= family_level():
+        fault = Fault.STEIN
+    verdict = Verdict.BIASED if fault else Verdict.INDISTINGUISHABLE
+    return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE, **differences}
 
 
-def reference_verdict(r_hat: float, ess: float, stein_p_value: float) -> str:
-    """Return the verdict on the reference itself."""
-    fault = mixing_fault(r_hat, ess, MAX_REFERENCE_R_HAT, MIN_REFERENCE_ESS)
-    if not fault and stein_p_value <= family_level():
-        fault = f"Stein discrepancy, p = {stein_p_value:.2g}"
-    return f"reference not converged: {fault}" if fault else "reference"
+def _farthest(
+    row: Mapping[str, Any], test: str, moment: str, distance: Callable[[Any], Any], categories: Sequence[str]
+) -> dict[str, Any]:
+    """Return the category that is farthest beyond the limit of a test, and how far it is; nothing if none is.
 
-
-def _marginal_faults(found: Findings) -> list[str]:
-    """Return the worst location and the worst scale in words, of θ where its moments are known and say the same."""
-    known = found.sd_ratio_mcse <= MAX_SD_MCSE
-    faults = []
-    worst = _largest(np.abs(found.location), np.abs(found.location_error) > found.error_limit)
-    if worst is not None:
-        shift, label = found.mean_shift[worst], found.categories[worst]
-        if known[worst] and shift * found.location[worst] > 0:
-            faults.append(f"mean off by {abs(shift):.2g} sd in {label}")
-        else:
-            faults.append(f"normal scores off by {abs(found.location[worst]):.2g} in {label}")
-    worst = _largest(np.abs(np.log(found.scale)), np.abs(found.scale_error) > found.error_limit)
-    if worst is not None:
-        ratio, label = found.sd_ratio[worst], found.categories[worst]
-        if known[worst] and np.log(ratio) * np.log(found.scale[worst]) > 0:
-            faults.append(f"sd {ratio:.2f}× in {label}")
-        else:
-            faults.append(f"sd of normal scores {found.scale[worst]:.2f}× in {label}")
-    return faults
-
-
-def _largest(sizes: NDArray[np.float64], eligible: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(np.where(eligible, sizes, -np.inf))) if eligible.any() else None
+    The size is the moment of θ where that is known and on the same side as the test, and the test's own otherwise.
+    """
+    beyond = np.abs(row[f"{test}_error"]) > row["error_limit"]
+    if not beyond.any():
+        return {}
+    sizes = distance(row[test])
+    worst = int(np.argmax(np.where(beyond, np.abs(sizes), -np.inf)))
+    known = row["sd_ratio_mcse"][worst] <= MAX_SD_MCSE and distance(row[moment][worst]) * sizes[worst] > 0
+    measure = moment if known else test
+    return {
+        f"{test}_category": categories[worst],
+        f"{test}_measure": measure,
+        f"{test}_size": float(row[measure][worst]),
+    }

@@ -22,7 +22,7 @@ DEFAULT_WINDOWS = 50
 
 
 def best_subset(run: "OnlineRun", truth: ArrayLike) -> NDArray[np.bool_]:
-    """Return S* as a mask of shape (K,): what the run's own utility would choose if it knew θ*."""
+    """Return S* as a mask of shape (K,): the subset that the utility of the run chooses at the true θ*."""
     mechanism = check_rrrr(run.responses.mechanism, "mechanism of runs")
     theta = check_probabilities(truth, mechanism.n_categories)
     utility = run.settings.get("utility")
@@ -44,8 +44,8 @@ def best_subset_frequency(
     Parameters
     ----------
     runs : mapping of label to OnlineRun, or to several
-        Under each label, independent runs of `simulate` with one utility and mechanism and as many people. The same
-        utility driven by SGLD and by the exact sampler makes two labels.
+        Under each label, independent runs of `simulate` with the same utility, mechanism and number of people. A
+        utility that is driven by SGLD and by the exact sampler needs two labels.
     truth : array of shape (K,)
         θ*, from which the people were drawn, by label (of xarray or pandas) or in the order of the runs' categories.
     window : int, optional
@@ -54,16 +54,17 @@ def best_subset_frequency(
     Returns
     -------
     xarray.Dataset
-        By label and people, the number asked up to the end of a window: ``frequency`` of S_t = S* within the window,
+        By label and people (the number asked up to the end of a window): ``frequency`` of S_t = S* within the window,
         ``cumulative`` frequency since the first person, and their standard errors over runs, ``frequency_se`` and
-        ``cumulative_se`` (missing of a single run). By label: ``best_size`` |S*|, ``best_subset`` (by category),
+        ``cumulative_se`` (NaN for a single run). By label: ``best_size`` |S*|, ``best_subset`` (by category),
         ``utility``, ``sampler`` and ``runs``.
 
     Notes
     -----
-    S* is the choice of the utility itself at θ*, with its `alpha` and smallest size. With exact sampling the frequency
-    tends to one if the utility has a single maximiser at θ* and no two θ* are equal [1]_; near ties take long. The
-    last window is shorter where the windows do not fill the run; windows beyond a label's people are missing.
+    S* is what the utility chooses at θ*, with the `alpha` and smallest size of the run. With exact sampling the
+    frequency tends to one if the utility has a single maximizer at θ* and no two entries of θ* are equal [1]_; this
+    takes long if two subsets are nearly as good. The last window is shorter if the windows do not fill the run. Windows
+    beyond the people of a label are NaN.
 
     References
     ----------
@@ -95,7 +96,7 @@ def best_subset_frequency(
 
 
 class _Matched(NamedTuple):
-    """Of one label: S* as a mask, utility and sampler, the categories, and whether S_t = S*, of shape (runs, T)."""
+    """One label: S* as a mask, its utility, sampler and categories, and whether S_t = S*, of shape (runs, T)."""
 
     best: NDArray[np.bool_]
     utility: str
@@ -131,12 +132,12 @@ def _match(label: str, runs: "list[OnlineRun]", theta: NDArray[np.float64]) -> _
 
 
 def _choice(run: "OnlineRun") -> dict[str, Any]:
-    """Return the settings that S* and what drives the choice depend on."""
+    """Return the settings that the choice of subsets depends on."""
     return {name: run.settings.get(name) for name in ("utility", "alpha", "smallest_size", "sampler")}
 
 
 def _windows(hits: NDArray[np.bool_], ends: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """Return frequency and cumulative frequency at each end, with standard errors; NaN beyond the people."""
+    """Return frequency and cumulative frequency at each end, with standard errors; NaN beyond the last person."""
     n_runs, n = hits.shape
     starts = np.concatenate([[0], ends[:-1]])
     sums = np.concatenate([np.zeros((n_runs, 1)), np.cumsum(hits, axis=1)], axis=1)

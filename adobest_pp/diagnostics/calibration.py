@@ -1,4 +1,4 @@
-"""Are the intervals right over many data sets? Simulation-based calibration of any way to get from answers to draws."""
+"""Are the intervals right over many data sets? Simulation-based calibration of any function from answers to draws."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from adobest_pp.mechanisms import Mechanism
 
 __all__ = ["calibration"]
 
-# RRRR without a rule of one's own: people are asked under so many random subsets in each replication.
+# The number of random subsets in each replication, for mechanisms that publish one and without `collect`.
 RANDOM_SUBSETS = 4
 
 # The probability that the ECDF of a right sampler leaves its envelope, in any category at all.
 ENVELOPE = 0.05
 ENVELOPE_SIMULATIONS = 4000
 
-# Shares below this are equal for ranks: the smallest normal double is 2·10⁻³⁰⁸, and samplers stop near it.
+# Shares below this count as equal: the smallest normal double is 2·10⁻³⁰⁸, and samplers stop near it.
 SMALLEST = 1e-300
 
 Collect = Callable[[NDArray[np.int64], np.random.Generator], Responses]
@@ -47,18 +47,18 @@ def calibration(
     random_seed: int | None = None,
     progressbar: bool = True,
 ) -> xr.Dataset:
-    """Test by simulation whether what is claimed with 95 % holds in 95 % of data sets [1]_.
+    """Test by simulation whether 95 % intervals hold the truth in 95 % of data sets [1]_.
 
-    Each replication draws θ* from the prior, has people answer, fits, and ranks θ* among the draws. If they are of
-    the posterior, all ranks are equally likely, in every category and whatever the mechanism.
+    Each replication draws θ* from the prior, simulates the answers, fits them, and ranks θ* among the draws. If the
+    draws are from the posterior, all ranks are equally likely, in every category and for every mechanism.
 
     Parameters
     ----------
     fit : callable
-        From responses and a seed to draws, as ``lambda r, seed: ad.sample(r, "gibbs", random_seed=seed)``. It must
-        use the same `prior`.
+        Function from responses and a seed to draws, such as
+        ``lambda r, seed: ad.sample(r, "gibbs", random_seed=seed)``. It must use the same `prior`.
     mechanism : Mechanism
-        What devices run.
+        The mechanism on the devices.
     prior : float or array of shape (K,), default 1.0
         Concentration ρ of the Dirichlet prior, from which θ* is drawn.
     n_people : int, default 200
@@ -66,29 +66,29 @@ def calibration(
     replications : int, default 100
         How many data sets to simulate.
     collect : callable, optional
-        How they are asked: from the people's categories, of shape (n_people,), and a generator to their responses.
-        It may choose subsets by earlier answers. By default RRRR asks under 4 random subsets.
+        Function from the people's categories, of shape (n_people,), and a generator to their responses. It may choose
+        subsets from earlier answers. By default RRRR asks under 4 random subsets.
     levels : sequence of float
-        Probabilities of the central intervals whose coverage is wanted.
+        Probabilities of the central intervals whose coverage is counted.
     n_ranked : int, default 99
-        How many draws, evenly spaced, θ* is ranked among. Draws that are far from independent make right
-        samplers look overconfident: ``ess`` of the result should not be below this.
+        How many draws, evenly spaced, θ* is ranked among. If they are far from independent, a right sampler looks
+        overconfident: ``ess`` of the result should not be below `n_ranked`.
     budget : float, optional
-        Seconds after which no replication is begun any more. At least one is made.
+        Seconds after which no new replication begins. At least one is made.
     random_seed : int, optional
-        The same seed gives the same data sets; one is chosen and recorded if none is given.
+        The same seed gives the same data sets. Without one, a seed is chosen and recorded.
     progressbar : bool, default True
-        Whether to show progress once it takes longer than two seconds.
+        Whether to show a progress bar after two seconds.
 
     Returns
     -------
     xarray.Dataset
         ``rank`` and ``pit`` (the rank as a number in (0, 1), made continuous at random), ``truth`` and ``mean`` by
         replication and category; ``ess`` by replication; ``coverage`` by level and category, with
-        ``coverage_error``, the standard error that a right sampler would have; ``p_value`` of uniform ranks by
-        category and ``p_value_overall`` (Bonferroni); ``ecdf_difference`` by category and point, and the envelope
-        ``lower``, ``upper`` that right ranks of all categories stay within with 95 %. The attributes tell how many
-        of the replications were made.
+        ``coverage_error``, the standard error for a right sampler; ``p_value`` of uniform ranks by category and
+        ``p_value_overall`` (Bonferroni); ``ecdf_difference`` by category and point, and the envelope ``lower``,
+        ``upper``, which holds the ranks of a right sampler in all categories with a probability of 95 %. The attributes
+        give the number of replications that were made.
 
     See Also
     --------
@@ -188,7 +188,7 @@ def _replicate(
     n_ranked: int,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Simulate one data set, fit it, and tell where the truth lies among the draws."""
+    """Simulate one data set, fit it, and rank the truth among the draws."""
     truth = draw_dirichlet(rng, prior)
     responses = collect(rng.choice(prior.size, size=n_people, p=truth), rng)
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
@@ -211,15 +211,15 @@ def _replicate(
 def _rank(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return how many of the draws (n, K) are below the truth (K,).
 
-    Those that equal it, as far as doubles can tell, are below or above at random, so that ranks of equally distributed
-    values are uniform with ties as without.
+    Draws that equal the truth count as below or above it at random. So the ranks of equally distributed values are
+    uniform, with ties as without.
     """
     draws, bar = _floored(sample), _floored(truth)
     return np.asarray((draws < bar).sum(axis=0) + rng.integers(0, (draws == bar).sum(axis=0) + 1))
 
 
 def _floored(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Make all shares equal that are about to underflow: samplers differ in what they make of them."""
+    """Make all shares below `SMALLEST` equal, because samplers treat them differently."""
     return np.maximum(shares, SMALLEST)
 
 
@@ -243,7 +243,7 @@ def _dataset(rows: list[dict[str, Any]], levels: NDArray[np.float64], settings: 
     stacked = {name: np.stack([row[name] for row in rows]) for name in ("truth", "mean", "rank", "pit")}
     pit = stacked["pit"]
     n, k = pit.shape
-    # The envelope is that of one category; it takes a level that is right for all of them together.
+    # The envelope is of one category, at a level that holds for all of them together.
     rng = np.random.default_rng(0)
     points, _, lower, upper = ecdf_pit(pit[:, 0], 1 - ENVELOPE / k, ENVELOPE_SIMULATIONS, rng=rng)
     p_value = array_stats.uniformity_test(pit, axis=0)[0]

@@ -1,6 +1,6 @@
-"""Are the draws right? Samplers against a reference, against the truth, and against the posterior density itself."""
+"""Are the draws right? Compare samplers with a reference, with the truth, and with the posterior density."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ __all__ = ["compare"]
 
 MOST_RESAMPLES = 1_000_000
 
-# Dimensions and units of the results: (long name, units).
+# Long name and units of each variable of the result.
 MEANINGS = {
     "mean": ("posterior mean", "probability"),
     "sd": ("posterior standard deviation", "probability"),
@@ -50,7 +50,14 @@ MEANINGS = {
     "r_hat": ("largest rank-normalized split R-hat of a category", "1"),
     "ess_per_second": ("smallest bulk effective sample size per second", "1/s"),
     "wall_time": ("sampling time", "s"),
-    "verdict": ("verdict", ""),
+    "verdict": (f"one of {', '.join(verdicts.Verdict)}", ""),
+    "fault": (f"what the verdict rests on: one of {', '.join(filter(None, verdicts.Fault))}, or nothing", ""),
+    "location_category": ("category of the largest location beyond its limit", ""),
+    "location_measure": ("variable of location_size: mean_shift, or location where mean_shift is uncertain", ""),
+    "location_size": ("difference of location_category to the reference", "of location_measure"),
+    "scale_category": ("category of the largest scale beyond its limit", ""),
+    "scale_measure": ("variable of scale_size: sd_ratio, or scale where sd_ratio is uncertain", ""),
+    "scale_size": ("ratio of scale_category to the reference", "1"),
 }
 BY_CATEGORY = (
     *("mean", "sd", "mean_shift", "sd_ratio", "sd_ratio_mcse", "location", "location_error", "scale", "scale_error"),
@@ -66,25 +73,25 @@ def compare(
     resamples: int = 1999,
     random_seed: int = 0,
 ) -> xr.Dataset:
-    """Grade samplers of one posterior against a reference, against the truth and against the density itself.
+    """Grade samplers of one posterior against a reference sampler, the truth, and the posterior density.
 
     Parameters
     ----------
     draws : mapping of str to DataTree
         Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category. The Stein discrepancy
-        needs the responses (``observed_data``) and the attribute ``prior``, as `sample` leaves them there, and times
-        the attribute ``sampling_time``; without them they are NaN, and so is the discrepancy under the prior
-        ``"learned"``, whose density of θ has no closed form.
+        needs the responses (``observed_data``) and the attribute ``prior``; times need the attribute
+        ``sampling_time``. `sample` leaves all three in its trees. Without them the values are NaN. The discrepancy is
+        also NaN under the prior ``"learned"``, where the density of θ has no closed form.
     reference : str, default "nuts"
-        The name of those to hold the others to.
+        The name of the sampler that the others are compared with.
     truth : array of shape (K,), optional
         The true frequencies, by label (of xarray or pandas) or in the order of the categories of the first draws.
     max_points : int, default 500
-        The most draws of each sampler that the tests of the joint distribution use, at the cost of their square.
+        The most draws of each sampler that the tests of the joint distribution use. Their cost grows with its square.
     resamples : int, default 1999
-        Permutations and random signs of these tests: no p-value is below 1/(1 + resamples).
+        Permutations and random signs of these tests. No p-value is below 1/(1 + resamples).
     random_seed : int, default 0
-        Chooses them.
+        Seed of the permutations and signs.
 
     Returns
     -------
@@ -93,26 +100,32 @@ def compare(
         ``scale`` by ranks and their errors, ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``,
         ``tv_truth``, ``coverage`` (of `adobest_pp.intervals`; NaN without truth), p-values of location and scale with
         their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value,
-        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second``, ``wall_time`` and a ``verdict``. Every variable tells
-        its meaning and units in its attributes; settings and limits are in those of the dataset.
+        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second`` and ``wall_time``.
+
+        Also by sampler, the ``verdict`` (a value of `diagnostics.Verdict`), the ``fault`` that it rests on (a value of
+        `diagnostics.Fault`), and for a marginal fault the worst location and scale: ``location_category``,
+        ``location_measure`` and ``location_size``, ``scale_category``, ``scale_measure`` and ``scale_size``.
+        `diagnostics.verdict_in_words` makes a sentence of them. The attributes of each variable give its meaning and
+        units; those of the dataset give the settings and limits.
 
     Notes
     -----
-    Right draws of well-mixed chains are called biased with a probability of at most about 1 %, shared equally by
-    location, scale, the energy distance and the Stein discrepancy, and within the first two by the categories. A
-    verdict is one of significance, not of size: with many draws a bias of 0.02 sd is found, and its size is told.
-    Chains beyond R-hat 1.05 or with a bulk ESS below 100 are "not mixed" and no more is said; a reference is held to
-    1.01 and 400. `python -m validation.error_rates` measures false alarms and power.
+    **Verdicts.** A sampler is ``not_mixed`` if its R-hat is above 1.05 or its bulk ESS below 100; a reference has not
+    converged if its R-hat is above 1.01 or its bulk ESS below 400. Right draws of well-mixed chains are called
+    ``biased`` with a probability of about 1 % at most. Location, scale, the energy distance and the Stein discrepancy
+    share this probability equally, and the categories share the part of location and of scale. Being biased is about
+    significance, not size: with many draws a bias of 0.02 sd is found, so look at its size.
+    `python -m validation.error_rates` measures false alarms and power.
 
-    Location and scale are tested on normal scores: draws are ranked together with those of the reference, and ranks
-    mapped to normal quantiles. Their errors are known where moments have none to speak of, as those of categories
-    that may be empty. A verdict tells the difference of means and the ratio of standard deviations of θ where
-    ``sd_ratio_mcse`` is small and they say the same, and those of normal scores otherwise.
+    **Location and scale** are tested on normal scores. The draws are ranked together with those of the reference, and
+    the ranks are mapped to normal quantiles. Their errors are known even for categories that may be empty, where the
+    errors of moments are not. The verdict gives the size as the difference of means and the ratio of standard
+    deviations of θ where ``sd_ratio_mcse`` is small and both point the same way, and that of normal scores otherwise.
 
-    The energy distance, of normal scores, and the Stein discrepancy take half as many draws as are effective (at most
-    `max_points`), evenly spaced, so that they are independent as their tests require. The Stein kernel acts on
-    isometric log-ratios, scaled by the covariance of the reference; it is left out where more than 1 % of the draws of
-    a category are too small to have a logarithm.
+    **Joint distribution.** The energy distance (of normal scores) and the Stein discrepancy use half as many draws as
+    are effective, at most `max_points`, evenly spaced, because their tests need independent draws. The Stein kernel
+    acts on isometric log-ratios, scaled by the covariance of the reference. The discrepancy is NaN where more than 1 %
+    of the draws of a category are too small to have a logarithm.
 
     See Also
     --------
@@ -125,7 +138,7 @@ def compare(
     >>> trees = {seed: ad.sample(responses, "gibbs", random_seed=seed) for seed in (1, 2)}
     >>> result = ad.diagnostics.compare({"one": trees[1], "two": trees[2]}, reference="one")
     >>> result.verdict.values.tolist()
-    ['reference', 'indistinguishable from the reference']
+    ['reference', 'indistinguishable']
     """
     samplers = read(draws)
     if not isinstance(reference, str) or reference not in samplers:
@@ -137,15 +150,13 @@ def compare(
     _check_one_posterior(samplers, base)
     theta_star = None if truth is None else check_probabilities(truth, len(base.categories), "truth", base.categories)
 
-    rows = []
-    for one, rng in zip(samplers.values(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
-        row = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
-        row |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, most, repeats, rng)
-        rows.append(row)
-    _judge(rows, list(samplers), base)
-    return _dataset(
-        rows, samplers, base, {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
-    )
+    rows = {}
+    for (name, one), rng in zip(samplers.items(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
+        rows[name] = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
+        rows[name] |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, most, repeats, rng)
+    _judge(rows, base)
+    settings = {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
+    return _dataset(rows, base.categories, settings)
 
 
 def _check_one_posterior(samplers: Mapping[str, Draws], base: Draws) -> None:
@@ -159,7 +170,7 @@ def _check_one_posterior(samplers: Mapping[str, Draws], base: Draws) -> None:
 
 
 def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
-    """Return what describes the draws category by category; no verdict rests on it."""
+    """Return what describes the draws category by category. No verdict depends on it."""
     flat, right = one.flat, base.flat
     sd, right_sd = flat.std(axis=0), right.std(axis=0)
     shift = flat.mean(axis=0) - right.mean(axis=0)
@@ -179,7 +190,7 @@ def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
 
 
 def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Return the tests on normal scores: location, scale, and the energy distance of all categories together."""
+    """Return the tests on normal scores: location and scale by category, and the energy distance of all together."""
     scores_of_one, scores_of_base = normal_scores(one.theta, base.theta)
     tests = rank_tests(scores_of_one, scores_of_base)
     row = {name: getattr(tests, name) for name in ("location", "location_error", "scale", "scale_error")}
@@ -218,7 +229,7 @@ def _against_truth(one: Draws, truth: NDArray[np.float64] | None) -> dict[str, f
 
 
 def _stein(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, float]:
-    """Return the Stein discrepancy, where the draws come with what defines their posterior."""
+    """Return the Stein discrepancy; NaN unless the draws come with the responses and the prior."""
     names = ("stein_discrepancy", "stein_threshold", "stein_p_value")
     theta = independent(one.theta, one.effective, most)
     known = one.responses is not None and isinstance(one.prior, np.ndarray)
@@ -236,29 +247,20 @@ def _stein(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Gene
     )
 
 
-def _judge(rows: list[dict[str, Any]], names: list[str], base: Draws) -> None:
-    """Add the verdicts."""
-    of_base = rows[names.index(base.name)]
-    word = verdicts.reference_verdict(of_base["r_hat"], of_base["ess_bulk"], of_base["stein_p_value"])
-    for row in rows:
-        fault = verdicts.mixing_fault(row["r_hat"], row["ess_bulk"])
-        if row is of_base:
-            row["verdict"] = word
-        elif word != "reference":
-            row["verdict"] = f"not mixed: {fault}" if fault else verdicts.UNKNOWN
-        else:
-            parts = {name: row[name] for name in verdicts.Findings.__dataclass_fields__ if name in row}
-            row["verdict"] = verdicts.verdict(verdicts.Findings(categories=base.categories, **parts))
+def _judge(rows: Mapping[str, dict[str, Any]], base: Draws) -> None:
+    """Add the verdicts and what they rest on."""
+    reference = verdicts.judge_reference(rows[base.name])
+    converged = reference["verdict"] is verdicts.Verdict.REFERENCE
+    for name, row in rows.items():
+        row |= reference if name == base.name else verdicts.judge(row, base.categories, converged)
 
 
-def _dataset(
-    rows: list[dict[str, Any]], samplers: Mapping[str, Draws], base: Draws, settings: dict[str, Any]
-) -> xr.Dataset:
+def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], settings: dict[str, Any]) -> xr.Dataset:
     variables = {}
     for name, (meaning, units) in MEANINGS.items():
         dims = ("sampler", "category") if name in BY_CATEGORY else ("sampler",)
         attributes = {"long_name": meaning, "units": units}
-        variables[name] = (dims, np.array([row[name] for row in rows]), attributes)
+        variables[name] = (dims, np.array([row[name] for row in rows.values()]), attributes)
     attributes = settings | {
         "false_alarm": verdicts.FALSE_ALARM,
         "energy_level": verdicts.family_level(),
@@ -268,4 +270,4 @@ def _dataset(
         "max_reference_r_hat": verdicts.MAX_REFERENCE_R_HAT,
         "min_reference_ess": verdicts.MIN_REFERENCE_ESS,
     }
-    return xr.Dataset(variables, {"sampler": list(samplers), "category": list(base.categories)}, attributes)
+    return xr.Dataset(variables, {"sampler": list(rows), "category": list(categories)}, attributes)

@@ -1,27 +1,25 @@
-"""How fast the posterior closes in on the truth: squared error and radius against the number of responses."""
+"""How fast the posterior contracts around the truth: squared error and radius against the number of responses."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
+from adobest_pp.data.draws import responses_of, theta_of
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import theta_of
 from adobest_pp.likelihood.core import row_probabilities
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 __all__ = ["checkpoints", "contraction", "information", "inverse_information_trace"]
 
-Posteriors = Mapping[int, "xr.DataTree | Sequence[xr.DataTree]"]
+Posteriors = Mapping[int, xr.DataTree | Sequence[xr.DataTree]]
 
-# Eigenvalues of the information below this share of the greatest are rounding: nothing is known in that direction.
+# Eigenvalues of the information below this share of the largest are rounding: nothing is known in that direction.
 SINGULAR = 1e-12
 
 
@@ -68,8 +66,8 @@ def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]
 def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
     """Return the average information of a response about θ, Σ count·g gᵀ/h² / n, of shape (K, K).
 
-    h is linear in θ, so this is minus the second derivative of the log-likelihood over n: what was observed, which
-    tends to the Fisher information of the questions that were asked.
+    h is linear in θ, so this is minus the second derivative of the log-likelihood, divided by n. It is the observed
+    information, which tends to the Fisher information of the questions that were asked.
     """
     if evidence.n_responses == 0:
         raise ValueError("evidence must hold at least one response, got none")
@@ -84,8 +82,8 @@ def information(evidence: Evidence, theta: ArrayLike) -> NDArray[np.float64]:
 def inverse_information_trace(evidence: Evidence, theta: ArrayLike) -> float:
     """Return the trace of the inverse average information on the tangent space of the simplex, where Σθ is fixed.
 
-    Over n it is the summed variance of an efficient estimator of θ, and of the posterior in the limit
-    (Bernstein–von Mises). Infinite where the responses leave a direction of θ undetermined.
+    Divided by n, it is the summed variance of an efficient estimator of θ, and in the limit of the posterior
+    (Bernstein–von Mises). It is infinite where the responses do not determine θ in some direction.
     """
     k = evidence.n_categories
     basis = np.linalg.svd(np.ones((1, k)))[2][1:]  # orthonormal rows, orthogonal to 1
@@ -101,14 +99,14 @@ def contraction(
     *,
     probability: float = 0.95,
     fit_from: int = 1,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Measure how posteriors contract around the true θ* as responses come in.
 
     Parameters
     ----------
     posteriors : mapping of label to mapping of n to DataTree
-        Of each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). In place of a
-        tree there may be a sequence of them, one for each independent run, in the same order at every n.
+        For each sampler or mechanism, the posterior given the first n responses (see `checkpoints`). A sequence of
+        trees, one for each independent run and in the same order at every n, may take the place of a tree.
     truth : array of shape (K,)
         θ*, by label (of xarray or pandas) or in the order of the categories of the first posterior.
     probability : float, default 0.95
@@ -126,14 +124,14 @@ def contraction(
 
     Notes
     -----
-    By the theorem of Bernstein and von Mises, a posterior has its mean about as far from θ* as its own spread: each
-    contributes Tr I⁻¹/n to the error. That is the line ``bvm``, and the slope −1. It is a limit for θ* inside the
-    simplex; with θ* on an edge, posteriors contract faster. It takes the responses from ``observed_data``, where
-    `sample` leaves them, and is missing where there are none; it is infinite while these do not determine θ.
+    By the theorem of Bernstein and von Mises, the distance of the posterior mean from θ* and the spread of the
+    posterior each contribute Tr I⁻¹/n to the error. Their sum is the line ``bvm``, with slope −1. This is the limit for
+    θ* inside the simplex; posteriors contract faster if θ* is on an edge. The line needs the responses in
+    ``observed_data``, where `sample` leaves them. It is NaN without them, and infinite while they do not determine θ.
 
-    The slope is the mean of the runs' least-squares slopes, with the standard error of that mean. Of a single run
-    it is that of least squares with independent residuals: errors at nested checkpoints are not independent, and it
-    is then too small. Use several runs to judge a rate.
+    The slope is the mean of the least-squares slopes of the runs, with the standard error of that mean. The standard
+    error of a single run assumes independent residuals and is too small, because errors at nested checkpoints are not
+    independent. Use several runs to judge a rate.
 
     Examples
     --------
@@ -150,72 +148,68 @@ def contraction(
     first = check_integer(fit_from, "fit_from", 1)
     if not isinstance(posteriors, Mapping) or not posteriors:
         raise ValueError(f"posteriors must be a mapping of at least one label to posteriors, got {brief(posteriors)}")
-    runs = {label: _Runs.of(label, items) for label, items in posteriors.items()}
-    theta = _labelled(truth, next(iter(runs.values())).trees[0][0])
-    measured = {label: _measure(each, theta, probability) for label, each in runs.items()}
-    settings = {"probability": probability, "fit_from": first, "truth": theta.values.tolist()}
-    return _assemble(measured, first, settings)
+    runs = {label: _runs(label, items) for label, items in posteriors.items()}
+    theta = _labelled(truth, next(iter(next(iter(runs.values())).values()))[0])
+    parts = [_measure(trees, theta, probability, first) for trees in runs.values()]
+    result = xr.concat(parts, xr.Variable("label", list(runs)), join="outer")
+    for name, text in LONG_NAMES.items():
+        result[name].attrs["long_name"] = text
+    return result.assign_attrs(probability=probability, fit_from=first, truth=theta.values.tolist())
 
 
-class _Measured(NamedTuple):
-    """Of one label, each of shape (runs, checkpoints) but for the first."""
-
-    ns: NDArray[np.int64]
-    error: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    trace: NDArray[np.float64]
-
-
-class _Runs(NamedTuple):
-    """Of one label: the numbers of responses, and the trees of all runs at each of them."""
-
-    ns: list[int]
-    trees: "list[Sequence[xr.DataTree]]"
-
-    @classmethod
-    def of(cls, label: str, items: Any) -> "_Runs":
-        if not isinstance(items, Mapping) or not items:
-            raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {brief(items)}")
-        ns = sorted(check_integer(n, "the n of posteriors", 1) for n in items)
-        trees = [_as_runs(items[n]) for n in ns]
-        counts = sorted({len(runs) for runs in trees})
-        if counts[0] == 0 or len(counts) > 1:
-            raise ValueError(f"posteriors must hold as many runs of {label!r} at every n, at least one, got {counts}")
-        return cls(ns, trees)
+def _runs(label: str, items: Any) -> dict[int, Sequence[xr.DataTree]]:
+    """Return the trees of all runs of one label by their number of responses, sorted, or raise ValueError."""
+    if not isinstance(items, Mapping) or not items:
+        raise ValueError(f"posteriors must map {label!r} to a mapping of n to posteriors, got {brief(items)}")
+    trees = {
+        check_integer(n, "the n of posteriors", 1): [item] if isinstance(item, xr.DataTree) else item
+        for n, item in items.items()
+    }
+    for item in trees.values():
+        if not isinstance(item, Sequence) or isinstance(item, str):
+            raise ValueError(f"posteriors must hold a DataTree, or a sequence of them, for each n, got {brief(item)}")
+    counts = sorted({len(item) for item in trees.values()})
+    if counts[0] == 0 or len(counts) > 1:
+        raise ValueError(f"posteriors must hold as many runs of {label!r} at every n, at least one, got {counts}")
+    return dict(sorted(trees.items()))
 
 
-def _labelled(truth: ArrayLike, first: "xr.DataTree") -> "xr.DataArray":
-    """Return θ* with the labels of the first posterior, or refuse."""
-    import xarray as xr
-
-    categories = tuple(theta_of(first, "posteriors")["category"].values.tolist())
+def _labelled(truth: ArrayLike, first: xr.DataTree) -> xr.DataArray:
+    """Return θ* with the labels of the first posterior, or raise ValueError."""
+    categories = theta_of(first, "posteriors")["category"].values.tolist()
     theta = check_probabilities(truth, len(categories), "truth", categories)
-    return xr.DataArray(theta, coords={"category": list(categories)}, dims="category")
+    return xr.DataArray(theta, coords={"category": categories}, dims="category")
 
 
-def _measure(runs: _Runs, theta: "xr.DataArray", probability: float) -> _Measured:
-    values = np.array([[_statistics(tree, theta, probability) for tree in trees] for trees in runs.trees])
-    return _Measured(np.array(runs.ns), *np.moveaxis(values, (0, 1, 2), (2, 1, 0)))
+def _measure(
+    trees: dict[int, Sequence[xr.DataTree]], theta: xr.DataArray, probability: float, fit_from: int
+) -> xr.Dataset:
+    """Return the results of one label, by n."""
+    ns = np.array(list(trees))
+    values = [[_statistics(tree, theta, probability) for tree in runs] for runs in trees.values()]
+    error, radius, trace = np.array(values).T  # each of shape (runs, checkpoints)
+    runs = len(error)
+    spread = error.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(ns.size, np.nan)
+    fitted = ns >= fit_from
+    slope, slope_se = fit_slope(ns[fitted], error[:, fitted])
+    columns = {
+        "error": error.mean(axis=0),
+        "error_se": spread,
+        "radius": radius.mean(axis=0),
+        "inverse_information": trace.mean(axis=0),
+        "bvm": 2 * trace.mean(axis=0) / ns,
+    }
+    variables: dict[str, Any] = {name: ("n", values) for name, values in columns.items()}
+    return xr.Dataset(variables | {"slope": slope, "slope_se": slope_se, "runs": runs}, coords={"n": ns})
 
 
-def _as_runs(item: Any) -> Sequence["xr.DataTree"]:
-    import xarray as xr
-
-    if isinstance(item, xr.DataTree):
-        return [item]
-    if not isinstance(item, Sequence) or isinstance(item, str):
-        raise ValueError(f"posteriors must hold a DataTree, or a sequence of them, for each n, got {brief(item)}")
-    return item
-
-
-def _statistics(tree: "xr.DataTree", theta: "xr.DataArray", probability: float) -> tuple[float, float, float]:
-    """Return E‖θ−θ*‖², the radius and the trace of the inverse information, where the tree has the responses."""
+def _statistics(tree: xr.DataTree, theta: xr.DataArray, probability: float) -> tuple[float, float, float]:
+    """Return E‖θ−θ*‖², the radius, and the trace of the inverse information (NaN without responses in the tree)."""
     categories = theta["category"].values.tolist()
     draws = theta_of(tree, "posteriors", categories).values.reshape(-1, theta.size)
     squares = ((draws - theta.values) ** 2).sum(axis=1)
     trace = float("nan")
-    if "observed_data" in tree.children and "mechanism_settings" in tree["observed_data"].attrs:
-        responses = Responses.from_xarray(tree["observed_data"].to_dataset())
+    if (responses := responses_of(tree)) is not None:
         truth = by_label(theta, responses.categories, "posteriors")
         trace = inverse_information_trace(responses.evidence(), truth) if len(responses) else float("inf")
     return float(squares.mean()), float(np.sqrt(np.quantile(squares, probability))), trace
@@ -234,32 +228,6 @@ def fit_slope(ns: NDArray[np.int64], error: NDArray[np.float64]) -> tuple[float,
     residuals = y[0] - y[0].mean() - slopes[0] * x
     spread = residuals @ residuals / (x.size - 2) if x.size > 2 else float("nan")
     return float(slopes[0]), float(np.sqrt(spread / (x @ x)))
-
-
-def _assemble(measured: Mapping[str, _Measured], first: int, settings: dict[str, Any]) -> "xr.Dataset":
-    import xarray as xr
-
-    parts = []
-    for item in measured.values():
-        runs = len(item.error)
-        spread = item.error.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(item.ns.size, np.nan)
-        fitted = item.ns >= first
-        slope, slope_se = fit_slope(item.ns[fitted], item.error[:, fitted])
-        trace = item.trace.mean(axis=0)
-        columns = {
-            "error": item.error.mean(axis=0),
-            "error_se": spread,
-            "radius": item.radius.mean(axis=0),
-            "inverse_information": trace,
-            "bvm": 2 * trace / item.ns,
-        }
-        variables: dict[str, Any] = {name: ("n", values) for name, values in columns.items()}
-        variables |= {"slope": slope, "slope_se": slope_se, "runs": runs}
-        parts.append(xr.Dataset(variables, coords={"n": item.ns}))
-    result = xr.concat(parts, xr.Variable("label", list(measured)), join="outer")
-    for name, text in LONG_NAMES.items():
-        result[name].attrs["long_name"] = text
-    return result.assign_attrs(settings)
 
 
 LONG_NAMES = {

@@ -1,12 +1,12 @@
-"""Whether the answers fit the mechanism that they are read under."""
+"""Check whether the answers fit the mechanism that they are read under."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adobest_pp._text import brief
+from adobest_pp.data.draws import responses_of, theta_of
 from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import theta_of
 from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ __all__ = ["FALSE_ALARM", "LEVEL", "goodness_of_fit"]
 
 
 def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> "xr.Dataset":
-    """Check whether answers are such as the mechanism gives under the posterior: a posterior predictive p-value.
+    """Check whether the answers fit their mechanism, by a posterior predictive p-value.
 
     Answers that are read under the wrong ε, the wrong subsets or the wrong mechanism give a posterior that looks as
-    sure of itself as any other.
+    certain as any other. This check finds them.
 
     Parameters
     ----------
@@ -34,24 +34,23 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> 
         ``p_value``; ``fits``, whether it is above the attribute ``level``; ``statistic``, the mean over draws of the
         distance of the answer counts from what the draw predicts, in units of their covariance; ``freedom``, the
         degrees of freedom of that distance; and ``spare``, how many of them θ cannot absorb. Without answers to count
-        the p-value is NaN, and nothing is said not to fit.
+        the p-value is NaN and ``fits`` is true.
 
     Notes
     -----
     **What is counted.** SRR: each category. RRRR: each category inside and outside the published subset, and answers
-    inside it by its size. Subset selection: answers that hold a category, two that are listed side by side, or the
-    most probable one and another. For a draw of θ the distance follows χ² given the subsets; `p_value` is the mean
-    over draws of its tail probability [1]_.
+    inside the subset by its size. Subset selection: answers that hold a category, two categories that are listed side
+    by side, or the most probable category and another. For a draw of θ the distance follows χ² given the subsets;
+    `p_value` is the mean over draws of its tail probability [1]_.
 
-    **False alarms.** Posterior predictive p-values are conservative: right answers have one of at most α in at most
-    2α of all cases [2]_, and usually in far fewer. Answers are said not to fit from 0.005 on, so that this is a false
-    alarm in at most 1 % (the attribute ``false_alarm``). `validation/goodness_of_fit.py` measures it, and which faults
-    are found.
+    **False alarms.** Posterior predictive p-values are conservative: right answers have a p-value of at most α in at
+    most 2α of all cases [2]_, and usually in far fewer. The level is 0.005, so at most 1 % of right answers are said
+    not to fit (the attribute ``false_alarm``). `validation/goodness_of_fit.py` measures this rate, and which faults are
+    found.
 
-    **What cannot be found.** Where ``spare`` is 0, as it is for SRR and for RRRR under one subset, θ takes up all that
-    the counts could tell: only counts out of reach of any θ are found. So answers of a smaller ε than stated leave no
-    trace, in SRR and in subset selection: they are those of a more even θ. Renamed categories leave none without
-    subsets.
+    **What cannot be found.** Where ``spare`` is 0, as for SRR and for RRRR under one subset, some θ explains nearly any
+    counts, and only counts that no θ explains are found. So answers of a smaller ε than stated are not found in SRR and
+    in subset selection: they look like answers of a more even θ. Renamed categories are not found without subsets.
 
     References
     ----------
@@ -69,13 +68,13 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> 
     """
     import xarray as xr
 
-    theta_of(tree, "tree")
-    if responses is None and "observed_data" not in tree:
-        raise ValueError("responses must be given for a tree without observed_data, got None")
-    told = Responses.from_xarray(tree["observed_data"].to_dataset()) if responses is None else responses
+    theta_of(tree)
+    told = responses_of(tree) if responses is None else responses
+    if told is None:
+        raise ValueError("responses must be given for a tree without them in observed_data, got None")
     if not isinstance(told, Responses):
         raise ValueError(f"responses must be a Responses, got {brief(told)}")
-    draws = theta_of(tree, "tree", told.categories).values
+    draws = theta_of(tree, categories=told.categories).values
     found = check_fit(draws.reshape(-1, told.n_categories), told)
     values = found._asdict() | {"fits": not found.p_value <= LEVEL}
     return xr.Dataset(

@@ -1,26 +1,23 @@
-"""SGLD's trade-off: large steps are biased, small ones do not mix; both at the same cost in gradients."""
+"""The trade-off of SGLD: at the same cost in gradients, large steps are biased and small steps do not mix."""
 
 import json
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_integer, check_prior
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.draws import theta_of
 from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import mixing, theta_of
+from adobest_pp.diagnostics._draws import mixing
 from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
-
-if TYPE_CHECKING:
-    import xarray as xr
+from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
 
 __all__ = ["step_size_study"]
 
@@ -28,13 +25,13 @@ __all__ = ["step_size_study"]
 RELATIVE_STEPS = (0.1, 1.0, 10.0, 100.0)
 BATCHES = (10, 50, 250)
 
-# A chain keeps half of its updates; of these at least so many draws are needed for R-hat to mean anything.
+# A chain keeps half of its updates. R-hat means nothing with fewer draws than this.
 FEWEST_DRAWS = 10
 
 
 def step_size_study(
     responses: Responses,
-    reference: "xr.DataTree",
+    reference: xr.DataTree,
     *,
     step_sizes: Sequence[float] | None = None,
     batch_sizes: Sequence[int | None] | None = None,
@@ -45,7 +42,7 @@ def step_size_study(
     prior: ArrayLike | None = None,
     random_seed: int | None = None,
     progressbar: bool = True,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Run SGLD over a grid of settings at equal cost, and grade each against reference draws.
 
     Parameters
@@ -57,38 +54,36 @@ def step_size_study(
     step_sizes : sequence of float, optional
         Constant steps γ; by default 0.1, 1, 10 and 100 times the paper's 0.5/n.
     batch_sizes : sequence of int or None, optional
-        Responses in a batch, drawn with replacement; None or n stands for all n of them, the exact gradient. By
-        default 10, 50 and 250, as far as there are more responses than that.
+        Responses in a batch, drawn with replacement. None or n stands for all n responses: the exact gradient. By
+        default those of 10, 50 and 250 that are below n.
     diffusions : sequence of {"reflected", "preconditioned"}
-        Of `ReflectedSGLD`.
+        Diffusions of `ReflectedSGLD`.
     budget : int
-        What each setting may spend in all, in gradients of single responses: updates × batch, over all chains and
-        with the first half of each chain, which is discarded.
+        What each setting may spend, in gradients of single responses: updates × batch size, over all chains and
+        including the first half of each chain, which is discarded.
     draws, chains : int
-        Draws kept of each chain (fewer where the budget has fewer updates), and chains.
+        Draws kept of each chain (fewer if the budget has fewer updates), and chains.
     prior : float or array of shape (K,), optional
-        Concentration of the Dirichlet prior; by default the one that `reference` was sampled with.
+        Concentration of the Dirichlet prior; by default the one of `reference`.
     random_seed : int, optional
-        The same seed gives the same study, but for the seconds.
+        The same seed gives the same results, apart from the seconds.
     progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
+        Whether to show a progress bar after two seconds.
 
     Returns
     -------
     xarray.Dataset
         By diffusion, batch_size and step_size: ``mean_error``, the root mean square over categories of the error of
-        the posterior mean in reference standard deviations, and ``mean_error_mcse``, what of it Monte Carlo error
-        explains; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
-        reference mean|; ``r_hat`` (the greatest) and ``ess`` (the smallest bulk one), which are missing where draws
-        of a category do not move; ``seconds``; and ``gradients``,
-        what was spent.
+        the posterior mean in reference standard deviations, and ``mean_error_mcse``, the part of it that is Monte
+        Carlo error; ``sd_ratio``, the root of the summed variances over that of the reference; ``tv``, ½Σ|mean −
+        reference mean|; ``r_hat`` (the largest) and ``ess`` (the smallest bulk ESS), which are NaN where the draws of a
+        category are all equal; ``seconds``; and ``gradients``, the budget that was spent.
 
     Notes
     -----
-    The seconds are of the compiled sampler, whose gradients of collapsed responses are cheap whatever the batch; the
-    cost in gradients is that of a sampler that touches each response. Chains that have not converged have errors
-    that Monte Carlo error does not explain, and their R-hat tells: settings far on the small side are poor because of
-    that, those on the large side because of their bias.
+    The seconds are those of the compiled sampler, for which a gradient of collapsed responses is cheap at any batch
+    size. The cost in gradients is that of a sampler that visits each response. Errors beyond Monte Carlo error come
+    from chains that have not converged, as R-hat shows, where steps are small, and from bias where steps are large.
 
     Examples
     --------
@@ -102,21 +97,28 @@ def step_size_study(
     """
     if not isinstance(responses, Responses) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
-    truth = _Reference.of(reference, responses)
+    mean, sd = _moments(reference, responses)
     concentration = _prior(prior, reference, responses.categories)
-    cells = _Grid.of(step_sizes, batch_sizes, diffusions, len(responses))
+    axes = _axes(step_sizes, batch_sizes, diffusions, len(responses))
+    cells = [_Cell(*values) for values in product(*axes.values())]
     plan = {name: check_integer(value, name, 2) for name, value in (("draws", draws), ("chains", chains))}
-    spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(cells.batch_sizes))
+    spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(axes["batch_size"]))
     seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
     seeds = np.random.SeedSequence(seed).generate_state(len(cells), dtype=np.uint32)
     rows = []
-    with _without_warnings(), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
+    # Some settings must not converge: R-hat is in the result.
+    with without_warnings_of(NOT_CONVERGED), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
         _compile(responses, concentration)
-        for cell, cell_seed in zip(cells.cells(), seeds.tolist(), strict=True):
+        for cell, cell_seed in zip(cells, seeds.tolist(), strict=True):
             tree = _run(responses, concentration, cell, spend, cell_seed, **plan)
-            rows.append(_grade(tree, truth, cell.batch_size))
+            rows.append(_grade(tree, mean, sd, cell.batch_size))
             progress.advance(1)
-    return _assemble(cells, rows, plan | {"budget": spend, "prior": concentration.tolist()})
+    shape = tuple(map(len, axes.values()))
+    variables = {
+        name: (tuple(axes), np.array([row[name] for row in rows]).reshape(shape), {"long_name": text})
+        for name, text in LONG_NAMES.items()
+    }
+    return xr.Dataset(variables, axes, plan | {"budget": spend, "prior": concentration.tolist()})
 
 
 class _Cell(NamedTuple):
@@ -125,40 +127,26 @@ class _Cell(NamedTuple):
     step_size: float
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """The settings to run, checked."""
-
-    diffusions: Sequence[str]
-    batch_sizes: Sequence[int]
-    step_sizes: Sequence[float]
-
-    @classmethod
-    def of(cls, steps: Any, batches: Any, diffusions: Any, n: int) -> "_Grid":
-        sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else _positive(steps, "step_sizes")
-        given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
-        for name, sequence in (("batch_sizes", given), ("diffusions", diffusions)):
-            if not isinstance(sequence, Sequence) or isinstance(sequence, str):
-                raise ValueError(f"{name} must be a sequence, got {brief(sequence)}")
-        counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
-        for name in diffusions:
-            if not isinstance(name, str) or name not in DIFFUSIONS:
-                raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {brief(name)}")
-        axes: dict[str, Sequence[Any]] = {
-            "diffusions": list(diffusions),
-            "batch_sizes": sorted(counts),
-            "step_sizes": sorted(sizes),
-        }
-        for name, values in axes.items():
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name} must be at least one, each once, got {values!r}")
-        return cls(**axes)
-
-    def __len__(self) -> int:
-        return len(self.diffusions) * len(self.batch_sizes) * len(self.step_sizes)
-
-    def cells(self) -> Iterator[_Cell]:
-        return (_Cell(*values) for values in product(self.diffusions, self.batch_sizes, self.step_sizes))
+def _axes(steps: Any, batches: Any, diffusions: Any, n: int) -> dict[str, list[Any]]:
+    """Return the settings to run, by dimension of the result, or raise ValueError."""
+    sizes = [0.5 * factor / n for factor in RELATIVE_STEPS] if steps is None else _positive(steps, "step_sizes")
+    given = ([m for m in BATCHES if m < n] or [n]) if batches is None else batches
+    for name, sequence in (("batch_sizes", given), ("diffusions", diffusions)):
+        if not isinstance(sequence, Sequence) or isinstance(sequence, str):
+            raise ValueError(f"{name} must be a sequence, got {brief(sequence)}")
+    counts = [n if size is None else check_integer(size, "batch_sizes", 1, n) for size in given]
+    for name in diffusions:
+        if not isinstance(name, str) or name not in DIFFUSIONS:
+            raise ValueError(f"diffusions must be among {', '.join(map(repr, DIFFUSIONS))}, got {brief(name)}")
+    axes: dict[str, list[Any]] = {
+        "diffusion": list(diffusions),
+        "batch_size": sorted(counts),
+        "step_size": sorted(sizes),
+    }
+    for name, values in axes.items():
+        if not values or len(set(values)) < len(values):
+            raise ValueError(f"{name}s must be at least one value, each given once, got {values!r}")
+    return axes
 
 
 def _positive(values: Any, name: str) -> list[float]:
@@ -171,31 +159,25 @@ def _positive(values: Any, name: str) -> list[float]:
     return list(numbers.tolist())
 
 
-class _Reference(NamedTuple):
-    """Mean and standard deviation of the true posterior, each of shape (K,)."""
-
-    mean: NDArray[np.float64]
-    sd: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, tree: "xr.DataTree", responses: Responses) -> "_Reference":
-        draws = theta_of(tree, "reference", responses.categories).values
-        sd = draws.std(axis=(0, 1))
-        if not sd.min() > 0:
-            raise ValueError(f"reference must have draws that vary in every category, got standard deviations {sd!r}")
-        return cls(draws.mean(axis=(0, 1)), sd)
+def _moments(reference: xr.DataTree, responses: Responses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of the true posterior, each of shape (K,)."""
+    draws = theta_of(reference, "reference", responses.categories).values
+    sd = draws.std(axis=(0, 1))
+    if not sd.min() > 0:
+        raise ValueError(f"reference must have draws that vary in every category, got standard deviations {sd!r}")
+    return draws.mean(axis=(0, 1)), sd
 
 
-def _prior(prior: ArrayLike | None, reference: "xr.DataTree", categories: Sequence[str]) -> NDArray[np.float64]:
+def _prior(prior: ArrayLike | None, reference: xr.DataTree, categories: Sequence[str]) -> NDArray[np.float64]:
     if prior is None:
         if "prior" not in reference.attrs:
-            raise ValueError("prior must be given where the attributes of the reference do not tell it, got None")
+            raise ValueError("prior must be given for a reference without the attribute 'prior', got None")
         prior = reference.attrs["prior"]
     return check_prior(prior, len(categories), categories)
 
 
 def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
-    """Make one draw, so that the seconds of the first setting are not those of the compiler."""
+    """Make one draw, so that the seconds of the first setting do not include compilation."""
     from adobest_pp.samplers.sampling import sample
 
     sample(responses, "sgld", prior, draws=1, tune=0, chains=1, random_seed=0, progressbar=False)
@@ -203,8 +185,8 @@ def _compile(responses: Responses, prior: NDArray[np.float64]) -> None:
 
 def _run(
     responses: Responses, prior: NDArray[np.float64], cell: _Cell, budget: int, seed: int, *, draws: int, chains: int
-) -> "xr.DataTree":
-    """Spend the budget on one setting: as many updates per draw as it allows, half of the draws discarded."""
+) -> xr.DataTree:
+    """Spend the budget on one setting: as many updates per draw as it allows, with the first half discarded."""
     from adobest_pp.samplers.sampling import sample
 
     updates = budget // (cell.batch_size * chains)
@@ -224,18 +206,18 @@ def _run(
     )
 
 
-def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[str, float]:
+def _grade(tree: xr.DataTree, mean: NDArray[np.float64], sd: NDArray[np.float64], batch_size: int) -> dict[str, float]:
     theta = theta_of(tree, "sample").values
     chains, draws, _ = theta.shape
-    error = theta.mean(axis=(0, 1)) - reference.mean
+    error = theta.mean(axis=(0, 1)) - mean
     with np.errstate(invalid="ignore", divide="ignore"):
         mcse = array_stats.mcse(theta, chain_axis=0, draw_axis=1)
     mixed = mixing(theta)
     updates = 2 * draws * int(json.loads(tree.attrs["sampler_settings"])["updates_per_draw"])
     return {
-        "mean_error": float(np.sqrt(np.mean((error / reference.sd) ** 2))),
-        "mean_error_mcse": float(np.sqrt(np.mean((mcse / reference.sd) ** 2))),
-        "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (reference.sd**2).sum())),
+        "mean_error": float(np.sqrt(np.mean((error / sd) ** 2))),
+        "mean_error_mcse": float(np.sqrt(np.mean((mcse / sd) ** 2))),
+        "sd_ratio": float(np.sqrt(theta.var(axis=(0, 1)).sum() / (sd**2).sum())),
         "tv": float(0.5 * np.abs(error).sum()),
         "r_hat": float(np.max(mixed["r_hat"])),
         "ess": float(np.min(mixed["ess_bulk"])),
@@ -244,43 +226,12 @@ def _grade(tree: "xr.DataTree", reference: _Reference, batch_size: int) -> dict[
     }
 
 
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Keep `sample` from warning of chains that have not converged: here some must not, and R-hat is in the result."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return "not converged" not in record.getMessage()
-
-    logger = logging.getLogger("adobest_pp")
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)
-
-
-def _assemble(grid: _Grid, rows: list[dict[str, float]], settings: dict[str, Any]) -> "xr.Dataset":
-    import xarray as xr
-
-    coords: dict[str, Sequence[Any]] = {
-        "diffusion": grid.diffusions,
-        "batch_size": grid.batch_sizes,
-        "step_size": grid.step_sizes,
-    }
-    shape = tuple(len(values) for values in coords.values())
-    variables = {
-        name: (tuple(coords), np.array([row[name] for row in rows]).reshape(shape), {"long_name": text})
-        for name, text in LONG_NAMES.items()
-    }
-    return xr.Dataset(variables, coords, settings)
-
-
 LONG_NAMES = {
     "mean_error": "error of the posterior mean, in reference standard deviations",
     "mean_error_mcse": "Monte Carlo error of the posterior mean, in reference standard deviations",
     "sd_ratio": "standard deviation over that of the reference",
     "tv": "total variation between posterior means",
-    "r_hat": "greatest split R-hat",
+    "r_hat": "largest rank-normalized split R-hat",
     "ess": "smallest bulk effective sample size",
     "seconds": "wall time in seconds",
     "gradients": "gradients of responses computed",

@@ -253,6 +253,7 @@ class AdaptiveCollector:
             ``mean``, ``lower`` and ``upper`` by category; in the attributes sampler, prior, kind of interval,
             probability, draws, answers and seed, which is a function of the collection's own and of its answers.
         """
+        from adobest_pp.data.draws import theta_of
         from adobest_pp.samplers.sampling import sample
 
         chosen = self._settings.prior if isinstance(prior, str) and prior == "own" else prior
@@ -260,7 +261,7 @@ class AdaptiveCollector:
         tree = sample(self._responses, "nuts", chosen, draws=draws, random_seed=seed, progressbar=False)
         names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
         told = {name: tree.attrs[name] for name in names if name in tree.attrs}
-        return summary(tree["posterior"].to_dataset()["theta"], probability).assign_attrs(told)
+        return summary(theta_of(tree), probability).assign_attrs(told)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the collection to a file, and keep it up to date from now on.

@@ -1,6 +1,6 @@
 """Checks of what plots take: results of diagnostics, trees of draws, categories and axes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._text import brief
-from adobest_pp.diagnostics._draws import theta_of
+from adobest_pp.data.draws import thetas_of
 
 __all__ = ["check_axes", "check_categories", "check_result", "check_thetas"]
 
@@ -40,14 +40,7 @@ def check_axes(axes: Any, n: int, told: str) -> NDArray[np.object_]:
 
 def check_thetas(draws: Any) -> dict[str, xr.DataArray]:
     """Return θ of each tree by chain, draw and category, in the first tree's order, or raise ValueError."""
-    if not isinstance(draws, Mapping) or not draws:
-        raise ValueError(f"draws must be a mapping of at least one name to a DataTree, got {brief(draws)}")
-    thetas: dict[str, xr.DataArray] = {}
-    categories = None
-    for name, tree in draws.items():
-        thetas[str(name)] = theta_of(tree, "draws", categories)
-        categories = thetas[str(name)]["category"].values.tolist()
-    return thetas
+    return thetas_of(draws)
 
 
 def check_categories(categories: Any, known: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
+from adobest_pp._wording import verdict_in_words
 from adobest_pp.plots._category_names import legend_entry, shorten
 from adobest_pp.plots._fonts import legible
 from adobest_pp.plots._inputs import check_axes, check_result
@@ -22,7 +23,7 @@ MAX_LEGEND = 90
 
 COMPARED = (
     *("category", "sampler", "mean_shift", "location_error", "sd_ratio", "scale_error", "tail_error", "error_limit"),
-    *("verdict", "ess_per_second", "ess_bulk", "r_hat"),
+    *("verdict", "fault", "ess_per_second", "ess_bulk", "r_hat"),
 )
 CALIBRATED = (
     *("category", "point", "level", "ecdf_difference", "lower", "upper", "coverage", "coverage_error"),
@@ -63,7 +64,7 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     for i, name in enumerate(others):
         one = dataset.sel(sampler=name)
         y = places + 0.5 * ((i + 0.5) / len(others) - 0.5)
-        label = legend_entry(textwrap.shorten(f"{name}: {one.verdict.item()}", MAX_LEGEND))
+        label = legend_entry(textwrap.shorten(f"{name}: {verdict_in_words(one)}", MAX_LEGEND))
         style = look(names.index(name)) | {"linestyle": "none", "label": label}
         limit = float(one.error_limit)
         _points(panels[0], one.mean_shift.values, y, np.abs(one.location_error.values) > limit, style)

@@ -22,22 +22,22 @@ SHARES = (0.34, 0.27, 0.18, 0.11, 0.07, 0.03)
 
 @dataclass(frozen=True)
 class Poll:
-    """A question, the randomized answers to it, and how they came about.
+    """A question, the randomized answers to it, and how they were collected.
 
     Attributes
     ----------
     question : str
-        What was asked.
+        The question.
     responses : Responses
-        What the collector holds.
+        The randomized answers.
     origin : str
         A sentence on where the answers are from.
     protection : str
-        A sentence on what the promise of the mechanism is worth here.
+        A sentence on whom the promise of the mechanism protects here.
     truth : array of shape (K,), optional
-        The true frequencies, known only where people are simulated.
+        The true frequencies, known only for simulated people.
     settings : dict
-        What to repeat the collection with.
+        The settings of the collection, to repeat it.
     """
 
     question: str
@@ -58,7 +58,7 @@ def simulated_poll(
     random_seed: int = 1,
     progressbar: bool = False,
 ) -> Poll:
-    """Simulate an adaptive poll about six parties; nobody's privacy is at stake.
+    """Simulate an adaptive poll about six parties. Nobody's privacy is at stake.
 
     Examples
     --------
@@ -100,13 +100,13 @@ def poll_of_people(
     progressbar: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> Poll:
-    """Ask everyone in a CSV file adaptively; their values are randomized exactly, one by one, and forgotten.
+    """Ask everyone in a CSV file adaptively. Their values are randomized exactly, one by one, and not kept.
 
-    With `out`, the answers are kept in that file from the first one on, and a collection that was stopped goes on.
+    With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues.
 
     See Also
     --------
-    adobest_pp.online.collect_csv : What asks them.
+    adobest_pp.online.collect_csv : Asks them.
     """
     from adobest_pp.online import collect_csv
 
@@ -116,23 +116,23 @@ def poll_of_people(
     responses = collector.responses
     if len(responses) == 0:
         raise ValueError(f"path must name a file with at least one person, got none in {os.fspath(path)!r}")
-    origin = f"{len(responses):,} people of a file, each randomized on its own with the operating system's entropy."
+    origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
     protection = (
-        "The true values are in the file that was read: whoever has that file is not bound by what follows, which is "
-        "about the randomized answers."
+        "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
+        "protects them from those who have that file."
     )
     if categories is None:
-        protection += " The list of categories was read from it too, and tells that someone in it has each of them."
+        protection += " The list of categories was read from it too, so it shows that somebody has each of them."
     settings = {**responses.mechanism.settings(), "column": column, **choice}
     return Poll(question or column, responses, origin, protection, None, settings)
 
 
 def poll_of_responses(path: str | os.PathLike[str], question: str | None = None) -> Poll:
-    """Take randomized answers that were collected before, from a response file or that of a collection."""
+    """Read randomized answers from a file of responses or of a collection."""
     responses = Responses.from_netcdf(path)
     if len(responses) == 0:
         raise ValueError(f"path must name responses of at least one person, got none in {os.fspath(path)!r}")
     origin = f"{len(responses):,} randomized answers, read from a file."
-    protection = "What follows holds if the stated mechanism randomized each answer before the collector saw it."
+    protection = "What follows is true if the stated mechanism randomized each answer before the collector saw it."
     settings = responses.mechanism.settings()
     return Poll(question or "A private question", responses, origin, protection, None, settings)

@@ -1,13 +1,12 @@
-"""What a reader should take away, in plain words; every number comes from the findings."""
+"""What a reader should take away, in plain sentences that are made from the findings alone."""
 
 import math
-from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from adobest_pp._text import prior_in_words
-from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, SAME
-from adobest_pp.intervals import in_words, range_in_words
+from adobest_pp._wording import fault_in_words, interval_in_words, prior_in_words, range_in_words, verdict_in_words
+from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
 from adobest_pp.report.answer_sources import Poll
@@ -22,13 +21,13 @@ __all__ = [
     "samplers_in_words",
 ]
 
-# From this probability on, a category is said to be the first.
+# Above this probability, a category is said to have the largest share.
 CLEARLY = 0.95
 
 # Intervals hold the truth where up to this share of the draws diverges (validation/intervals.py).
 FEW_DIVERGED = 0.01
 
-# As many categories that may be empty are named.
+# The most categories that the sentence on empty categories names.
 MOST_NAMED = 5
 
 NAMES = {"nuts": "NUTS", "gibbs": "Gibbs sampling", "sgld": "SGLD with the paper's steps"}
@@ -43,37 +42,37 @@ def privacy_in_words(poll: Poll) -> list[str]:
     bound = f"at most {math.ceil(1000 * sure) / 10:g} %" if sure <= 0.999 else "more than 99.9 %"
     return [
         poll.protection,
-        "A device randomizes its answer before it sends it. Of any two true answers, what it sends speaks for one at "
-        f"most e^{epsilon:g} = {math.exp(epsilon):.3g} times as much as for the other (ε = {epsilon:g}).",
-        "In other words: whoever held two answers of a person for equally likely, and sees what the device sent, can "
-        f"be {bound} sure of one of them. That holds against everybody, the collector included, whatever else they "
-        "know.",
-        "It does not hide that somebody took part, and it adds up: to ask the same person twice doubles ε.",
-        f"The promise was checked in exact arithmetic for {checked.subject}: the worst ratio of all is "
+        "A device randomizes its answer before it sends it. What the device sends is at most "
+        f"e^{epsilon:g} = {math.exp(epsilon):.3g} times as likely under one true answer as under any other "
+        f"(ε = {epsilon:g}).",
+        "For example, somebody who thinks that two answers of a person are equally likely, and then sees what the "
+        f"device sent, can be {bound} sure of one of the two. This holds for everybody, including the collector, and "
+        "whatever else they know.",
+        "It does not hide who took part. Asking the same person twice doubles ε.",
+        f"The promise was checked in exact arithmetic for {checked.subject}: the largest ratio is "
         f"e^{checked.loss:.6g}, so it {'holds' if checked.holds else 'DOES NOT HOLD'}.",
     ]
 
 
 def conclusions(findings: Findings) -> list[str]:
-    """Return what to conclude: the estimate, which sampler to trust, and how near the truth it came."""
+    """Return what to conclude: the estimate, which sampler to trust, and how close to the truth it is."""
     estimated = findings.estimated.sel(sampler=REFERENCE)
     diverged = divergences(findings)
     misfit = misfit_in_words(findings.fit_p_value)
     sentences = [misfit] if misfit else []
     prior = prior_in_words(findings.prior)
-    if estimated["verdict"].item() != "reference":
+    if estimated["verdict"].item() != Verdict.REFERENCE:
         sentences.append(
-            f"No conclusion: the {estimated['verdict'].item()} (NUTS under {prior}). Sample again with more draws."
+            f"No conclusion: NUTS has not converged ({fault_in_words(estimated)}) under {prior}. Sample again with "
+            "more draws."
         )
         return sentences + _of_divergences(diverged, findings)
     sentences += [_leader(findings), *_of_empty(findings), *_of_samplers(findings)]
     if many := _of_divergences(diverged, findings):
         sentences += many
     elif not misfit:
-        few = f" ({diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter)" if diverged else ""
-        sentences.append(
-            f"Report the estimate and its intervals: they are those of NUTS under {prior}, which has converged{few}."
-        )
+        few = f" {diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter." if diverged else ""
+        sentences.append(f"Report the estimate and its intervals: NUTS has converged under {prior}.{few}")
     if findings.poll.truth is not None:
         size = findings.estimated.sizes["category"]
         within = round(float(estimated["coverage"]) * size)
@@ -93,19 +92,16 @@ def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
     return (
         f"Posterior means, by NUTS under {prior_in_words(findings.prior)}, and the shortest intervals that hold 95 % "
-        "of the posterior. A category whose interval begins at zero may be empty: “up to” is its upper end."
+        "of the posterior. A category whose interval begins at zero may be empty; the table then says “up to”."
     )
 
 
 def samplers_in_words(findings: Findings) -> str:
-    """Return what the samplers are graded under."""
-    prior = prior_in_words(findings.sampler_prior)
-    graded = f"The samplers are graded under {prior}, each against NUTS."
-    return (
-        f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above has its own."
-        if isinstance(findings.prior, str)
-        else graded
-    )
+    """Return which prior the samplers are graded under."""
+    graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
+    if isinstance(findings.prior, str):
+        return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
+    return graded
 
 
 def contraction_in_words(findings: Findings) -> str:
@@ -113,21 +109,22 @@ def contraction_in_words(findings: Findings) -> str:
     part = findings.contraction.sel(label=REFERENCE)
     if findings.poll.truth is None:
         told = (
-            "The truth is not known, so the distance is to the final estimate of NUTS: the picture shows how fast the "
-            "posterior closes in, not how far it is from the truth."
+            "The truth is not known, so the distance is to the final estimate of NUTS. The figure shows how "
+            "fast the posterior contracts, not how far it is from the truth."
         )
         line = (
-            " The dashed line counts the error of the estimate as well as its spread. The last points count the spread "
-            "alone: with many answers, and shares away from zero, they come to lie at half of it, and lower with few "
-            "answers or a strong prior."
+            " The dashed line counts both the error of the estimate and its spread. The last points count the spread "
+            "alone: with many answers, and shares away from zero, they tend to half of the line. They are lower with "
+            "few answers or a strong prior."
         )
     else:
         slope = f"{float(part['slope']):.2f}".replace("-", "−")
         known = f" The slope of NUTS is {slope} here." if np.isfinite(part["slope"]) else ""
-        told = f"How far the posterior is from the true shares, against the number of answers.{known}"
+        told = f"The distance of the posterior from the true shares, against the number of answers.{known}"
         line = (
-            " For shares away from zero the slope tends to −1, and the error to the dashed line on average over many "
-            "polls, as answers come in; one poll scatters around it, and with few answers the prior holds it below."
+            " For shares away from zero, as answers come in, the slope tends to −1 and the error to the dashed line on "
+            "average over many polls. A single poll scatters around the line; with few answers the prior keeps it "
+            "below."
         )
     return told + (line if np.isfinite(part["bvm"]).any() else "")
 
@@ -142,7 +139,7 @@ def _of_divergences(diverged: int, findings: Findings) -> list[str]:
         return []
     return [
         f"{diverged:,} of {draws:,} draws of the estimate diverged: its intervals may be wrong near the edge of the "
-        "simplex. Another prior, or more draws, would help."
+        "simplex. Use another prior, or more draws."
     ]
 
 
@@ -151,7 +148,7 @@ def _leader(findings: Findings) -> str:
     first = int(estimate["mean"].values.argmax())
     mean, low, high = (float(estimate[name][first]) for name in ("mean", "lower", "upper"))
     leads = float(np.mean(findings.theta().values.argmax(axis=-1) == first))
-    claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but it is open which is first"
+    claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but another may be larger"
     chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
         f"“{estimate['category'].values[first]}” {claim}: {100 * mean:.1f} % (95 % interval: "
@@ -167,38 +164,36 @@ def _of_empty(findings: Findings) -> list[str]:
     if not empty.sizes["category"]:
         return []
     ends = zip(*(empty[name].values[:MOST_NAMED] for name in ("category", "lower", "upper")), strict=True)
-    named = ", ".join(f"“{label}” ({in_words(lower, upper)})" for label, lower, upper in ends)
+    named = ", ".join(f"“{label}” ({interval_in_words(lower, upper)})" for label, lower, upper in ends)
     more = empty.sizes["category"] - MOST_NAMED
     return [f"May be empty: {named}{f' and {more} more' if more > 0 else ''}."]
 
 
 def _of_samplers(findings: Findings) -> list[str]:
     graded = findings.comparison
-    reference = graded.sel(sampler=REFERENCE)["verdict"].item()
-    if reference != "reference":
-        return [f"The samplers could not be graded: the {reference} under {prior_in_words(findings.sampler_prior)}."]
-    return [
-        _of_sampler(name, graded.sel(sampler=name)) for name in graded["sampler"].values.tolist() if name != REFERENCE
-    ]
+    rows = {name: graded.sel(sampler=name) for name in graded["sampler"].values.tolist()}
+    reference = rows.pop(REFERENCE)
+    if reference["verdict"].item() != Verdict.REFERENCE:
+        prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
+        return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
+    return [_of_sampler(name, row) for name, row in rows.items()]
 
 
-def _of_sampler(name: str, row: Any) -> str:
-    verdict, title = row["verdict"].item(), NAMES.get(name, name)
+def _of_sampler(name: str, row: xr.Dataset) -> str:
+    verdict, fault, title = row["verdict"].item(), fault_in_words(row), NAMES.get(name, name)
     away = f"Its mean is {row['tv_reference'].item():.3f} away from that of NUTS in total variation."
-    if verdict == SAME:
+    if verdict == Verdict.INDISTINGUISHABLE:
         return f"{title} is indistinguishable from NUTS here: its draws may be used as well."
-    if verdict.startswith("not mixed: ESS"):
+    if verdict == Verdict.NOT_MIXED and row["fault"].item() == Fault.ESS:
         more = math.ceil(MIN_REFERENCE_ESS / float(row["ess_bulk"]))
-        return f"{title} has {verdict}: too few of its draws are effective; {more} times as many would do. {away}"
-    if verdict.startswith("not mixed"):
-        # Chains that have not met tell nothing of how long they would take.
-        return f"{title} has {verdict}: its chains do not agree, and its intervals must not be used. {away}"
+        return f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough. {away}"
+    if verdict == Verdict.NOT_MIXED:
+        # How long chains that have not mixed would take is not known.
+        return f"{title} has not mixed ({fault}): do not use its intervals. {away}"
+    told = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
     if name == "gibbs":
         return (
-            f"{title} is {verdict}: more than Monte-Carlo error explains. Both are exact, so that one of them has not "
-            f"mixed, or this is one of the {FALSE_ALARM:.0%} of false alarms: repeat with another seed. {away}"
+            f"{told} Both samplers are exact, so either one of them has not mixed, or this is one of the "
+            f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed. {away}"
         )
-    return (
-        f"{title} is {verdict}: it has mixed, but to another distribution than the posterior, and more draws will not "
-        f"mend that. {away}"
-    )
+    return f"{told} Its chains have mixed, but not to the posterior: more draws will not help. {away}"

@@ -9,6 +9,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from adobest_pp import plots
+from adobest_pp.data.draws import thetas_of
+from adobest_pp.diagnostics._draws import mixing
 from adobest_pp.plots._saving import save_figure
 from adobest_pp.report.findings import Findings
 
@@ -46,7 +48,7 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
 
 
 def most_probable(findings: Findings) -> list[Any]:
-    """Return the categories to list, in their own order: all, or the most probable where they are too many."""
+    """Return the categories to list, in their own order: all, or the most probable if there are too many."""
     mean = findings.estimate()["mean"]
     chosen = np.sort(np.argsort(-mean.values, kind="stable")[:MOST_LISTED])
     return list(mean["category"].values[chosen].tolist())
@@ -54,10 +56,8 @@ def most_probable(findings: Findings) -> list[Any]:
 
 def least_mixed(findings: Findings) -> list[Any]:
     """Return the categories whose chains disagree most, in any sampler."""
-    from arviz_stats.base import array_stats
-
-    thetas = [findings.theta(name) for name in findings.draws]
-    worst = np.max([array_stats.rhat(theta.values, 0, 1) for theta in thetas], axis=0)
+    thetas = list(thetas_of(findings.draws).values())
+    worst = np.array([mixing(theta.values)["r_hat"] for theta in thetas]).max(axis=0)
     chosen = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:MOST_TRACED])
     return list(thetas[0]["category"].values[chosen].tolist())
 

@@ -1,18 +1,17 @@
 """Sample the posterior of a poll with every sampler, and grade them."""
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import xarray as xr
 
 from adobest_pp._checks import check_integer, is_learned
+from adobest_pp.data.draws import theta_of
 from adobest_pp.diagnostics import checkpoints, compare, contraction
 from adobest_pp.intervals import summary
 from adobest_pp.report.answer_sources import Poll
-from adobest_pp.samplers.problems import logger
+from adobest_pp.samplers.problems import DIVERGED, NOT_CONVERGED, without_warnings_of
 from adobest_pp.samplers.sampling import sample
 
 __all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers"]
@@ -20,10 +19,10 @@ __all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers"]
 REFERENCE = "nuts"
 SAMPLERS = ("nuts", "gibbs", "sgld")
 
-# The prior that samplers are graded under where the estimate learns its own: Gibbs sampling and SGLD need a fixed one.
+# The prior of the samplers if the estimate learns its own: Gibbs sampling and SGLD need a fixed prior.
 FLAT = 1.0
 
-# The posterior is also looked at after a half, a quarter, … of the answers, but not after fewer than this.
+# The posterior is also sampled after a half, a quarter, … of the answers, but not after fewer than this.
 HALVINGS = 4
 FEWEST_ANSWERS = 50
 CHECKPOINT_DRAWS = 500
@@ -31,26 +30,26 @@ CHECKPOINT_DRAWS = 500
 
 @dataclass(frozen=True)
 class Findings:
-    """What the main job found out.
+    """What the main job found.
 
     Attributes
     ----------
     poll : Poll
-        What it was about.
+        The question and the answers.
     posterior : DataTree
-        What is estimated: draws of NUTS given all answers, under `prior`.
+        The draws of the estimate: by NUTS, given all answers, under `prior`.
     estimated : xarray.Dataset
-        Of `adobest_pp.diagnostics.compare`, for `posterior` alone: whether it converged, and how near the truth it is.
+        Of `adobest_pp.diagnostics.compare` for `posterior` alone: whether it converged, and its distance to the truth.
     draws : dict of str to DataTree
-        Of each sampler that is graded, given all answers, under Dirichlet(`sampler_prior`).
+        The draws of each graded sampler, given all answers, under Dirichlet(`sampler_prior`).
     comparison : xarray.Dataset
-        Of `adobest_pp.diagnostics.compare`.
+        Of `adobest_pp.diagnostics.compare` for `draws`.
     contraction : xarray.Dataset
-        Of `adobest_pp.diagnostics.contraction`; without a known truth, around the final estimate.
+        Of `adobest_pp.diagnostics.contraction`, around the truth, or around the final estimate if it is not known.
     prior : float or "learned"
         Concentration of the Dirichlet prior of the estimate.
     random_seed : int
-        Repeats the job.
+        The seed of the job.
     """
 
     poll: Poll
@@ -69,13 +68,12 @@ class Findings:
 
     @property
     def fit_p_value(self) -> float:
-        """The p-value of `adobest_pp.diagnostics.goodness_of_fit`; NaN where nothing could be checked."""
+        """The p-value of `adobest_pp.diagnostics.goodness_of_fit`; NaN if nothing could be checked."""
         return float(self.posterior.attrs.get("fit_p_value", float("nan")))
 
     def theta(self, sampler: str | None = None) -> xr.DataArray:
         """Return draws by chain, draw and category: of the estimate, or of a sampler that is graded."""
-        tree = self.posterior if sampler is None else self.draws[sampler]
-        return tree["posterior"].to_dataset()["theta"].transpose("chain", "draw", "category")
+        return theta_of(self.posterior if sampler is None else self.draws[sampler])
 
     def estimate(self) -> xr.Dataset:
         """Return mean and 95 % interval of each category, as they are shown (see `adobest_pp.intervals`)."""
@@ -90,23 +88,23 @@ def grade_samplers(
     on_stage: Callable[[str], None] = lambda stage: None,
     progressbar: bool = False,
 ) -> Findings:
-    """Estimate θ by NUTS; sample with NUTS, Gibbs and SGLD at the paper's settings, and hold the others to NUTS.
+    """Estimate θ by NUTS, and compare Gibbs and SGLD at the paper's settings with NUTS.
 
     Parameters
     ----------
     poll : Poll
         Of `simulated_poll`, `poll_of_people` or `poll_of_responses`.
     prior : float or "learned"
-        Concentration of the Dirichlet prior. The default learns it for the estimate, whose intervals would not hold
-        the truth under a flat prior where most categories are empty; samplers are then graded under the flat one.
+        Concentration of the Dirichlet prior. By default the estimate learns it, because intervals under a flat prior
+        do not hold the truth where most categories are empty. The samplers are then graded under the flat prior.
     draws : int
         Draws kept of each of four chains.
     random_seed : int
         The same seed gives the same findings.
     on_stage : callable
-        Told the name of each of the `n_stages(poll, prior)` stages as it begins.
+        Called with the name of each of the `n_stages(poll, prior)` stages as it begins.
     progressbar : bool
-        Whether a sampler shows its progress once it takes longer than two seconds.
+        Whether a sampler shows a progress bar after two seconds.
 
     Examples
     --------
@@ -119,9 +117,10 @@ def grade_samplers(
     seed = check_integer(random_seed, "random_seed", 0)
     options: dict[str, Any] = {"random_seed": seed, "progressbar": progressbar}
     fixed = options | {"prior": FLAT if is_learned(prior) else prior}
-    with _verdicts_instead_of_warnings():
+    # The verdicts and conclusions report both.
+    with without_warnings_of(NOT_CONVERGED, DIVERGED):
         on_stage("compiling")
-        for name in SAMPLERS:  # so that no sampler's time has compilation in it
+        for name in SAMPLERS:  # so that the time of no sampler includes compilation
             sample(poll.responses, name, draws=1, tune=1, chains=1, **fixed)
         trees = {}
         for name in SAMPLERS:
@@ -150,20 +149,6 @@ def n_stages(poll: Poll, prior: float | str = "learned") -> int:
 
 
 def _sizes(n: int) -> list[int]:
-    """Return the numbers of answers at which the posterior is looked at, all of them last."""
+    """Return the numbers of answers at which the posterior is sampled; the last is n."""
     sizes = [n >> halvings for halvings in range(HALVINGS, 0, -1)]
     return [size for size in sizes if size >= FEWEST_ANSWERS] + [n]
-
-
-@contextmanager
-def _verdicts_instead_of_warnings() -> Iterator[None]:
-    """Keep `sample` from warning of chains that differ and of divergences: verdicts and conclusions tell of both."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return not any(words in record.getMessage() for words in ("not converged", "draws diverged"))
-
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)

@@ -1,4 +1,4 @@
-"""The folder that a report is: a page, draws, a table and figures."""
+"""The folder of a report: a page, draws, a table and figures."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import xarray as xr
 
 from adobest_pp import __version__
 from adobest_pp._files import netcdf_bytes, replacing, write_whole
+from adobest_pp._wording import verdict_in_words
 from adobest_pp.report.conclusions import conclusions, divergences
 from adobest_pp.report.figures import save_figures
 from adobest_pp.report.findings import REFERENCE, Findings
@@ -28,14 +29,14 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     findings : Findings
         Of `grade_samplers`.
     folder : path
-        Made if need be; files of an earlier report in it are replaced.
+        Made if it does not exist. Files of an earlier report in it are replaced.
 
     Returns
     -------
     list of Path
-        What was written. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), the
-        draws that it is from (``posterior``, where the prior is learned) and those of each sampler under its name, as
-        `sample` returned them, beside ``comparison`` and ``contraction``.
+        The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), its draws
+        (``posterior``, if the prior is learned), the draws of each sampler under its name, as `sample` returned them,
+        ``comparison`` and ``contraction``.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -51,7 +52,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
 
 
 def settings_of(findings: Findings) -> dict[str, Any]:
-    """Return plain values: what was asked and sampled, with which seed and versions."""
+    """Return the settings as plain values: of the collection, the samplers, the seed and the versions."""
     first = findings.draws[REFERENCE]
     return {
         "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
@@ -68,11 +69,11 @@ def settings_of(findings: Findings) -> dict[str, Any]:
 
 
 def summary(findings: Findings) -> dict[str, Any]:
-    """Return the findings as plain values, for JSON: numbers that are not known are None."""
+    """Return the findings as plain values for JSON, with the verdicts in words beside them; unknown values are None."""
     graded = findings.comparison
     estimate = findings.estimate()
     columns = (estimate[name].values.tolist() for name in ("category", "mean", "lower", "upper"))
-    numbers = [name for name, variable in graded.items() if variable.dims == ("sampler",) and name != "verdict"]
+    by_sampler = [name for name, variable in graded.items() if variable.dims == ("sampler",)]
     return {
         "question": findings.poll.question,
         "n_responses": len(findings.poll.responses),
@@ -87,7 +88,8 @@ def summary(findings: Findings) -> dict[str, Any]:
             for label, mean, lower, upper in zip(*columns, strict=True)
         ],
         "samplers": {
-            name: {"verdict": row["verdict"].item()} | {str(key): _plain(row[key].item()) for key in numbers}
+            name: {"verdict_in_words": verdict_in_words(row)}
+            | {str(key): _plain(row[key].item()) for key in by_sampler}
             for name in graded["sampler"].values.tolist()
             for row in [graded.sel(sampler=name)]
         },
@@ -97,7 +99,9 @@ def summary(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _plain(value: float) -> float | None:
+def _plain(value: float | str) -> float | str | None:
+    if isinstance(value, str):
+        return value or None
     return value if abs(value) < float("inf") else None
 
 

@@ -1,7 +1,7 @@
 """The report as one HTML page that needs nothing but itself.
 
-Everything that comes from outside, names of categories above all, passes through `escape`; the page allows no script
-and no request to any host.
+All text from outside, such as the names of categories, passes through `escape`. The page allows no script and no
+request to any host.
 """
 
 import base64
@@ -10,8 +10,8 @@ from html import escape as escape_html
 from pathlib import Path
 
 from adobest_pp._text import visible
+from adobest_pp._wording import interval_in_words
 from adobest_pp.cli.tables import VERDICT_COLUMNS, verdict_cells
-from adobest_pp.intervals import in_words
 from adobest_pp.report.conclusions import (
     conclusions,
     contraction_in_words,
@@ -42,8 +42,8 @@ figure { margin: 1rem 0; } img { max-width: 100%; height: auto; } figcaption { c
 
 DESCRIPTIONS = {
     "estimate": "The estimate by category, with 95 % intervals; those of categories that may be empty begin at zero.",
-    "comparison": "Difference of each sampler's means, standard deviations and quantiles to NUTS, and its efficiency. "
-    "Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
+    "comparison": "How the means, standard deviations and quantiles of each sampler differ from those of NUTS, and its "
+    "efficiency. Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
     "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
     "ranks": "The share of each chain's draws up to a rank, less the share of all draws up to it. Chains that have "
     "mixed stay near zero (dashed line).",
@@ -57,11 +57,11 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
     Parameters
     ----------
     findings : Findings
-        What to tell.
+        Of `grade_samplers`.
     figures : mapping of str to Figure
-        Of `save_figures`; they are put into the page.
+        Of `save_figures`. The page includes them.
     settings : mapping
-        What to print under "How to repeat this".
+        Printed under "How to repeat this".
     """
     poll = findings.poll
     pictures = {name: _figure(figure) for name, figure in figures.items()}
@@ -132,7 +132,7 @@ def _estimate_table(findings: Findings) -> str:
     known, listed = estimate["category"].values.tolist(), most_probable(findings)
     columns = (estimate[name].sel(category=listed).values for name in ("mean", "lower", "upper"))
     rows = [
-        [str(label), f"{100 * mean:.1f} %", in_words(lower, upper)]
+        [str(label), f"{100 * mean:.1f} %", interval_in_words(lower, upper)]
         for label, mean, lower, upper in zip(listed, *columns, strict=True)
     ]
     headings = ["category", "estimate", "95 % interval"]

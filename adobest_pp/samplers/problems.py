@@ -1,6 +1,8 @@
 """What draws themselves tell of a run that went wrong: each is logged as a warning, in one sentence."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +14,12 @@ from adobest_pp.samplers.emptiness import SPARSE, emptiness
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["warn_of_problems"]
+__all__ = ["DIVERGED", "NOT_CONVERGED", "warn_of_problems", "without_warnings_of"]
 
 logger = logging.getLogger("adobest_pp")
+
+# The attribute `problem` of the records of two warnings, by which `without_warnings_of` finds them.
+NOT_CONVERGED, DIVERGED = "not_converged", "diverged"
 
 # Beyond these, draws are not worth much (Vehtari et al. 2021). With fewer draws per chain, the statistics are not.
 MAX_RHAT = 1.05
@@ -83,6 +88,7 @@ def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
             rhat,
             effective,
             chains * theta.shape[1],
+            extra={"problem": NOT_CONVERGED},
         )
 
 
@@ -123,7 +129,22 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
             diverging,
             stats["diverging"].size,
             "more tuning draws" if learned else "more tuning draws, or the sampler 'gibbs',",
+            extra={"problem": DIVERGED},
         )
+
+
+@contextmanager
+def without_warnings_of(*problems: str) -> Iterator[None]:
+    """Leave out the warnings of some problems, for callers whose results tell of them."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return getattr(record, "problem", None) not in problems
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 def _listed(parts: list[str], most: int = 3) -> str:

@@ -220,6 +220,7 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
 
 def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
     """Sample the posterior by NUTS, under Dirichlet(prior) or under one whose concentration is learned."""
+    from adobest_pp.data.draws import theta_of
     from adobest_pp.samplers.nuts import sample_nuts
 
     tree = sample_nuts(
@@ -232,7 +233,7 @@ def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Post
         random_seed=seed,
         progressbar=False,
     )
-    theta = tree["posterior"].to_dataset()["theta"].values[0]
+    theta = theta_of(tree, categories=responses.categories).values[0]
     low, high = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), low, high)
 

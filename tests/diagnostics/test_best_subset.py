@@ -7,7 +7,7 @@ import pytest
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from adobest_pp import RRRR, OnlineRun, Responses, select_subset, semi_adaptive_subset, simulate
+from adobest_pp import RRRR, OnlineRun, Responses, select_subset, semi_adaptive_subset, simulate, utility
 from adobest_pp.diagnostics.best_subset import best_subset, best_subset_frequency
 from adobest_pp.plots.best_subset_plot import plot_best_subset
 
@@ -56,9 +56,9 @@ def test_labels_of_unequal_length_are_missing_beyond_their_people():
 def test_the_best_subset_is_what_the_method_chooses_at_the_truth():
     theta = [0.1, 0.7, 0.15, 0.05]
     mechanism = RRRR(4, 1.0, 0.9)
-    for utility in ("fisher", "entropy", "tv1", "tv2", "mse", "honest"):
-        run = simulate(theta, mechanism, utility, n_people=20, random_seed=1)
-        assert set(np.flatnonzero(best_subset(run, theta))) == set(select_subset(theta, mechanism, utility))
+    for name in ("fisher", "entropy", "tv1", "tv2", "mse", "honest"):
+        run = simulate(theta, mechanism, name, n_people=20, random_seed=1)
+        assert set(np.flatnonzero(best_subset(run, theta))) == set(select_subset(theta, mechanism, name))
     run = simulate(theta, mechanism, "semi_adaptive", alpha=0.8, n_people=20, random_seed=1)
     assert set(np.flatnonzero(best_subset(run, theta))) == set(semi_adaptive_subset(theta, 0.8))
     run = simulate(theta, mechanism, "nonadaptive", n_people=20, random_seed=1)

@@ -108,7 +108,7 @@ def test_right_sparse_draws_are_not_called_biased():
         name: tree(sparse(seed, 0.001), labels=tuple("abcde"), prior=prior) for name, seed in (("nuts", 1), ("it", 2))
     }
     result = diagnostics.compare(trees, resamples=399, max_points=200)
-    assert result.verdict.values.tolist() == ["reference", "indistinguishable from the reference"]
+    assert result.verdict.values.tolist() == ["reference", "indistinguishable"]
     assert np.isnan(result.stein_p_value).all()
     assert (result.sd_ratio_mcse > 0).all()
 
@@ -124,17 +124,15 @@ def test_faults_of_sparse_draws_are_told_by_normal_scores():
     row = result.sel(sampler="it")
     # Moments of the first category rest on few of its draws, those of the third on all.
     assert row.sd_ratio_mcse[0] > _verdicts.MAX_SD_MCSE > row.sd_ratio_mcse[2]
-    words = row.verdict.item()
-    assert words.startswith("biased: mean off by 0.")
-    assert "sd in c2, sd of normal scores 1.1" in words
+    told = [row[f"{test}_{part}"].item() for test in ("location", "scale") for part in ("category", "measure")]
+    assert told == ["c2", "mean_shift", "c0", "scale"]
     swapped = diagnostics.compare({"nuts": bare(right[..., :1]), "it": bare(np.exp(log_theta[1, ..., :1] + 4))})
-    assert swapped.sel(sampler="it").verdict.item().startswith("biased: normal scores off by 0.")
+    assert swapped.sel(sampler="it").location_measure == "location"
 
 
-def findings(**changes):
-    """Findings of three categories, the second of which is beyond the limit in both."""
-    values = {
-        "categories": ("a", "b", "c"),
+def judged(**changes):
+    """What is found of three categories, the second of which is beyond the limit in both tests."""
+    row = {
         "location": np.array([0.9, -0.5, 0.1]),
         "location_error": np.array([1.0, -9.0, 0.0]),
         "scale": np.array([3.0, 0.8, 1.0]),
@@ -148,33 +146,60 @@ def findings(**changes):
         "ess_bulk": 1000.0,
         "error_limit": 4.0,
     }
-    return _verdicts.Findings(**values | changes)
+    return _verdicts.judge(row | changes, ("a", "b", "c"), converged=changes.pop("converged", True))
 
 
-def test_words_are_of_what_is_known_and_agrees():
+def told(found):
+    return found["verdict"], found["fault"]
+
+
+def location(found):
+    return tuple(found[f"location_{part}"] for part in ("category", "measure", "size"))
+
+
+def scale(found):
+    return tuple(found[f"scale_{part}"] for part in ("category", "measure", "size"))
+
+
+def test_the_size_of_a_bias_is_that_of_theta_where_it_is_known_and_agrees():
     none = np.zeros(3)
-    assert _verdicts.verdict(findings()) == "biased: mean off by 0.4 sd in b, sd 0.70× in b"
-    unknown = findings(sd_ratio_mcse=np.array([0.1, 0.2, 0.1]))
-    assert _verdicts.verdict(unknown) == "biased: normal scores off by 0.5 in b, sd of normal scores 0.80× in b"
-    other_side = findings(mean_shift=np.array([0.9, 0.4, 0.1]), sd_ratio=np.array([3.0, 1.1, 1.0]))
-    assert _verdicts.verdict(other_side) == _verdicts.verdict(unknown)
-    assert _verdicts.verdict(findings(scale_error=none)) == "biased: mean off by 0.4 sd in b"
-    assert _verdicts.verdict(findings(location_error=none)) == "biased: sd 0.70× in b"
+    assert told(judged()) == ("biased", "marginal")
+    assert location(judged()) == ("b", "mean_shift", -0.4)
+    assert scale(judged()) == ("b", "sd_ratio", 0.7)
+    unknown = judged(sd_ratio_mcse=np.array([0.1, 0.2, 0.1]))
+    other_side = judged(mean_shift=np.array([0.9, 0.4, 0.1]), sd_ratio=np.array([3.0, 1.1, 1.0]))
+    for found in (unknown, other_side):
+        assert location(found) == ("b", "location", -0.5)
+        assert scale(found) == ("b", "scale", 0.8)
+    assert told(judged(scale_error=none)) == told(judged(location_error=none)) == ("biased", "marginal")
+    assert scale(judged(scale_error=none))[:2] == location(judged(location_error=none))[:2] == ("", "")
+
+
+def test_a_verdict_is_the_first_fault_that_is_found():
+    none = np.zeros(3)
     fine = {"location_error": none, "scale_error": none}
-    assert _verdicts.verdict(findings(**fine)) == _verdicts.SAME
-    assert "energy distance, p = 0.0025" in _verdicts.verdict(findings(**fine, energy_p_value=0.0025))
-    assert "Stein discrepancy, p = 0.0025" in _verdicts.verdict(findings(**fine, stein_p_value=0.0025))
-    assert _verdicts.verdict(findings(**fine, energy_p_value=0.0026, stein_p_value=0.0026)) == _verdicts.SAME
-    assert _verdicts.verdict(findings(r_hat=1.051)) == "not mixed: R-hat 1.051"
-    assert _verdicts.verdict(findings(r_hat=1.049, ess_bulk=99.0)) == "not mixed: ESS 99"
-    assert _verdicts.verdict(findings(**fine, r_hat=1.049, ess_bulk=101.0)) == _verdicts.SAME
+    assert told(judged(**fine)) == ("indistinguishable", "")
+    assert told(judged(**fine, energy_p_value=0.0025, stein_p_value=0.0025)) == ("biased", "energy")
+    assert told(judged(**fine, stein_p_value=0.0025)) == ("biased", "stein")
+    assert told(judged(**fine, energy_p_value=0.0026, stein_p_value=0.0026)) == ("indistinguishable", "")
+    assert told(judged(r_hat=1.051, ess_bulk=9.0)) == ("not_mixed", "r_hat")
+    assert told(judged(r_hat=1.049, ess_bulk=99.0)) == ("not_mixed", "ess")
+    assert told(judged(**fine, r_hat=1.049, ess_bulk=101.0)) == ("indistinguishable", "")
+    assert told(judged(r_hat=np.nan)) == ("not_mixed", "single_chain")
+    assert told(judged(r_hat=np.nan, ess_bulk=np.nan)) == ("not_mixed", "stuck")
+    assert told(judged(r_hat=1.051, converged=False)) == ("not_mixed", "r_hat")
+    assert told(judged(converged=False)) == ("no_verdict", "")
+    assert location(judged(converged=False))[:2] == ("", "")
 
 
 def test_a_reference_is_held_to_more():
-    assert _verdicts.reference_verdict(1.009, 401, 0.0026) == "reference"
-    assert _verdicts.reference_verdict(1.012, 401, 0.5) == "reference not converged: R-hat 1.012"
-    assert _verdicts.reference_verdict(1.009, 399, np.nan) == "reference not converged: ESS 399"
-    assert _verdicts.reference_verdict(1.009, 401, 0.0025) == "reference not converged: Stein discrepancy, p = 0.0025"
+    def reference(r_hat, ess, p_value):
+        return told(_verdicts.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}))
+
+    assert reference(1.009, 401, 0.0026) == ("reference", "")
+    assert reference(1.012, 401, 0.5) == ("reference_not_converged", "r_hat")
+    assert reference(1.009, 399, np.nan) == ("reference_not_converged", "ess")
+    assert reference(1.009, 401, 0.0025) == ("reference_not_converged", "stein")
 
 
 @pytest.mark.parametrize(("k", "ess", "freedom"), [(1, 800.0, 100), (20, 160.0, 20), (5, 3.0, 1)])

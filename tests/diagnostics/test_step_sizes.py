@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 
 import oracles
 from adobest_pp import SRR, Responses, sample
-from adobest_pp.diagnostics.step_sizes import LONG_NAMES, _grade, _Reference, step_size_study
+from adobest_pp.diagnostics.step_sizes import LONG_NAMES, _grade, step_size_study
 from adobest_pp.plots.step_sizes_plot import plot_step_sizes
 from oracles import rows_of
 
@@ -87,7 +87,7 @@ def test_grades_are_what_they_say():
     tree = xr.DataTree.from_dict({"posterior": posterior})
     tree.attrs = {"sampler_settings": '{"updates_per_draw": 3}', "sampling_time": 1.5}
     mean, sd = np.array([0.4, 0.4, 0.2]), np.array([0.1, 0.2, 0.3])
-    row = _grade(tree, _Reference(mean, sd), batch_size=5)
+    row = _grade(tree, mean, sd, batch_size=5)
     error = theta.mean(axis=(0, 1)) - mean
     assert row["mean_error"] == pytest.approx(np.sqrt(np.mean((error / sd) ** 2)))
     assert row["sd_ratio"] == pytest.approx(np.sqrt(theta.var(axis=(0, 1)).sum() / np.sum(sd**2)))
@@ -96,7 +96,7 @@ def test_grades_are_what_they_say():
     assert row["r_hat"] > 1.2
     assert row["ess"] < 50
     tree["posterior"]["theta"][..., 0] = 0.5  # and one does not move
-    stuck = _grade(tree, _Reference(mean, sd), batch_size=5)
+    stuck = _grade(tree, mean, sd, batch_size=5)
     assert np.isnan([stuck["r_hat"], stuck["ess"]]).all()
 
 
@@ -115,7 +115,7 @@ def test_small_budgets_repeat_by_seed_and_warn_of_nothing(reference, caplog):
     [
         ({"step_sizes": [-1.0]}, r"step_sizes must be positive numbers, got \[-1.0\]"),
         ({"step_sizes": []}, "step_sizes must be at least one"),
-        ({"batch_sizes": [10, 10]}, "batch_sizes must be at least one, each once"),
+        ({"batch_sizes": [10, 10]}, "batch_sizes must be at least one value, each given once"),
         ({"batch_sizes": [201]}, "batch_sizes must be an integer from 1 to 200, got 201"),
         ({"diffusions": ["free"]}, "diffusions must be among 'reflected', 'preconditioned', got 'free'"),
         ({"batch_sizes": [10], "budget": 100}, "budget must be an integer of at least 1600, got 100"),

@@ -8,6 +8,7 @@ from adobest_pp.diagnostics import checkpoints
 from adobest_pp.report import grade_samplers
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.findings import n_stages
+from adobest_pp.samplers.problems import logger, without_warnings_of
 
 
 def test_every_stage_is_announced_once():
@@ -54,8 +55,19 @@ def test_without_a_truth_the_center_is_the_final_estimate(tmp_path):
 
 
 def test_the_verdicts_replace_the_warnings(caplog):
-    grade_samplers(simulated_poll(2000), draws=200)
+    findings = grade_samplers(simulated_poll(2000), draws=200)
     assert caplog.records == []
+    assert findings.comparison["verdict"].sel(sampler="sgld") == "not_mixed"
+    sample(findings.poll.responses, "sgld", draws=200, random_seed=1, progressbar=False)
+    assert [record.problem for record in caplog.records] == ["not_converged"]
+
+
+def test_other_warnings_are_not_left_out(caplog):
+    with without_warnings_of("not_converged"):
+        logger.warning("The answers do not fit.")
+        logger.warning("Left out: %d", 1, extra={"problem": "not_converged"})
+    logger.warning("Not left out any more.", extra={"problem": "not_converged"})
+    assert [record.getMessage() for record in caplog.records] == ["The answers do not fit.", "Not left out any more."]
 
 
 def test_responses_of_nobody_are_refused(tmp_path):
@@ -71,6 +83,6 @@ def test_who_holds_the_values_of_a_file_is_told(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("vote\na\nb\n")
     listed, read = (poll_of_people(path, "vote", categories=labels).protection for labels in (["a", "b"], None))
-    assert "whoever has that file is not bound" in listed
+    assert "nothing here protects them from those who have that file" in listed
     assert "list of categories was read" not in listed
     assert "list of categories was read" in read

@@ -12,7 +12,8 @@ import xarray as xr
 
 from adobest_pp import Responses, diagnostics, recorded_arguments, sample
 from adobest_pp._text import visible
-from adobest_pp.intervals import in_words, shortest_intervals
+from adobest_pp._wording import interval_in_words, verdict_in_words
+from adobest_pp.intervals import shortest_intervals
 from adobest_pp.report import write_report
 from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.folder import summary
@@ -68,7 +69,7 @@ def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
     flat = hostile_findings.theta().values.reshape(-1, len(HOSTILE))
     low, high = shortest_intervals(flat)
     for i, label in enumerate(HOSTILE):
-        row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", in_words(low[i], high[i])]
+        row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", interval_in_words(low[i], high[i])]
         assert "".join([*row, f"{100 * hostile_findings.poll.truth[i]:.1f} %"]) in tags.text
     told = summary(hostile_findings)["estimate"]
     np.testing.assert_allclose([row["lower"] for row in told], low)
@@ -87,10 +88,10 @@ def test_the_chains_that_mix_worst_are_drawn(hostile_findings):
 
 def test_the_page_tells_what_was_found(tags, hostile_findings):
     graded = hostile_findings.comparison
-    for verdict in graded["verdict"].values:
-        assert visible(verdict) in tags.text
+    for name in graded["sampler"].values:
+        assert visible(verdict_in_words(graded.sel(sampler=name))) in tags.text
     assert "NUTS under a prior that learns how uneven the shares are" in tags.text
-    assert "The samplers are graded under the prior Dirichlet(1)" in tags.text
+    assert "The samplers are graded against NUTS, under the prior Dirichlet(1)" in tags.text
     assert "e^3 = 20.1 times" in tags.text
     assert "at most 95.3 % sure" in tags.text  # 1/(1 + e^−3) = 0.9526
     assert '"random_seed": {"entropy": 3' in tags.text  # the settings of the collection
@@ -142,4 +143,11 @@ def test_the_summary_is_json_without_nan(hostile_findings):
     assert (told["prior"], told["sampler_prior"], told["interval"], told["probability"]) == ("learned", 1, "hdi", 0.95)
     assert told["fit_p_value"] == hostile_findings.posterior.attrs["fit_p_value"]
     assert told["samplers"]["nuts"]["energy_p_value"] is None  # the reference has none
-    assert told["samplers"]["sgld"]["verdict"] == hostile_findings.comparison["verdict"].sel(sampler="sgld").item()
+    row = hostile_findings.comparison.sel(sampler="sgld")
+    values = told["samplers"]["sgld"]
+    assert values["verdict_in_words"] == verdict_in_words(row)
+    assert [values["verdict"], values["fault"], values["r_hat"]] == [
+        row[n].item() for n in ("verdict", "fault", "r_hat")
+    ]
+    assert told["samplers"]["nuts"]["verdict"] == "reference"
+    assert told["samplers"]["nuts"]["fault"] is None
