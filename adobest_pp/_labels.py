@@ -9,9 +9,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from adobest_pp._text import brief, visible
 
-__all__ = ["appearance", "by_label", "check_labels", "flaw_of", "labels_of", "same_labels"]
+__all__ = ["appearance", "by_column", "by_label", "check_labels", "flaw_of", "labels_of", "same_labels"]
 
 # Variation selectors: they choose a form of the character before, and show nothing themselves.
 _SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
@@ -97,8 +99,32 @@ def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
         The argument, as the error names it.
     """
     labels = labels_of(values)
-    if labels is None:
-        return values
+    return values if labels is None else np.asarray(values)[_order(labels, categories, name)]
+
+
+def by_column(table: Any, categories: Sequence[str] | None, name: str) -> Any:
+    """Return a table (n, K) with its columns in the order of the categories, as `by_label` does with a vector.
+
+    Parameters
+    ----------
+    table : array, xarray.DataArray or pandas.DataFrame
+        Its columns are the dimension ``category``, or else the last one.
+    categories, name
+        As for `by_label`.
+    """
+    xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
+    if xarray is not None and isinstance(table, xarray.DataArray) and table.ndim == 2:
+        table = table.transpose(..., "category", missing_dims="ignore")
+        labels = labels_of(table[table.dims[1]]) if table.dims[1] in table.coords else None
+    elif pandas is not None and isinstance(table, pandas.DataFrame):
+        labels = labels_of(table.columns.to_series(index=table.columns))
+    else:
+        labels = None
+    return table if labels is None else np.asarray(table)[:, _order(labels, categories, name)]
+
+
+def _order(labels: Sequence[str], categories: Sequence[str] | None, name: str) -> list[int]:
+    """Return the place of each category among the labels, or refuse labels that are not exactly the categories."""
     if categories is None:
         raise ValueError(
             f"{name} must come without labels here, where there are none to hold them to, got {brief(list(labels))}: "
@@ -107,8 +133,7 @@ def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
     if not same_labels(labels, categories):
         raise ValueError(f"{name} must have the labels {brief(list(categories))}, got {brief(list(labels))}")
     places = {label: i for i, label in enumerate(labels)}
-    plain = values.values if hasattr(values, "values") else values
-    return plain[[places[label] for label in categories]]
+    return [places[label] for label in categories]
 
 
 def same_labels(one: Sequence[str], other: Sequence[str]) -> bool:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers
+from adobest_pp._checks import as_numbers, check_real
+from adobest_pp._text import brief
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,10 +59,11 @@ def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> ND
     >>> shortest_intervals(np.column_stack([share, 1 - share])).round(2).tolist()
     [[0.0, 0.96], [0.04, 1.0]]
     """
-    if not isinstance(probability, float) or not 0 < probability < 1:
-        raise ValueError(f"probability must be a number between 0 and 1, got {probability!r}")
+    share = check_real(probability, "probability", "a number between 0 and 1")
+    if not 0 < share < 1:
+        raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
     ordered = np.sort(_check_shares(draws), axis=0)
-    inside = int(np.ceil(probability * len(ordered) - 1e-9))
+    inside = int(np.ceil(share * len(ordered) - 1e-9))
     begin = np.argmin(ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1], axis=0)
     lower, upper = (np.take_along_axis(ordered, begin[None] + shift, axis=0)[0] for shift in (0, inside - 1))
     margin = AT_THE_EDGE * (upper - lower)
@@ -81,6 +83,7 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
+<<<<<<< HEAD
 def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
     """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category (see `shortest_intervals`).
 
@@ -91,6 +94,15 @@ def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Data
     probability : float, default 0.95
         The share of the draws within each interval.
     """
+=======
+def intervals(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+    """Return ``lower`` and ``upper`` by category, of draws by chain, draw and category (see `shortest_intervals`)."""
+    import xarray as xr
+
+    dims = ("chain", "draw", "category")
+    if not isinstance(theta, xr.DataArray) or set(theta.dims) != set(dims):
+        raise ValueError(f"theta must be a DataArray of draws by {', '.join(dims)}, got {brief(theta)}")
+>>>>>>> trial
     flat = theta.transpose("chain", "draw", "category").values.reshape(-1, theta.sizes["category"])
     lower, upper = shortest_intervals(flat, probability)
     result = theta.mean(("chain", "draw")).to_dataset(name="mean")

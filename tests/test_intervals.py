@@ -1,5 +1,7 @@
 """Intervals that are shown: as short as can be, and from zero where a category may be empty."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -85,6 +87,18 @@ def test_what_is_no_share_is_refused(draws):
 def test_what_is_no_probability_is_refused(probability):
     with pytest.raises(ValueError, match="probability must be a number between 0 and 1"):
         shortest_intervals([[0.5]], probability)
+
+
+@pytest.mark.parametrize("probability", [np.float32(0.5), Fraction(1, 2)])
+def test_a_probability_is_a_number_of_any_type(probability):
+    draws = np.linspace(0, 1, 11)[:, None]
+    np.testing.assert_array_equal(shortest_intervals(draws, probability), shortest_intervals(draws, 0.5))
+
+
+@pytest.mark.parametrize("theta", [None, [[0.5]], xr.DataArray([0.5], dims="draw"), xr.Dataset(), xr.DataTree()])
+def test_what_is_no_draws_is_refused(theta):
+    with pytest.raises(ValueError, match="theta must be a DataArray of draws by chain, draw, category, got"):
+        summary(theta)
 
 
 def test_the_summary_is_labelled():

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adobest_pp as ad
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, plots
+from adobest_pp import (
+    RRRR,
+    SRR,
+    Channel,
+    HadamardResponse,
+    LocalHashing,
+    Responses,
+    SubsetSelection,
+    UnaryEncoding,
+    plots,
+)
 from adobest_pp._checks import check_prior, check_probabilities
 from adobest_pp._labels import appearance
 from adobest_pp.diagnostics import best_subset_frequency, compare, contraction, step_size_study
@@ -38,6 +48,14 @@ def test_a_dataset_in_any_order_gives_the_same_evidence_under_the_same_names(res
         again = Responses.from_xarray(after)
         assert again.categories == before.categories
         assert again.evidence() == before.evidence()
+
+
+@pytest.mark.parametrize("kind", [UnaryEncoding, LocalHashing, HadamardResponse])
+def test_a_dataset_of_any_mechanism_may_be_sorted(kind):
+    before = named(simulated(kind(5, 1.0), 30, 1), 2)
+    again = Responses.from_xarray(before.to_xarray().sortby("category"))
+    assert again.categories == before.categories
+    assert again.evidence() == before.evidence()
 
 
 @pytest.mark.parametrize("mechanism", [SRR(3, 1.0), RRRR(3, 1.0), SubsetSelection(3, 1.0, 2)])
@@ -92,6 +110,34 @@ def test_labelled_tables_of_subsets_are_brought_to_the_order_of_the_categories(o
     for table in (frame, array):
         responses = Responses.from_arrays(RRRR(3, 1.0), [0, 2], table, [0, 1], NAMES)
         np.testing.assert_array_equal(responses.subsets, masks)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_labelled_bits_of_unary_encoding_are_brought_to_the_order_of_the_categories(order):
+    bits = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0]])
+    labels, moved, mechanism = [NAMES[i] for i in order], bits[:, list(order)], UnaryEncoding(3, 1.0)
+    array = xr.DataArray(moved, coords={"option": labels}, dims=("person", "option"))
+    frame = pd.DataFrame(moved, columns=labels, index=["x", "y", "z"])
+    for table in (frame, array, array.rename(option="category").T, bits, pd.DataFrame(bits), xr.DataArray(bits)):
+        np.testing.assert_array_equal(Responses.from_arrays(mechanism, table, categories=NAMES).answers, bits)
+    responses = Responses(mechanism, NAMES)
+    for row in (frame.iloc[1], array[1]):
+        responses.append(row)
+    assert responses.answers.tolist() == [[1, 1, 0]] * 2
+    for table in (frame.rename(columns={"red": "white"}), frame.iloc[:, [0, 1, 1]]):
+        with pytest.raises(ValueError, match=r"answers must have the labels \['red', 'green', 'blue'\]"):
+            responses.append(table)
+
+
+def test_a_channel_has_no_labels_to_hold_a_matrix_to():
+    matrix = np.array([[0.6, 0.3], [0.4, 0.7]])
+    assert Channel(pd.DataFrame(matrix)) == Channel(matrix)
+    for labelled_matrix in (
+        pd.DataFrame(matrix, columns=["b", "a"]),
+        xr.DataArray(matrix, coords={"x": ["b", "a"]}, dims=("y", "x")),
+    ):
+        with pytest.raises(ValueError, match=r"matrix must come without labels here, .*, got \['b', 'a'\]"):
+            Channel(labelled_matrix)
 
 
 def test_labels_that_are_not_the_categories_are_refused():

@@ -340,6 +340,17 @@ def _pool() -> list[Any]:
         pd.Series([1.0, 2.0, 3.0]),
     ]
     labelled += [pd.Series([0.2, 0.5, 0.3], index=shuffled), pd.Series([0.5, 0.3], index=["red", "green"])]
+    bits = [[1, 0, 1], [0, 0, 1]]
+    labelled += [
+        pd.DataFrame(bits),
+        pd.DataFrame(bits, columns=shuffled),
+        pd.DataFrame(bits, columns=list("abc")),
+        xr.DataArray(bits, coords={"category": shuffled}, dims=("person", "category")),
+        pd.DataFrame([[0.6, 0.3], [0.4, 0.7]], columns=["b", "a"]),
+        np.array(bits, dtype=bool),
+        np.array(bits, dtype=float),
+        np.array([[0, 1], [3, 2], [2**31, 0]]),
+    ]
     others = [
         xr.Dataset(),
         xr.DataTree(),

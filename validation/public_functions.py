@@ -5,6 +5,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp import diagnostics, likelihood, plots
@@ -41,6 +43,13 @@ from validation.bad_inputs import (
 )
 
 COUNT = 2**31 - 1
+OTHERS: dict[str, Mechanism] = {
+    "UnaryEncoding": ad.UnaryEncoding(3, 1.0),
+    "LocalHashing": ad.LocalHashing(3, 1.0, 3),
+    "HadamardResponse": ad.HadamardResponse(3, 1.0),
+    "SetFamily": ad.SetFamily([[0], [1], [2]], [1, 1, 1], 1.0),
+    "Channel": ad.Channel([[0.5, 0.4, 0.6], [0.5, 0.6, 0.4]]),
+}
 UTILITY_CODES = ("nonadaptive", "fisher", "entropy", "tv1", "tv2", "mse", "honest")
 UTILITY = either(choice(*UTILITY_CODES[1:]), of_type(ad.Utility))
 EPSILON, KAPPA = real(0, 30), real(0, 1)
@@ -117,8 +126,11 @@ def _mechanisms() -> list[Entry]:
             {"sets": "must"},
         ),
         _entry("Channel", ad.Channel, {"matrix": [[0.6, 0.4], [0.4, 0.6]]}, {"matrix": _private_channel}),
-        _entry("SRR.privatize", _shape_of(SRR.privatize), {"x": 0}, {"x": private}),
         _entry("SubsetSelection.privatize", _shape_of(SUBSETS.privatize), {"x": 0}, {"x": private}),
+        *(
+            _entry(f"{name}.privatize", _shape_of(m.privatize), {"x": 0}, {"x": private, "subset": _none})
+            for name, m in {"SRR": SRR, **OTHERS}.items()
+        ),
         _entry(
             "RRRR.privatize", _shape_of(RRRR.privatize), {"x": 0, "subset": [0]}, {"x": private, "subset": subset(3)}
         ),
@@ -164,6 +176,8 @@ def _balanced(value: Any) -> list[float]:
 
 def _private_channel(value: Any) -> list[list[float]]:
     """Channels in which no answer rules a category out, and whose loss is at most 30."""
+    if _columns(value) is not None:
+        raise Illegal
     rows = matrix(value)
     for row in rows:
         if any(row) and (min(row) == 0 or max(row) / min(row) > np.exp(30)):
@@ -212,7 +226,39 @@ def _data() -> list[Entry]:
         held.append(answers)
         return held
 
+    def stored(name: str) -> Callable[..., ad.Responses]:
+        return lambda answers: ad.Responses.from_arrays(OTHERS[name], answers, categories=NAMES)
+
     return [
+        *(
+            _entry(f"Responses.from_arrays, {name}", stored(name), {"answers": good}, {"answers": kind})
+            for name, good, kind in (
+                ("UnaryEncoding", [0, 1, 1], _bits),
+                ("LocalHashing", [0, 1], _hashed),
+                ("HadamardResponse", [0, 1], indices(4, ndim=1)),
+                ("SetFamily", [0, 1], indices(3, ndim=1)),
+                ("Channel", [0, 1], indices(2, ndim=1)),
+            )
+        ),
+        _entry(
+            "Responses.from_arrays, one subset",
+            lambda subsets: ad.Responses.from_arrays(RRRR, [0, 1], subsets, categories=NAMES),
+            {"subsets": [0]},
+            {"subsets": either(subset(3, NAMES), _masks)},
+            {"subsets": "subset"},
+        ),
+        _entry(
+            "intervals.summary",
+            ad.intervals.summary,
+            {"theta": Made("theta"), "probability": 0.95},
+            {"theta": never, "probability": real(0, 1, closed_high=False)},
+        ),
+        _entry(
+            "intervals.shortest_intervals",
+            ad.intervals.shortest_intervals,
+            {"draws": [[0.5, 0.5]], "probability": 0.95},
+            {"draws": _shares, "probability": real(0, 1, closed_high=False)},
+        ),
         _entry(
             "Responses",
             ad.Responses,
@@ -223,7 +269,7 @@ def _data() -> list[Entry]:
             "Responses.from_arrays",
             ad.Responses.from_arrays,
             {**responses, "categories": NAMES},
-            {"subset_index": _two_zeros, "categories": optional(labels(3)), "subsets": never},
+            {"subset_index": _two_zeros, "categories": optional(labels(3)), "subsets": _masks},
         ),
         _entry(
             "Responses.append",
@@ -263,6 +309,51 @@ def _data() -> list[Entry]:
             },
         ),
     ]
+
+
+def _bits(value: Any) -> Any:
+    """Rows of three zeros and ones, by label where there are labels."""
+    names = _columns(value)
+    if names is not None and sorted(names) != sorted(NAMES):
+        raise Illegal
+    rows = np.atleast_2d(plain_numbers(value, "biu", NAMES))
+    if names is not None:
+        rows = rows[:, [names.index(name) for name in NAMES]]
+    if rows.ndim != 2 or rows.shape[1] != 3 or not np.isin(rows, (0, 1)).all():
+        raise Illegal
+    return rows.astype(int)
+
+
+def _masks(value: Any) -> Any:
+    """Two masks of three categories, not of all."""
+    array = plain_numbers(value, "b", None)
+    if array.shape != (2, 3) or array.all(axis=1).any():
+        raise Illegal
+    return array
+
+
+def _columns(value: Any) -> list[str] | None:
+    """Return the labels of the columns of a table, if it has any."""
+    if isinstance(value, pd.DataFrame):
+        return None if list(value.columns) == list(range(value.shape[1])) else list(map(str, value.columns))
+    has = isinstance(value, xr.DataArray) and value.ndim == 2 and value.dims[1] in value.coords
+    return [str(label) for label in value[value.dims[1]].values] if has else None
+
+
+def _hashed(value: Any) -> Any:
+    """Rows of a seed of 32 bits and a value of three."""
+    rows = np.atleast_2d(indices(2**32)(value))
+    if rows.ndim != 2 or rows.shape[1] != 2 or (rows[:, 1] > 2).any():
+        raise Illegal
+    return rows
+
+
+def _shares(value: Any) -> Any:
+    """Draws of shares, at least one."""
+    array = plain_numbers(value, "fiu", None)
+    if array.ndim != 2 or not len(array) or not ((array >= 0) & (array <= 1)).all():
+        raise Illegal
+    return array.astype(float)
 
 
 def _two_zeros(value: Any) -> list[int]:
@@ -519,6 +610,7 @@ def _results() -> dict[str, Any]:
     return {
         "trees": trees,
         "tree": trees["a"],
+        "theta": trees["a"]["posterior"]["theta"],
         "posteriors": posteriors,
         "runs": {"a": run},
         "compare": diagnostics.compare(trees, "a", resamples=19),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_subset
 from adobest_pp._files import check_target, netcdf_bytes, write_whole
-from adobest_pp._labels import by_label, check_labels
+from adobest_pp._labels import by_column, by_label, check_labels
 from adobest_pp._text import brief
 from adobest_pp.data.codes import inverse, subset_positions, variable
 from adobest_pp.data.evidence import Evidence, unique_rows
@@ -80,7 +80,7 @@ class Responses:
         answers : array of int
             What the mechanism's `privatize` returns for n people, its first axis the people: of shape (n,) where an
             answer is one number; (n, d) increasing members for subset selection; a 0/1 matrix (n, K) for unary
-            encoding; (n, 2) seeds and values for local hashing.
+            encoding, by label if its columns have labels; (n, 2) seeds and values for local hashing.
         subsets : array, optional
             Where a subset is published (RRRR), and only there: one subset for all answers (indices or mask), or
             boolean masks (V, K). A mask with labels, of xarray or pandas, is brought to the order of the categories.
@@ -90,9 +90,9 @@ class Responses:
             Category names.
         """
         responses = cls(mechanism, categories)
-        checked = mechanism.check_answers(answers)
+        checked = responses._check_answers(answers)
         if subset_index is None and (subsets is None or _ndim(subsets) < 2):
-            responses.append(answers, subset=subsets)
+            responses.append(checked, subset=subsets)
             return responses
         if not mechanism.publishes_subset:
             raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
@@ -116,7 +116,7 @@ class Responses:
         subset : indices or boolean mask, optional
             The subset that was published: needed where the mechanism publishes one, and not allowed elsewhere.
         """
-        checked = self.mechanism.check_answers(answers)
+        checked = self._check_answers(answers)
         name = type(self.mechanism).__name__
         if not self.mechanism.publishes_subset:
             if subset is not None:
@@ -293,6 +293,13 @@ class Responses:
         if counts.any():
             self._store(np.concatenate(parts), np.repeat(self._intern(np.array(masks)[counts > 0]), counts[counts > 0]))
 
+    def _check_answers(self, answers: Any) -> NDArray[Any]:
+        """Return answers as the mechanism stores them, or refuse; bits with labels are brought to their order."""
+        if "category" in self.mechanism.answer_dims:
+            align = by_label if getattr(answers, "ndim", 0) == 1 else by_column
+            answers = align(answers, self.categories, "answers")
+        return self.mechanism.check_answers(answers)
+
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
         self._answers.write(self._n, answers)
         if index is not None:
@@ -327,25 +334,8 @@ def _ndim(subsets: Any) -> int:
     """Return the number of dimensions; of what has none, such as rows of different lengths, that of a table."""
     try:
         return np.ndim(subsets)
-    except ValueError:
+    except (TypeError, ValueError):
         return 2
-
-
-def _by_column(subsets: Any, categories: Sequence[str]) -> Any:
-    """Return masks (V, K) with their columns in the order of the categories, if they have labels."""
-    columns = getattr(subsets, "columns", None)  # of pandas
-    if getattr(subsets, "ndim", 0) != 2:
-        return subsets
-    if columns is None and "category" in getattr(subsets, "dims", ()):
-        subsets = subsets.transpose(..., "category")
-        columns = subsets.coords.get("category")
-    if columns is None:
-        return subsets
-    import xarray as xr
-
-    labels = [str(label) for label in columns.values]
-    places = xr.DataArray(range(len(labels)), coords={"category": labels}, dims="category")
-    return subsets.values[:, by_label(places, categories, "subsets")]
 
 
 def _check_subset_table(
@@ -353,7 +343,7 @@ def _check_subset_table(
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     n_categories = len(categories)
     try:
-        masks = as_numbers(_by_column(subsets, categories), "b")
+        masks = as_numbers(by_column(subsets, categories, "subsets"), "b")
     except TypeError:
         masks = np.empty(0)
     if masks.dtype != bool or masks.ndim != 2 or masks.shape[1] != n_categories:

@@ -307,7 +307,7 @@ def refuse_subset(mechanism: Mechanism, subset: ArrayLike | None) -> None:
     """Raise ValueError if a subset is given to a mechanism that publishes none."""
     if subset is not None:
         raise ValueError(
-            f"subset must be left out for {type(mechanism).__name__}, which publishes none, got {subset!r}"
+            f"subset must be left out for {type(mechanism).__name__}, which publishes none, got {brief(subset)}"
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import MAX_EPSILON
+from adobest_pp._labels import by_column
 from adobest_pp.mechanisms.base import FiniteMechanism
 from adobest_pp.mechanisms.exact import log_upper_bound
 from adobest_pp.mechanisms.privacy import check_matrix
@@ -47,7 +48,7 @@ class Channel(FiniteMechanism):
     epsilon: float = field(init=False)
 
     def __init__(self, matrix: ArrayLike) -> None:
-        rows = check_matrix(matrix)
+        rows = check_matrix(by_column(matrix, None, "matrix"))
         object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
         object.__setattr__(self, "n_categories", rows.shape[1])
         object.__setattr__(self, "epsilon", self._loss())

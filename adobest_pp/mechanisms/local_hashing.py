@@ -98,7 +98,9 @@ class LocalHashing(ExtremalMechanism):
         """Return rows of a seed and a value, or raise ValueError."""
         allowed = f"rows of a seed from 0 to {N_SEEDS - 1} and a value from 0 to {self.g - 1}"
         rows = rows_of(answers, 2, allowed)
-        if rows.size and (rows.min() < 0 or rows[:, 0].max() >= N_SEEDS or rows[:, 1].max() >= self.g):
+        if rows.dtype == bool or (
+            rows.size and (rows.min() < 0 or rows[:, 0].max() >= N_SEEDS or rows[:, 1].max() >= self.g)
+        ):
             raise ValueError(f"answers must be {allowed}, got others")
         return rows.astype(np.int64)
 

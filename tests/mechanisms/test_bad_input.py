@@ -158,3 +158,8 @@ def test_settings_build_an_equal_mechanism():
     for settings in (None, "SRR", [("mechanism", "SRR")]):
         with pytest.raises(ValueError, match="settings must be a mapping"):
             mechanism_from_settings(settings)
+
+
+def test_a_subset_that_is_not_asked_for_is_shown_in_one_line():
+    with pytest.raises(ValueError, match=r"subset must be left out for SRR, which publishes none, got .{,80}$"):
+        SRR(3, 1.0).privatize(0, subset=np.zeros((50, 50)))

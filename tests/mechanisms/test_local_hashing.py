@@ -93,7 +93,10 @@ def test_the_audit_has_a_seed_that_tells_two_categories_apart():
     assert Fraction(weights[0]) / Fraction(weights[1]) == pytest.approx(math.e)
 
 
-@pytest.mark.parametrize("answers", [[[1, 3]], [[-1, 0]], [[2**32, 0]], [[0, -1]], [[0, 1, 2]], [0, 1, 2], [[0.5, 1]]])
+@pytest.mark.parametrize(
+    "answers",
+    [[[1, 3]], [[-1, 0]], [[2**32, 0]], [[0, -1]], [[0, 1, 2]], [0, 1, 2], [[0.5, 1]], [True, False]],
+)
 def test_other_answers_are_refused(answers):
     with pytest.raises(ValueError, match="answers must be rows of a seed"):
         Responses.from_arrays(LocalHashing(5, 1.0, g=3), answers)
