@@ -83,7 +83,6 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-<<<<<<< HEAD
 def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
     """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category (see `shortest_intervals`).
 
@@ -94,16 +93,12 @@ def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Data
     probability : float, default 0.95
         The share of the draws within each interval.
     """
-=======
-def intervals(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
-    """Return ``lower`` and ``upper`` by category, of draws by chain, draw and category (see `shortest_intervals`)."""
     import xarray as xr
 
     dims = ("chain", "draw", "category")
     if not isinstance(theta, xr.DataArray) or set(theta.dims) != set(dims):
         raise ValueError(f"theta must be a DataArray of draws by {', '.join(dims)}, got {brief(theta)}")
->>>>>>> trial
-    flat = theta.transpose("chain", "draw", "category").values.reshape(-1, theta.sizes["category"])
+    flat = theta.transpose(*dims).values.reshape(-1, theta.sizes["category"])
     lower, upper = shortest_intervals(flat, probability)
     result = theta.mean(("chain", "draw")).to_dataset(name="mean")
     result = result.assign(lower=("category", lower), upper=("category", upper))
