@@ -6,6 +6,7 @@ import json
 import pytest
 
 from adobest_pp import RRRR, Responses
+from adobest_pp.diagnostics import Verdict
 from tests.cli.test_main import adobest, run_here
 
 SMALL = ("--draws", 200, "--seed", 5)
@@ -22,6 +23,9 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     assert again.stderr == ""
     assert told["conclusions"][0][:40] in done.stdout  # the seed gives the same findings
     assert told["seed"] == 5
+    assert {row["verdict"] for row in told["samplers"].values()} <= set(Verdict)
+    assert told["samplers"]["sgld"]["verdict_in_words"].startswith("not mixed: ")
+    assert (told["samplers"]["sgld"]["verdict"], told["samplers"]["sgld"]["fault"]) == ("not_mixed", "r_hat")
     assert sorted(told["files"]) == sorted(str(path) for path in plain.rglob("*") if path.is_file())
     assert (words / "comparison.csv").is_file()
 
