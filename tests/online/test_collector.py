@@ -134,7 +134,9 @@ def moving(theta, coefficients):
 
 
 @pytest.mark.parametrize("sampler", ["sgld", "exact"])
-@pytest.mark.parametrize("utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=["honest", "moving"])
+@pytest.mark.parametrize("utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=("honest", "own"))
+    "utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=["honest", "moving"]
+)
 def test_collector_and_simulation_choose_what_select_subset_chooses(utility, sampler):
     collector = AdaptiveCollector(MECHANISM, utility, sampler=sampler, adapt_every=3, random_seed=0)
     sizes = set()
