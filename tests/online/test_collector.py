@@ -134,7 +134,7 @@ def moving(theta, coefficients):
 
 
 @pytest.mark.parametrize("sampler", ["sgld", "exact"])
-@pytest.mark.parametrize("utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=("honest", "own"))
+@pytest.mark.parametrize(
     "utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=["honest", "moving"]
 )
 def test_collector_and_simulation_choose_what_select_subset_chooses(utility, sampler):
