@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from adobest_pp._text import brief
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -47,6 +49,11 @@ def verdict_in_words(row: "xr.Dataset") -> str:
     >>> verdict_in_words(xr.Dataset({"verdict": "not_mixed", "fault": "ess", "ess_bulk": 80.0}))
     'not mixed: ESS 80'
     """
+    import xarray as xr
+
+    is_row = isinstance(row, xr.Dataset) and all(name in row and not row[name].ndim for name in ("verdict", "fault"))
+    if not is_row or row["verdict"].item() not in VERDICTS:
+        raise ValueError(f"row must be one sampler of a result of diagnostics.compare, got {brief(row)}")
     return VERDICTS[row["verdict"].item()].format(fault=fault_in_words(row))
 
 

@@ -40,6 +40,12 @@ def test_verdicts_in_words(values, words):
     assert verdict_in_words(row(*values)) == words
 
 
+@pytest.mark.parametrize("wrong", [None, "biased", xr.Dataset(), row(("sampler", ["biased"] * 2)), row("unknown")])
+def test_what_is_no_row_is_refused(wrong):
+    with pytest.raises(ValueError, match="row must be one sampler of a result of diagnostics"):
+        verdict_in_words(wrong)
+
+
 def test_an_r_hat_is_not_rounded_to_its_limit():
     assert fault_in_words(row("not_mixed", "r_hat", r_hat=1.0502)) == "R-hat 1.050"
     assert fault_in_words(row("reference_not_converged", "r_hat", r_hat=1.012)) == "R-hat 1.012"

@@ -180,9 +180,10 @@ def indices(k: int, ndim: int | None = None, least: int = 0) -> Kind:
         array = plain_numbers(value, "iu", NAMES[:0] if isinstance(value, pd.Series) else None)
         if (ndim is not None and array.ndim > ndim) or array.size < least:
             raise Illegal
-        if any(not 0 <= number < k for number in array.ravel().tolist()):
+        numbers = array.ravel().tolist()
+        if any(not 0 <= number < k for number in numbers):
             raise Illegal
-        return array.astype(int)
+        return np.array(numbers, dtype=int).reshape(array.shape)  # none of them may be of any type
 
     return plain
 

@@ -613,7 +613,8 @@ def _results() -> dict[str, Any]:
         "theta": trees["a"]["posterior"]["theta"],
         "posteriors": posteriors,
         "runs": {"a": run},
-        "compare": diagnostics.compare(trees, "a", resamples=19),
+        "compare": (comparison := diagnostics.compare(trees, "a", resamples=19)),
+        "row": comparison.sel(sampler="b"),
         "contraction": diagnostics.contraction(posteriors, [0.5, 0.3, 0.2]),
         "best_subset": diagnostics.best_subset_frequency({"a": run}, [0.5, 0.3, 0.2]),
         "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **STEPS),
@@ -677,6 +678,7 @@ def _diagnostics() -> list[Entry]:
             {"tree": Made("tree"), "responses": None},
             {"tree": never, "responses": optional(of_type(ad.Responses))},
         ),
+        _entry("verdict_in_words", diagnostics.verdict_in_words, {"row": Made("row")}, {"row": never}),
         _entry(
             "best_subset_frequency",
             diagnostics.best_subset_frequency,
