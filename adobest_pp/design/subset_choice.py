@@ -97,7 +97,7 @@ def _choose_size(code: Any, alpha: Any, theta: Any, coefficients: Any, order: An
     raise NotImplementedError
 
 
-@overload(_choose_size)
+@overload(_choose_size, inline="always")
 def _choice_of(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
     kind = code.instance_class
 

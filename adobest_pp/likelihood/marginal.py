@@ -103,21 +103,41 @@ def _check_evidence(evidence: Evidence) -> None:
 
 
 @njit(cache=True)
-def _accelerated_em(theta, tolerance, max_iterations, evidence):  # type: ignore[no-untyped-def]
-    n = evidence.count.sum()
-    gap = np.inf
+def _accelerated_em(start, tolerance, max_iterations, evidence):  # type: ignore[no-untyped-def]
+    n, theta, gap = evidence.count.sum(), start.copy(), np.inf
+    first, second, leap = np.empty(theta.size), np.empty(theta.size), np.empty(theta.size)
     for _ in range(max_iterations):
         value, slope = value_and_gradient(theta, evidence)
-        gap = slope.max() - n
+        gap = -np.inf
+        for i in range(theta.size):
+            gap = max(gap, slope[i] - n)
+            first[i] = theta[i] * slope[i] / n
         if gap <= tolerance:
             break
-        first = theta * slope / n
         _, slope = value_and_gradient(first, evidence)
-        second = first * slope / n
-        step, turn = first - theta, second - 2.0 * first + theta
-        length = np.sqrt((step**2).sum() / max((turn**2).sum(), 1e-300))
-        leap = np.maximum(theta + 2.0 * length * step + length**2 * turn, 0.1 * second)
-        leap /= leap.sum()
+        along, across = 0.0, 0.0
+        for i in range(theta.size):
+            second[i] = first[i] * slope[i] / n
+            along += (first[i] - theta[i]) ** 2
+            across += (second[i] - 2.0 * first[i] + theta[i]) ** 2
+        length = np.sqrt(along / max(across, 1e-300))
+        for i in range(theta.size):
+            step, turn = first[i] - theta[i], second[i] - 2.0 * first[i] + theta[i]
+            leap[i] = max(theta[i] + 2.0 * length * step + length**2 * turn, 0.1 * second[i])
+        _normalize(leap)
         reached, _ = value_and_gradient(leap, evidence)
-        theta = leap if reached > value else second / second.sum()
-    return theta / theta.sum(), gap
+        if not reached > value:
+            _normalize(second)
+            leap, second = second, leap
+        theta, leap = leap, theta
+    _normalize(theta)
+    return theta, gap
+
+
+@njit(cache=True)
+def _normalize(values):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for value in values:
+        total += value
+    for i in range(values.size):
+        values[i] /= total

@@ -79,7 +79,7 @@ def _sgld_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[
     )
 
 
-@overload(sample_round)
+@overload(sample_round, inline="always")
 def _compiled_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     """Choose the sampler when the loop is compiled: it compiles the one that it runs and not the other."""
     work = chain.types[chain.fields.index("work")]

@@ -80,11 +80,11 @@ class EvidenceGradient:
         self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
     ) -> tuple[float, int, int]:
         """Run all updates in one compiled loop."""
-        stats = np.empty(3)
-        gradient = np.empty(phi.size)
+        stats, draw = np.empty((1, 3)), np.empty((1, phi.size))
         rows = self._row_of[batches]
-        kernels.langevin_updates(diffusion, phi, steps, rows, noise, self._prior, self._evidence, gradient, stats)
-        return float(stats[0]), int(stats[1]), int(stats[2])
+        kernels.langevin_draws(diffusion, phi, steps, rows, noise, self._prior, self._evidence, draw, stats)
+        norm, reflections, refused = stats[0].tolist()
+        return norm, int(reflections), int(refused)
 
 
 class ModelGradient:

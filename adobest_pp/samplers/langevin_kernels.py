@@ -28,7 +28,7 @@ REFLECTED, PRECONDITIONED = 0, 1
 DIFFUSIONS = {"reflected": REFLECTED, "preconditioned": PRECONDITIONED}
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def prior_gradient(phi, prior, floor, out):  # type: ignore[no-untyped-def]
     """Write ∂ ln p(φ)/∂φ_i = (ρ_i − 1)/φ_i − 1 of independent Gamma(ρ_i, 1) into `out`.
 
@@ -91,7 +91,7 @@ def full_phi_gradient(phi, prior, floor, evidence, out):  # type: ignore[no-unty
         out[i] += (slope[i] - n) / total
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def slope_floor(diffusion, step):  # type: ignore[no-untyped-def]
     """Return the least φ at which a diffusion takes the slope (ρ − 1)/φ of the prior.
 
@@ -104,7 +104,7 @@ def slope_floor(diffusion, step):  # type: ignore[no-untyped-def]
     return TINY if diffusion == PRECONDITIONED else max(math.sqrt(step), TINY)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def propose(diffusion, x, slope, step, noise):  # type: ignore[no-untyped-def]
     """Return where one coordinate goes before reflection: the whole definition of a diffusion.
 
@@ -145,10 +145,10 @@ def move(diffusion, phi, gradient, step, noise):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def langevin_updates(  # type: ignore[no-untyped-def]
-    diffusion, phi, steps, batches, noise, prior, evidence, gradient, stats
+def langevin_draws(  # type: ignore[no-untyped-def]
+    diffusion, phi, steps, batches, noise, prior, evidence, draws, stats
 ):
-    """Run one update for each step size, moving φ in place.
+    """Run one update for each step size, moving φ in place, and write θ after every T/D of them.
 
     Parameters
     ----------
@@ -164,38 +164,26 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         Standard normal.
     prior, evidence
         ρ and the responses.
-    gradient : array of shape (K,)
-        Overwritten by the last gradient.
-    stats : array of shape (3,)
-        Overwritten: norm of the last gradient, reflected coordinates and refused updates in all.
+    draws : array of shape (D, K)
+        Overwritten.
+    stats : array of shape (D, 3)
+        Overwritten, for each draw: the norm of its last gradient, and its reflected coordinates and refused updates.
     """
+    n_draws, n_updates = len(draws), steps.size // len(draws)
     scale = evidence.count.sum() / max(batches.shape[1], 1)
-    stats[:] = 0.0
-    for t in range(steps.size):
-        floor = slope_floor(diffusion, steps[t])
-        if batches.shape[1] > 0:
-            phi_gradient(phi, batches[t], scale, prior, floor, evidence, gradient)
-        else:
-            full_phi_gradient(phi, prior, floor, evidence, gradient)
-        reflections = move(diffusion, phi, gradient, steps[t], noise[t])
-        stats[1] += max(reflections, 0)
-        stats[2] += reflections < 0
-    stats[0] = np.linalg.norm(gradient)
-
-
-@njit(cache=True)
-def langevin_draws(  # type: ignore[no-untyped-def]
-    diffusion, phi, steps, batches, noise, prior, evidence, draws, stats
-):
-    """Run `langevin_updates` in as many equal parts as `draws` (D, K) has rows, and write θ after each.
-
-    `stats`, of shape (D, 3), gets those of each part; the other arguments are as there.
-    """
-    updates = steps.size // draws.shape[0]
     gradient = np.empty(phi.size)
-    for d in range(draws.shape[0]):
-        part = slice(d * updates, (d + 1) * updates)
-        langevin_updates(diffusion, phi, steps[part], batches[part], noise[part], prior, evidence, gradient, stats[d])
+    for d in range(n_draws):
+        stats[d, 1], stats[d, 2] = 0.0, 0.0
+        for t in range(d * n_updates, (d + 1) * n_updates):
+            floor = slope_floor(diffusion, steps[t])
+            if batches.shape[1] > 0:
+                phi_gradient(phi, batches[t], scale, prior, floor, evidence, gradient)
+            else:
+                full_phi_gradient(phi, prior, floor, evidence, gradient)
+            reflections = move(diffusion, phi, gradient, steps[t], noise[t])
+            stats[d, 1] += max(reflections, 0)
+            stats[d, 2] += reflections < 0
+        stats[d, 0] = np.linalg.norm(gradient)
         total = phi.sum()
         for i in range(phi.size):
             draws[d, i] = phi[i] / total

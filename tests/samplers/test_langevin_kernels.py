@@ -101,10 +101,12 @@ def test_updates_are_those_of_the_formulas(diffusion, m):
         expected = np.abs(proposal)
     assert reflections > 0
 
-    phi, gradient, stats = start.copy(), np.empty(6), np.empty(3)
-    kernels.langevin_updates(diffusion, phi, steps, row_of[batches], noise, PRIOR, evidence, gradient, stats)
+    phi, draws, stats = start.copy(), np.empty((3, 6)), np.empty((3, 3))
+    kernels.langevin_draws(diffusion, phi, steps, row_of[batches], noise, PRIOR, evidence, draws, stats)
     np.testing.assert_allclose(phi, expected, rtol=1e-9)
-    np.testing.assert_allclose(stats, [np.linalg.norm(slope), reflections, 0], rtol=1e-9)
+    np.testing.assert_allclose(draws[-1], expected / expected.sum(), rtol=1e-9)
+    assert stats[-1, 0] == pytest.approx(np.linalg.norm(slope), rel=1e-9)
+    np.testing.assert_array_equal(stats[:, 1:].sum(axis=0), [reflections, 0])
 
 
 def test_preconditioned_drift_of_the_prior_pulls_to_its_mean():
@@ -139,12 +141,12 @@ def test_steps_that_are_not_finite_are_refused(diffusion, bad):
 @pytest.mark.parametrize("diffusion", DIFFUSIONS)
 def test_refused_updates_are_counted(diffusion):
     evidence = simulated(SRR(6, 1.0), 20, seed=1).evidence()
-    phi, gradient, stats = np.ones(6), np.empty(6), np.empty(3)
+    phi, draws, stats = np.ones(6), np.empty((1, 6)), np.empty((1, 3))
     noise = np.zeros((3, 6))
     noise[1, 2] = np.inf
     batches = np.zeros((3, 0), dtype=np.int64)
-    kernels.langevin_updates(diffusion, phi, np.full(3, 0.01), batches, noise, PRIOR, evidence, gradient, stats)
-    assert stats[2] == 1
+    kernels.langevin_draws(diffusion, phi, np.full(3, 0.01), batches, noise, PRIOR, evidence, draws, stats)
+    assert stats[0, 2] == 1
     assert np.isfinite(phi).all()
 
 
@@ -186,7 +188,7 @@ def test_schedules_refuse(build, message):
 
 
 def test_compiled_parts_need_no_pymc():
-    parts = ("kernels", "schedules", "settings", "augmentation", "chains", "api")
+    parts = ("langevin_kernels", "schedules", "langevin_settings", "augmentation", "chains", "sampling")
     program = (
         "import sys, importlib\n"
         f"for part in {parts}: importlib.import_module('adobest_pp.samplers.' + part)\n"
