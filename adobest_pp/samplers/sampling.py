@@ -20,13 +20,14 @@ from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
 from adobest_pp.samplers.langevin_settings import LangevinSettings
 from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
+from adobest_pp.samplers.sgld_cv import LEAST_TUNE, sgld_cv_draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["fresh_seed", "recorded_arguments", "sample"]
 
-SAMPLERS = ("nuts", "gibbs", "sgld")
+SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
 RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
 
@@ -52,16 +53,18 @@ def sample(
     ----------
     responses : Responses
         What was collected.
-    sampler : {"nuts", "gibbs", "sgld"}
+    sampler : {"nuts", "gibbs", "sgld", "sgld_cv"}
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
-        small.
+        small. ``"sgld_cv"`` is at the posterior: stochastic gradients with control variates, and every choice made
+        for you (`adobest_pp.samplers.sgld_cv`); the fastest, above all where answers are many and all different.
     prior : float or array of shape (K,) or "learned", default 1.0
         Concentration ρ of the Dirichlet prior; K of them with labels are brought to the order of the categories. With
-        ``"learned"``, for ``"nuts"`` alone, it is one number a for all
+        ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all
         categories that the answers tell, with ln a ~ N(−1, 1): where most categories may be empty.
     draws, tune, chains : int
-        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``), and chains.
+        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, and 100 for
+        ``"sgld_cv"``, whose pilots they are), and chains.
     random_seed : int, optional
         The same seed gives the same draws. One is chosen and recorded if none is given.
     progressbar : bool, default True
@@ -125,6 +128,9 @@ def sample(
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
         details = describe_nuts(concentration)
+    elif sampler == "sgld_cv":
+        tree, choices = _sample_cv(responses, concentration, seed, progressbar, **sizes)
+        details = {"sampler_choices": json.dumps(choices)}
     else:
         assert not isinstance(concentration, str)
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
@@ -188,7 +194,7 @@ def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.f
     if not isinstance(prior, str):
         return check_prior(prior, responses.n_categories, responses.categories)
     allowed = f"a positive number, or {responses.n_categories} of them"
-    if sampler != "nuts":
+    if sampler not in ("nuts", "sgld_cv"):
         raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {brief(prior)}")
     if not is_learned(prior):
         raise ValueError(f"prior must be {allowed}, or 'learned', got {brief(prior)}")
@@ -197,7 +203,7 @@ def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.f
 
 def _check_tune(tune: Any, sampler: str) -> int:
     """Return the number of draws to discard, or refuse; without any, NUTS would have no step size."""
-    least = 1 if sampler == "nuts" else 0
+    least = {"nuts": 1, "sgld_cv": LEAST_TUNE}.get(sampler, 0)
     return check_count(tune, f"tune of {sampler!r}" if least else "tune", least)
 
 
@@ -253,6 +259,28 @@ def _sample_compiled(
             "sample_stats": xr.Dataset(statistics, coords),
         }
     )
+
+
+def _sample_cv(
+    responses: Responses, prior: NDArray[np.float64] | str, seed: int, progressbar: bool, **sizes: int
+) -> tuple["xr.DataTree", dict[str, Any]]:
+    """Run SGLD with control variates; return the draws with their labels, and what was chosen."""
+    import xarray as xr
+
+    with SlowProgress(sizes["chains"] * (sizes["tune"] + sizes["draws"]), "Sampling", progressbar) as progress:
+        variables, stats, choices = sgld_cv_draws(
+            responses.evidence(), prior, seed=seed, advance=progress.advance, **sizes
+        )
+    dims = ("chain", "draw", "category")
+    coords = {"chain": np.arange(sizes["chains"]), "draw": np.arange(sizes["draws"])}
+    posterior = {name: (dims[: values.ndim], values) for name, values in variables.items()}
+    statistics = {name: (dims[:2], values) for name, values in stats.items()}
+    return xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
+            "sample_stats": xr.Dataset(statistics, coords),
+        }
+    ), choices
 
 
 def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None]) -> Block:

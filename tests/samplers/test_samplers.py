@@ -23,6 +23,10 @@ def preconditioned(responses, prior, seed):
     return _full_batch(responses, prior, seed, diffusion="preconditioned")
 
 
+def sgld_cv(responses, prior, seed):
+    return _theta(responses, "sgld_cv", prior, seed, draws=2000, tune=500)
+
+
 def _full_batch(responses, prior, seed, diffusion):
     step = 0.4 / (len(responses) + 20)
     options = {"batch_size": None, "step_size": step, "updates_per_draw": 20, "diffusion": diffusion}
@@ -35,7 +39,7 @@ def _theta(responses, sampler, prior, seed, **settings):
 
 
 # The bias that is allowed, in standard deviations of the posterior: none for exact samplers.
-SAMPLERS = {nuts: 0.0, gibbs: 0.0, reflected: 0.1, preconditioned: 0.05}
+SAMPLERS = {nuts: 0.0, gibbs: 0.0, reflected: 0.1, preconditioned: 0.05, sgld_cv: 0.02}
 
 
 @pytest.mark.parametrize("case", harness.CASES, ids=str)

@@ -1,0 +1,225 @@
+"""The gradient of the log-likelihood, on all evidence or by control variates that leave a batch little to estimate.
+
+At an anchor θ̂ the gradient and the information are summed over all n answers once. With δ = θ − θ̂ and r = g·δ/ĥ the
+relative change of an answer's probability, g/h = (g/ĥ)·(1 − r + r²/(1+r)) exactly, so
+
+    Σ g/h = ∇(θ̂) − I(θ̂)·δ + Σ (g/ĥ)·r²/(1+r),
+
+and only the last sum is estimated, from m rows drawn by their counts: n/m times theirs. The estimate is unbiased
+whatever the anchor, and its error is of second order in r. First-order control variates [1]_ leave (g/ĥ)·r/(1+r) to
+the batch, whose error is larger by 1/r; the expansion to second order is that of [2]_.
+
+Rows here leave out their `base`: it adds the same to every category, which does not matter on the simplex.
+
+References
+----------
+.. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC,
+   Statistics and Computing 29.
+.. [2] R. Bardenet, A. Doucet and C. Holmes (2017), On Markov chain Monte Carlo methods for tall data, JMLR 18.
+.. [3] M. D. Vose (1991), A linear algorithm for generating random numbers with a given distribution, IEEE Transactions
+   on Software Engineering 17(9).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.likelihood.core import row_probabilities
+from adobest_pp.online.fast_random import next_word
+
+__all__ = ["Anchor", "Rows", "add_batch", "anchor_at", "full_gradient", "rows_of", "taylor_gradient"]
+
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+
+class Rows(NamedTuple):
+    """Evidence as the kernels read it; arrays by row, of shape (U, ·).
+
+    Attributes
+    ----------
+    numbers : array of shape (U, 4)
+        base, own, inside and count.
+    places : array of int, shape (U, 4)
+        The category, the set (or V, past the last, for none), and where its members begin and end.
+    members, offsets : array of int
+        The V sets, as in `Evidence`.
+    patterns : array of shape (D, K)
+        As in `Evidence`; a row that has one has its number behind those of the sets.
+    threshold, alias : array of shape (U,)
+        Rows drawn by their counts [3]_: row u stays u below its threshold, and is its alias above it.
+    n_responses : float
+        n.
+    """
+
+    numbers: NDArray[np.float64]
+    places: NDArray[np.int32]
+    members: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    patterns: NDArray[np.float64]
+    threshold: NDArray[np.float64]
+    alias: NDArray[np.int32]
+    n_responses: float
+
+
+class Anchor(NamedTuple):
+    """θ̂ and what was summed over all answers there: the gradient (K,), the information (K, K), and 1/ĥ of rows (U,)."""
+
+    theta: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+    information: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+
+
+def rows_of(evidence: Evidence) -> Rows:
+    """Return evidence laid out for the kernels."""
+    n_sets, n_patterns = evidence.n_sets, len(evidence.patterns)
+    index = np.where(evidence.set_index < 0, n_sets + n_patterns, evidence.set_index)
+    ends = np.concatenate([evidence.offsets, np.zeros(n_patterns + 1, dtype=np.int64)])
+    is_set = index < n_sets
+    begin, end = np.where(is_set, ends[index], 0), np.where(is_set, ends[np.minimum(index + 1, n_sets)], 0)
+    threshold, alias = _alias_table(evidence.count.astype(np.float64))
+    return Rows(
+        np.stack([evidence.base, evidence.own, evidence.inside, evidence.count.astype(np.float64)], axis=1),
+        np.stack([evidence.category, index, begin, end], axis=1).astype(np.int32),
+        evidence.members,
+        evidence.offsets,
+        evidence.patterns,
+        threshold,
+        alias,
+        float(evidence.n_responses),
+    )
+
+
+def anchor_at(theta: NDArray[np.float64], evidence: Evidence, rows: Rows) -> Anchor:
+    """Return the anchor at θ: one pass over all rows, O(|S|²) for each."""
+    h = row_probabilities(theta, evidence)
+    gradient, information = _moments(theta.size, 1.0 / h, rows)
+    return Anchor(theta.copy(), gradient, information, 1.0 / h)
+
+
+@njit(cache=True)
+def _alias_table(count):  # type: ignore[no-untyped-def]
+    """Return thresholds and aliases for drawing a row with probability proportional to its count."""
+    u = count.size
+    threshold = np.ones(u)
+    alias = np.arange(u).astype(np.int32)
+    share = count * (u / max(count.sum(), 1.0))
+    small, large = np.empty(u, np.int64), np.empty(u, np.int64)
+    n_small, n_large = 0, 0
+    for i in range(u):
+        if share[i] < 1.0:
+            small[n_small] = i
+            n_small += 1
+        else:
+            large[n_large] = i
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        i, j = small[n_small], large[n_large - 1]
+        threshold[i], alias[i] = share[i], j
+        share[j] -= 1.0 - share[i]
+        if share[j] < 1.0:
+            n_large -= 1
+            small[n_small] = j
+            n_small += 1
+    return threshold, alias
+
+
+@njit(cache=True, error_model="numpy")
+def _moments(k, inverse, rows):  # type: ignore[no-untyped-def]
+    """Return Σ count·g/h and Σ count·g·gᵀ/h², of rows without their base."""
+    numbers, places, members, patterns = rows.numbers, rows.places, rows.members, rows.patterns
+    first_pattern = rows.offsets.size - 1
+    gradient, upper = np.zeros(k), np.zeros((k, k))
+    for u in range(inverse.size):
+        own, inside, weight = numbers[u, 1] * inverse[u], numbers[u, 2] * inverse[u], numbers[u, 3]
+        y, v, begin, end = places[u, 0], places[u, 1], places[u, 2], places[u, 3]
+        gradient[y] += weight * own
+        upper[y, y] += weight * own * own
+        if first_pattern <= v < first_pattern + len(patterns):
+            pattern = patterns[v - first_pattern]
+            for i in range(k):
+                gradient[i] += weight * inside * pattern[i]
+                upper[min(i, y), max(i, y)] += weight * own * inside * pattern[i] * (2.0 if i == y else 1.0)
+                for j in range(i, k):
+                    upper[i, j] += weight * inside * inside * pattern[i] * pattern[j]
+        square, cross = weight * inside * inside, weight * own * inside
+        for a in range(begin, end):
+            i = members[a]
+            gradient[i] += weight * inside
+            if own != 0.0:
+                upper[min(i, y), max(i, y)] += cross * (2.0 if i == y else 1.0)
+            row = upper[i]
+            for b in range(a, end):
+                row[members[b]] += square
+    for i in range(k):
+        for j in range(i):
+            upper[i, j] = upper[j, i]
+    return gradient, upper
+
+
+@njit(cache=True, error_model="numpy")
+def full_gradient(theta, numbers, places, members, offsets, patterns, masses, pull, slope):  # type: ignore[no-untyped-def]
+    """Write Σ count·g/h over all rows into `slope`; `masses` and `pull` have one place more than there are sets."""
+    n_sets, k = offsets.size - 1, theta.size
+    for v in range(n_sets):
+        mass = 0.0
+        for j in range(offsets[v], offsets[v + 1]):
+            mass += theta[members[j]]
+        masses[v] = mass
+        pull[v] = 0.0
+    for d in range(len(patterns)):
+        masses[n_sets + d] = (patterns[d] * theta).sum()
+        pull[n_sets + d] = 0.0
+    masses[masses.size - 1] = 0.0
+    slope[:] = 0.0
+    for u in range(len(numbers)):
+        y, v = places[u, 0], places[u, 1]
+        own, inside = numbers[u, 1], numbers[u, 2]
+        weight = numbers[u, 3] / (numbers[u, 0] + own * theta[y] + inside * masses[v])
+        slope[y] += weight * own
+        pull[v] += weight * inside
+    for v in range(n_sets):
+        for j in range(offsets[v], offsets[v + 1]):
+            slope[members[j]] += pull[v]
+    for d in range(len(patterns)):
+        for i in range(k):
+            slope[i] += pull[n_sets + d] * patterns[d, i]
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def taylor_gradient(theta, center, gradient, information, delta, slope):  # type: ignore[no-untyped-def]
+    """Write ∇(θ̂) − I(θ̂)·δ into `slope`, and δ = θ − θ̂."""
+    for i in range(theta.size):
+        delta[i] = theta[i] - center[i]
+        slope[i] = gradient[i]
+    for j in range(theta.size):
+        part = delta[j]
+        for i in range(theta.size):
+            slope[i] -= information[j, i] * part
+
+
+@njit(cache=True, error_model="numpy")
+def add_batch(state, batch, n, delta, inverse, numbers, places, members, threshold, alias, slope):  # type: ignore[no-untyped-def]
+    """Add n/m·Σ (g/ĥ)·r²/(1+r) of `batch` rows, drawn by their counts, to `slope`. Rows have no patterns here."""
+    size, share = np.uint64(inverse.size), n / batch
+    for _ in range(batch):
+        word = next_word(state)
+        u = np.int64(((word >> _HALF) * size) >> _HALF)
+        if np.float64(np.int64(word & _LOW_HALF)) * 2.0**-32 >= threshold[u]:
+            u = np.int64(alias[u])
+        y, begin, end = places[u, 0], places[u, 2], places[u, 3]
+        mass = 0.0
+        for j in range(begin, end):
+            mass += delta[members[j]]
+        own, inside = numbers[u, 1] * inverse[u], numbers[u, 2] * inverse[u]
+        r = own * delta[y] + inside * mass
+        weight = share * r * r / (1.0 + r)
+        slope[y] += weight * own
+        pull = weight * inside
+        for j in range(begin, end):
+            slope[members[j]] += pull

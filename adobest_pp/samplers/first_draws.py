@@ -1,0 +1,61 @@
+"""Where a posterior is, roughly: draws of θ to start pilots from."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.likelihood.marginal import climb
+from adobest_pp.samplers.control_variates import Rows, anchor_at
+
+__all__ = ["first_draws", "some_rows"]
+
+# Rows and iterations that the estimate of θ is made from: a pilot makes up for what they leave out.
+ROWS, ITERATIONS = 20_000, 100
+
+
+def first_draws(
+    evidence: Evidence, rows: Rows, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,)."""
+    k, n = prior.size, evidence.n_responses
+    theta = prior / prior.sum()
+    if n:
+        estimate, _ = climb(some_rows(evidence, rng), tolerance=0.01, max_iterations=ITERATIONS)
+        theta = (n * estimate + prior) / (n + prior.sum())
+    information = anchor_at(theta, evidence, rows).information
+    # An orthonormal basis of the vectors that sum to zero, behind the one that does not.
+    basis = np.linalg.svd(np.ones((1, k)))[2][1:]
+    precision = basis @ information @ basis.T + (prior.sum() + 1) * np.eye(k - 1)
+    covariance = basis.T @ np.linalg.inv(precision) @ basis
+    sd = np.sqrt(np.diag(covariance))
+    draws = np.abs(
+        theta + rng.standard_normal((n_draws, k - 1)) @ np.linalg.cholesky(np.linalg.inv(precision)).T @ basis
+    )
+    draws += 1e-3 * sd
+    return draws / draws.sum(axis=1, keepdims=True), sd
+
+
+def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:
+    """Return a random part of much evidence, with rows drawn by their counts."""
+    if evidence.n_rows <= ROWS or len(evidence.patterns):
+        return evidence
+    places = np.searchsorted(np.cumsum(evidence.count), rng.integers(evidence.n_responses, size=ROWS), side="right")
+    sets = np.unique(evidence.set_index[places])
+    sets = sets[sets >= 0]
+    sizes = np.diff(evidence.offsets)[sets]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    members = evidence.members[np.arange(offsets[-1]) + np.repeat(evidence.offsets[sets] - offsets[:-1], sizes)]
+    old = evidence.set_index[places]
+    return Evidence(
+        base=evidence.base[places],
+        own=evidence.own[places],
+        inside=evidence.inside[places],
+        log_scale=evidence.log_scale[places],
+        category=evidence.category[places],
+        set_index=np.where(old < 0, -1, np.searchsorted(sets, old)),
+        count=np.ones(ROWS, dtype=np.int64),
+        members=members,
+        offsets=offsets,
+        patterns=evidence.patterns,
+        codes=evidence.codes[:0, :0],
+    )

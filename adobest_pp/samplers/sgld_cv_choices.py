@@ -1,0 +1,147 @@
+"""The choices of `sgld_cv`: a step from the curvature, and a batch from the noise, that a pilot has met.
+
+For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so its bias comes from how
+the curvature changes within a step. In seven of the paper's settings, the stiffest among them, runs of some 20 000
+effective draws with step·√λ = `REACH`, λ being the largest that pilots meet, had the sds of runs with steps 3.5 times
+shorter to within 2 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains exploded.
+
+An estimate of the gradient whose variance is V kicks momenta by step·√V more; friction takes that out at a rate of
+2·friction·step, so variances are too large by step·V/(2·friction): the batch makes that `EXCESS` at most.
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp.samplers.control_variates import Rows
+from adobest_pp.samplers.underdamped import FULL, Target, underdamped_draws
+
+__all__ = ["FRICTION", "Choices", "choose", "choose_batch", "choose_step", "largest_curvature", "noise_of_a_row"]
+
+FRICTION = 1.0
+REACH, SHORTEST_STEP, LONGEST_STEP = 1.3, 0.01, 0.7
+EXCESS = 0.01
+SMALLEST_BATCH = 8
+# Time between draws, in units in which the posterior has a width of one: most draws are then effective.
+TIME_PER_DRAW = 2.5
+# All evidence is taken unless a batch is so many times cheaper: it has no noise at all, not even from rare rows.
+WORTH_A_BATCH = 2.0
+# Where the noise is measured, how often and by what batches; and where the curvature is, by what steps of the power
+# method.
+NOISE_PLACES, NOISE_REPEATS, NOISE_BATCH = 12, 16, 64
+CURVATURE_PLACES, POWER_STEPS, DIFFERENCE, SMALLEST = 30, 8, 1e-4, 1e-300
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was chosen for a run, and what it rests on.
+
+    Attributes
+    ----------
+    step, friction : float
+        Of the underdamped dynamics.
+    batch : int
+        Rows in a batch; 0 for all evidence.
+    updates_per_draw : int
+        Updates between draws.
+    curvature : float
+        The largest that the pilot met.
+    noise : float
+        The variance of the gradient from a single row; None where all evidence costs as little as any batch.
+    halvings : int
+        How often the step was halved because a run was not right.
+    """
+
+    step: float
+    batch: int
+    updates_per_draw: int
+    curvature: float
+    noise: float | None
+    halvings: int = 0
+    friction: float = FRICTION
+
+    def halved(self, times: int) -> "Choices":
+        """Return the same with a shorter step."""
+        step = self.step / 2**times
+        return replace(self, step=step, updates_per_draw=updates_per_draw(step), halvings=self.halvings + times)
+
+    def describe(self) -> dict[str, float | None]:
+        """Return plain numbers."""
+        return asdict(self)
+
+
+def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> Choices:
+    """Return step and batch for a run, from what is met at the positions x (N, K)."""
+    noise, batch = None, choose_batch(0.0, 0.0, target.rows)
+    if batch != FULL:
+        noise = noise_of_a_row(x, target, state)
+        batch = choose_batch(LONGEST_STEP, noise, target.rows)
+    curvature = largest_curvature(x, target, batch, state)
+    step = choose_step(curvature)
+    if noise is not None and batch != FULL:
+        batch = choose_batch(step, noise, target.rows)
+    return Choices(step, batch, updates_per_draw(step), curvature, noise)
+
+
+def updates_per_draw(step: float) -> int:
+    """Return how many updates are between draws."""
+    return math.ceil(TIME_PER_DRAW / step)
+
+
+def gradient_at(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return one estimate of ∂ln p/∂x."""
+    force, nothing, none = np.empty(x.size), np.zeros(x.size), np.empty((0, x.size))
+    underdamped_draws(state, x.copy(), nothing, *target, batch, 0.0, 0.0, 1, none, force, nothing)
+    return force
+
+
+def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
+    """Return the largest eigenvalue of −∂²ln p/∂x² met at some of the positions x (N, K), by the power method."""
+    largest = 1.0
+    for place in _some(x, CURVATURE_PLACES):
+        # Both ends of a difference see the same batch.
+        at_place = gradient_at(place, target, batch, state.copy())
+        direction, length = at_place / max(float(np.linalg.norm(at_place)), SMALLEST), 0.0
+        for _ in range(POWER_STEPS):
+            moved = gradient_at(place + DIFFERENCE * direction, target, batch, state.copy())
+            change = (at_place - moved) / DIFFERENCE
+            length = float(np.linalg.norm(change))
+            direction = change / max(length, SMALLEST)
+        largest = max(largest, length)
+    return largest
+
+
+def noise_of_a_row(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> float:
+    """Return the variance of ∂ln p/∂x from a batch of one row, of the worst coordinate, averaged over positions x."""
+    variances = [
+        np.var([gradient_at(place, target, NOISE_BATCH, state) for _ in range(NOISE_REPEATS)], axis=0, ddof=1)
+        for place in _some(x, NOISE_PLACES)
+    ]
+    return float(NOISE_BATCH * np.mean(variances, axis=0).max())
+
+
+def _some(x: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    return np.asarray(x[np.linspace(0, len(x) - 1, min(len(x), count)).astype(int)])
+
+
+def choose_step(curvature: float) -> float:
+    """Return the step for a largest curvature."""
+    return min(LONGEST_STEP, max(SHORTEST_STEP, REACH / math.sqrt(curvature)))
+
+
+def choose_batch(step: float, noise: float, rows: Rows) -> int:
+    """Return the size of a batch, or `FULL` where all evidence costs no more."""
+    wanted = step * noise / (2 * FRICTION * EXCESS)
+    batch = max(SMALLEST_BATCH, math.ceil(min(wanted, 1e9)))
+    return FULL if len(rows.patterns) or WORTH_A_BATCH * cost_of(batch, rows) >= cost_of(FULL, rows) else batch
+
+
+def cost_of(batch: int, rows: Rows) -> float:
+    """Return the cost of a gradient, in units of about a nanosecond: rows, members of their sets, and the anchor."""
+    k = rows.patterns.shape[1]
+    if batch == FULL:
+        return 4.0 * len(rows.numbers) + 3.0 * rows.members.size + 2.0 * rows.patterns.size
+    members = rows.numbers[:, 3] @ (rows.places[:, 3] - rows.places[:, 2]) / max(rows.n_responses, 1.0)
+    return float(batch * (15.0 + 3.0 * members) + 0.4 * k**2)

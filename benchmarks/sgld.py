@@ -1,0 +1,194 @@
+"""The bars of `sample(responses, "sgld_cv")`: that it is at the posterior, what an update costs, and how fast it is.
+
+Run `python benchmarks/sgld.py` (some minutes), or with ``--full`` for all 36 settings of the paper, calibration of
+every mechanism, and a million answers of subset selection. Both samplers run in the same process, one after the other,
+with default arguments. Ratios are of one run: a busy machine is as busy for both.
+"""
+
+import argparse
+import itertools
+import json
+import resource
+import time
+
+import numpy as np
+from arviz_stats.base import array_stats
+from numba import njit
+from timing import markdown_table
+
+import adobest_pp as ad
+from adobest_pp.online.fast_random import next_word, normal, seed_state
+from adobest_pp.samplers.sgld_cv import _Chains
+from adobest_pp.samplers.underdamped import underdamped_draws
+
+QUIET = {"progressbar": False}
+PAPER = list(itertools.product((10, 20), (0.5, 1.0, 5.0), (0.8, 0.9), (0.01, 0.1, 1.0)))
+QUICK = [0, 10, 13, 22, 28, 31]
+MECHANISMS = {
+    "SRR": lambda k: ad.SRR(k, 1.0),
+    "RRRR": lambda k: ad.RRRR(k, 1.0, 0.9),
+    "SubsetSelection": lambda k: ad.SubsetSelection(k, 1.0),
+    "UnaryEncoding": lambda k: ad.UnaryEncoding(k, 1.0),
+    "LocalHashing": lambda k: ad.LocalHashing(k, 1.0),
+    "HadamardResponse": lambda k: ad.HadamardResponse(k, 1.0),
+}
+
+
+def adaptive_answers(k, epsilon, kappa, rho, seed):
+    theta = np.random.default_rng(1000 + seed).dirichlet(np.full(k, rho))
+    mechanism = ad.RRRR(k, epsilon, kappa)
+    return ad.simulate(theta / theta.sum(), mechanism, "honest", n_people=500 * k, random_seed=seed).responses
+
+
+def subset_answers(k, n, seed=0):
+    rng = np.random.default_rng(seed)
+    mechanism = ad.SubsetSelection(k, 1.0)
+    x = rng.choice(k, size=n, p=rng.dirichlet(np.ones(k)))
+    return ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
+
+
+def timed(responses, sampler, **settings):
+    """Return draws, seconds, and the smallest bulk ESS of a category."""
+    start = time.perf_counter()
+    tree = ad.sample(responses, sampler, **(QUIET | settings))
+    seconds = time.perf_counter() - start
+    return tree, seconds, float(array_stats.ess(tree["posterior"]["theta"].values, 0, 1, method="bulk").min())
+
+
+def against_nuts(full):
+    """Grade the draws in the paper's settings, and count effective draws a second."""
+    timed(adaptive_answers(10, 1.0, 0.9, 1.0, 0), "nuts", draws=20, tune=20)
+    timed(adaptive_answers(10, 1.0, 0.9, 1.0, 0), "sgld_cv", draws=20, tune=100)
+    rows, passed, slower = [], 0, 0
+    for j in range(len(PAPER)) if full else QUICK:
+        k, epsilon, kappa, rho = PAPER[j]
+        responses = adaptive_answers(k, epsilon, kappa, rho, j)
+        nuts, nuts_seconds, nuts_ess = timed(responses, "nuts", random_seed=j)
+        tree, seconds, ess = timed(responses, "sgld_cv", random_seed=j)
+        verdict = ad.diagnostics.compare({"nuts": nuts, "cv": tree}, reference="nuts")["verdict"].values[1]
+        chosen = json.loads(tree.attrs["sampler_choices"])
+        ratio = (ess / seconds) / (nuts_ess / nuts_seconds)
+        passed, slower = passed + verdict.startswith("indistinguishable"), slower + (ratio < 1)
+        settings = f"{k}, {epsilon:g}, {kappa:g}, {rho:g}"
+        cells = [f"{chosen['step']:.2f}", chosen["batch"], f"{ess:.0f} in {seconds:.2f} s"]
+        rows.append(
+            [settings, responses.evidence().n_rows, *cells, f"{nuts_ess:.0f} in {nuts_seconds:.2f} s", f"{ratio:.1f}×"]
+        )
+        rows[-1].append(verdict)
+    headings = ["K, ε, κ, ρ", "rows", "step", "batch", "ESS", "NUTS", "ESS/s over NUTS's", "verdict"]
+    print(markdown_table(headings, rows))
+    print(f"\nIndistinguishable in {passed} of {len(rows)}; fewer effective draws a second than NUTS in {slower}.\n")
+
+
+@njit
+def draw_numbers(state, k, batch, threshold, alias, repeats):
+    """Draw what `repeats` updates need: K normal numbers, and rows by their counts."""
+    total, size = 0.0, np.uint64(threshold.size)
+    for _ in range(repeats):
+        for _ in range(k):
+            total += normal(state)
+        for _ in range(batch):
+            word = next_word(state)
+            u = np.int64(((word >> np.uint64(32)) * size) >> np.uint64(32))
+            if np.float64(np.int64(word & np.uint64(0xFFFFFFFF))) * 2.0**-32 >= threshold[u]:
+                u = np.int64(alias[u])
+            total += u
+    return total
+
+
+def least_seconds(call, repeats=40):
+    """Return the least time of this thread's own over many short calls: others on the machine do not count."""
+    call()
+    timings = []
+    for _ in range(repeats):
+        start = time.thread_time()
+        call()
+        timings.append(time.thread_time() - start)
+    return min(timings)
+
+
+def update_cost(evidence, batch=None, updates=1000):
+    """Return seconds of an update, those of its random numbers, and the batch."""
+    k = evidence.n_categories
+    chain = _Chains(evidence, np.ones(k), 2, 1)
+    chain.learn(chain.run(200, lambda run: run.is_finite(), None).draws)
+    state, x, momentum, force, virial = seed_state(1), chain.x[0], np.zeros(k), np.empty(k), np.zeros(k)
+    batch, step, rows = chain.choices.batch if batch is None else batch, 0.5 * chain.choices.step, chain.rows
+    draws = np.empty((1, k))
+
+    def run():
+        underdamped_draws(state, x, momentum, *chain.target, batch, step, 1.0, updates, draws, force, virial)
+
+    numbers = least_seconds(lambda: draw_numbers(state, k, batch, rows.threshold, rows.alias, updates))
+    return least_seconds(run) / updates, numbers / updates, batch
+
+
+def costs(full):
+    """Time an update against the number of answers, and against its random numbers."""
+    rows = []
+    collapsed = adaptive_answers(20, 1.0, 0.9, 1.0, 29).evidence()
+    for times in (1, 10, 100, 1000):
+        evidence = collapsed._replace(count=collapsed.count * times)
+        rows.append(["adaptive RRRR", evidence.n_responses, evidence.n_rows, *update_cost(evidence)])
+    rows.append(["adaptive RRRR, m = 50", collapsed.n_responses, collapsed.n_rows, *update_cost(collapsed, 50)])
+    for n in (10_000, 100_000, 1_000_000) if full else (10_000, 100_000):
+        evidence = subset_answers(20, n).evidence()
+        wide = subset_answers(100, n).evidence()
+        rows.append(["SubsetSelection, K = 20", n, evidence.n_rows, *update_cost(evidence)])
+        rows.append(["SubsetSelection, K = 100", n, wide.n_rows, *update_cost(wide)])
+    table = [
+        [name, f"{n:,}", f"{u:,}", batch, f"{1e6 * seconds:.2f}", f"{seconds / numbers:.1f}×"]
+        for name, n, u, seconds, numbers, batch in rows
+    ]
+    print(markdown_table(["answers", "n", "rows", "batch", "µs an update", "over its random numbers"], table), "\n")
+
+
+def many_sets(full):
+    """Subset selection with K = 100, of which no two answers are alike."""
+    rows = []
+    for n in (100_000, 1_000_000) if full else (100_000,):
+        responses = subset_answers(100, n)
+        evidence = responses.evidence()
+        _, seconds, ess = timed(responses, "sgld_cv", random_seed=1)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        nuts = "–"
+        if n == 100_000:
+            # A short run, of one chain: all its draws, those of tuning too, are counted as effective.
+            start = time.perf_counter()
+            ad.sample(responses, "nuts", draws=20, tune=40, chains=1, random_seed=1, **QUIET)
+            rate = 60 / (time.perf_counter() - start)
+            nuts = f"{rate:.2f}/s at most: {ess / seconds / rate:.0f}×"
+        rows.append(
+            [f"{n:,}", evidence.n_rows, f"{seconds:.1f} s", f"{ess:.0f}", f"{ess / seconds:.0f}/s", nuts, f"{peak:.1f}"]
+        )
+    headings = ["n", "rows", "seconds", "smallest ESS", "ESS/s", "NUTS's ESS/s, and ratio", "peak GiB"]
+    print(markdown_table(headings, rows), "\n")
+
+
+def coverage(full):
+    """Simulation-based calibration: the share of truths in central 95 % intervals."""
+
+    def fit(responses, seed):
+        return ad.sample(responses, "sgld_cv", draws=300, tune=140, chains=2, random_seed=seed, **QUIET)
+
+    rows = []
+    for k, (name, make) in itertools.product((4, 10) if full else (4,), MECHANISMS.items()):
+        found = ad.diagnostics.calibration(
+            fit, make(k), n_people=300, replications=300 if full else 100, random_seed=1, progressbar=False
+        )
+        share = float(found["coverage"].sel(level=0.95).mean())
+        # Categories of one data set are not independent: the error is at most that of one category.
+        error = float(found["coverage_error"].sel(level=0.95).max())
+        rows.append([name, k, f"{share:.1%}", f"{error:.1%}", f"{float(found['p_value_overall']):.2f}"])
+    print(markdown_table(["mechanism", "K", "coverage of 95 %", "error at most", "p of uniform ranks"], rows), "\n")
+
+
+PARTS = {"nuts": against_nuts, "cost": costs, "sets": many_sets, "coverage": coverage}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="all settings")
+    parser.add_argument("--only", choices=PARTS, help="one part alone")
+    options = parser.parse_args()
+    for name in [options.only] if options.only else PARTS:
+        PARTS[name](options.full)
