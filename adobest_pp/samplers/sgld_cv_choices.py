@@ -3,7 +3,7 @@
 For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so its bias comes from how
 the curvature changes within a step. In seven of the paper's settings, the stiffest among them, runs of some 20 000
 effective draws with step·√λ = `REACH`, λ being the largest that pilots meet, had the sds of runs with steps 3.5 times
-shorter to within 2 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains exploded.
+shorter to within 3 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains exploded.
 
 An estimate of the gradient whose variance is V kicks momenta by step·√V more; friction takes that out at a rate of
 2·friction·step, so variances are too large by step·V/(2·friction): the batch makes that `EXCESS` at most.

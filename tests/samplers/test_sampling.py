@@ -176,7 +176,7 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sampler": "hmc"}, "sampler must be one of 'nuts', 'gibbs', 'sgld', got 'hmc'"),
+        ({"sampler": "hmc"}, "sampler must be one of 'nuts', 'gibbs', 'sgld', 'sgld_cv', got 'hmc'"),
         ({"prior": -1.0}, "prior must be a positive number, or 3 of them, got -1.0"),
         ({"prior": [1.0, 2.0]}, "prior must be"),
         ({"prior": "flat"}, "prior must be a positive number, or 3 of them, or 'learned', got 'flat'"),
