@@ -3,8 +3,9 @@
 Names are imported on first use: a device that privatizes one answer never loads more than NumPy.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
     from adobest_pp.data.evidence import Evidence as Evidence
@@ -87,16 +88,4 @@ _MODULES = (
 __all__ = [*_HOMES, *_MODULES, "__version__"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    elif name in _MODULES:
-        value = import_module(f"{__name__}.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _MODULES)

@@ -1,1 +1,20 @@
-"""What the collector holds: responses, their files, and their collapsed form. NumPy suffices."""
+"""What the collector holds. NumPy suffices, but for files, which need xarray.
+
+- `Responses`: the answers, with the mechanism, the labels and the published subsets; in netCDF files, or from arrays.
+- `Evidence`: the answers collapsed to distinct rows with counts, which likelihood and samplers read.
+- `journal`: how the file of a collection keeps every acknowledged answer.
+"""
+
+from typing import TYPE_CHECKING
+
+from adobest_pp._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from adobest_pp.data.evidence import Evidence as Evidence
+    from adobest_pp.data.responses import Responses as Responses
+
+_HOMES = {"Evidence": "evidence", "Responses": "responses"}
+
+__all__ = [*_HOMES]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

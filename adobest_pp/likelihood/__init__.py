@@ -1,4 +1,8 @@
-"""The marginal likelihood of collapsed responses, compiled: value, gradient and maximum."""
+"""The marginal likelihood of collapsed responses.
+
+- `log_likelihood`, `gradient`, `phi_gradient` and `maximum_likelihood`, with checked arguments.
+- `core`: the compiled functions behind them, which every sampler calls.
+"""
 
 from adobest_pp.likelihood.marginal import gradient, log_likelihood, maximum_likelihood, phi_gradient
 

@@ -1,1 +1,33 @@
-"""The likelihood in PyTensor and PyMC: all that needs either."""
+"""Everything that needs PyMC or PyTensor. Names are imported on first use.
+
+- `PrivateResponse`: randomized answers as a PyMC distribution, for models of your own.
+- `frequency_model`: the usual model, ready to sample.
+- `marginal_log_likelihood` and `pointwise_log_likelihood`: the likelihood as PyTensor graphs.
+- `transition_matrix` and `transition_rows`: RRRR as PyTensor graphs, symbolic in the budgets.
+- `simplex`, a module: the transform of θ to free coordinates, in two nodes that compile fast.
+"""
+
+from typing import TYPE_CHECKING
+
+from adobest_pp._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from adobest_pp.model.frequency import frequency_model as frequency_model
+    from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
+    from adobest_pp.model.tensors import marginal_log_likelihood as marginal_log_likelihood
+    from adobest_pp.model.tensors import pointwise_log_likelihood as pointwise_log_likelihood
+    from adobest_pp.model.tensors import transition_matrix as transition_matrix
+    from adobest_pp.model.tensors import transition_rows as transition_rows
+
+_HOMES = {
+    "PrivateResponse": "private_response",
+    "frequency_model": "frequency",
+    "marginal_log_likelihood": "tensors",
+    "pointwise_log_likelihood": "tensors",
+    "transition_matrix": "tensors",
+    "transition_rows": "tensors",
+}
+
+__all__ = [*_HOMES]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
-    """Return RRRR's ``G[..., y, x] = P(Y=y | X=x)`` as a graph (the table of section 1 of the paper's method).
+    """Return RRRR's ``G[..., y, x] = P(Y=y | X=x)`` as a graph (the table in section 1 of docs/math.md).
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorV
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> matrix = ad.model.tensors.transition_matrix([True, True, False, False], 0.8, 0.45)
+    >>> matrix = ad.model.transition_matrix([True, True, False, False], 0.8, 0.45)
     >>> matrix.eval().round(3)
     array([[0.527, 0.237, 0.237, 0.237],
            [0.237, 0.527, 0.237, 0.237],

@@ -1,7 +1,13 @@
-"""Samplers of θ given responses. Names are imported on first use: the compiled parts need no PyMC."""
+"""Samplers of θ given responses. Names are imported on first use: the compiled parts need no PyMC.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+- `sample`: one call from responses to labelled draws, with NUTS, Gibbs or SGLD; `recorded_arguments` repeats it.
+- `ReflectedSGLD` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
+- `langevin_kernels`, `augmentation`, `densities`: the compiled equations.
+"""
+
+from typing import TYPE_CHECKING
+
+from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
@@ -19,7 +25,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

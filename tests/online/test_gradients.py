@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 import adobest_pp as ad
 import oracles
+from adobest_pp.likelihood import core
 from adobest_pp.online.fast_random import integer, normal, seed_state
 from adobest_pp.online.hamiltonian import _log_density, _update_metric, new_exact_state
 from adobest_pp.online.langevin import langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, ROWS, new_records, publish, record, reserve
+from adobest_pp.samplers.langevin_kernels import REFLECTED, langevin_draws
 
 
 def dense_matrix(mechanism, subset):
@@ -125,6 +127,30 @@ def test_the_slope_of_the_exact_sampler_by_finite_differences():
 
     numeric = [(4 * central(e, 1e-3) - central(e, 2e-3)) / 3 for e in np.eye(k)]
     np.testing.assert_allclose(slope, numeric, rtol=1e-8, atol=1e-8)
+
+
+@settings(max_examples=40)
+@cases
+def test_the_loop_follows_the_slopes_of_the_one_likelihood(k, epsilon, kappa, n, seed):
+    """Codes and evidence of the same answers: the loop's own form of h is that of `likelihood.core`, up to a factor."""
+    mechanism = ad.RRRR(k, epsilon, kappa)
+    records, _, answers = collected(mechanism, n, seed, counted=True)
+    subsets, index = records.masks[2 : records.used[KINDS]], records.set_of[:n]
+    evidence, row_of = ad.Responses.from_arrays(mechanism, answers, subsets, index).evidence_and_index()
+    rng = np.random.default_rng(seed)
+    prior, z = rng.gamma(2.0, size=k), rng.normal(size=k)
+    phi = np.exp(z)
+    theta = phi / phi.sum()
+    expected = prior - phi + theta * (core.value_and_gradient(theta, evidence)[1] - n)
+    np.testing.assert_allclose(exact_value_and_slope(z, records, prior)[1], expected, rtol=1e-9, atol=1e-9)
+
+    m, steps, state = min(7, n), np.array([1e-3]), seed_state(seed)
+    followed, moved, draws = state.copy(), phi.copy(), (np.empty((1, k)), np.empty((1, 3)))
+    langevin_updates(state, phi, records, prior, steps, 7, phi, 1, new_workspace(k, 7))
+    batch = np.array([[row_of[integer(followed, n)] for _ in range(m)]])
+    noise = np.array([[normal(followed) for _ in range(k)]])
+    langevin_draws(REFLECTED, moved, steps, batch, noise, prior, evidence, *draws)
+    np.testing.assert_allclose(phi, moved, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=40)
