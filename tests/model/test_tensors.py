@@ -185,8 +185,16 @@ def test_importing_adobest_pp_imports_neither_pymc_nor_pytensor():
 
 
 COLD = """
-import time
 import numpy as np, pymc as pm
+from numba.core import event
+class Count(event.Listener):
+    compiled = 0
+    def on_start(self, event):
+        self.compiled += 1
+    def on_end(self, event):
+        pass
+count = Count()
+event.register("numba:compile", count)
 import adobest_pp as ad
 rng = np.random.default_rng(0)
 mechanism = ad.RRRR(20, 1.0)
@@ -195,17 +203,19 @@ for _ in range(10):
     subset = rng.choice(20, size=rng.integers(20), replace=False)
     responses.append(mechanism.privatize(rng.integers(20, size=1000), subset=subset, rng=rng), subset)
 model = ad.frequency_model(responses)
-start = time.process_time()
 function = model.logp_dlogp_function(ravel_inputs=True)
 function.set_extra_values({})
 function(np.zeros(19))
-print(time.process_time() - start)
+print(count.compiled)
 """
 
 
-def test_a_cold_compile_of_density_and_gradient_takes_seconds(tmp_path):
-    # 5 s on an idle core. The limit is what a core gives that shares its caches with others, and far from the 15 s of
-    # PyMC's transform or the minute of a matrix product.
+# Numba compiles 50 functions; with PyMC's own transform of the simplex it would be 174.
+MOST_COMPILED = 60
+
+
+def test_a_cold_compile_of_density_and_gradient_is_of_few_functions(tmp_path):
+    """5 s on an idle core, where PyMC's own transform takes 15 s, and a matrix product a minute."""
     caches = {"PYTENSOR_FLAGS": f"base_compiledir={tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", COLD],
@@ -214,4 +224,4 @@ def test_a_cold_compile_of_density_and_gradient_takes_seconds(tmp_path):
         text=True,
         check=True,
     )
-    assert float(run.stdout) < 10
+    assert 0 < int(run.stdout) <= MOST_COMPILED
