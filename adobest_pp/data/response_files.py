@@ -26,6 +26,7 @@ class Stored(NamedTuple):
 
 def read_stored(path: str | os.PathLike[str]) -> Stored:
     """Read a response file, with the answers that came after it was saved, or refuse."""
+    import h5py  # type: ignore[import-untyped]
     import xarray as xr
 
     path = check_path(path)
@@ -36,6 +37,9 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
         tail = read_tail(handle, name)
         handle.seek(0)
         try:
+            # h5netcdf prints a traceback of its own where it cannot read the attributes.
+            with h5py.File(handle) as file:
+                dict(file.attrs)
             with xr.open_dataset(handle, engine="h5netcdf") as opened:
                 dataset = opened.load()
         except Exception:

@@ -1,6 +1,7 @@
 """What the collector holds: building, appending, files, and what is refused."""
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -335,3 +336,15 @@ def test_a_killed_write_leaves_a_whole_file(tmp_path):
             time.sleep(delay)
             os.kill(process.pid, signal.SIGKILL)
         assert len(Responses.from_netcdf(path)) in (1000, 200_000)
+
+
+def test_a_file_with_a_damaged_root_is_refused_by_one_sentence_and_nothing_else(tmp_path):
+    """Byte 96 is in the root group of the HDF5 file; what Python cannot raise is a warning here, and so an error."""
+    path = tmp_path / "responses.nc"
+    Responses.from_arrays(SRR(3, 1.0), [0, 1, 2]).to_netcdf(path)
+    content = bytearray(path.read_bytes())
+    content[96] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged or not a netCDF file"):
+        Responses.from_netcdf(path)
+    gc.collect()
