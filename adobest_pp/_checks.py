@@ -1,6 +1,6 @@
-"""What every public entry refuses: one sentence with the argument, the value and what is allowed.
+"""Checks of arguments. Each raises ValueError in one sentence: the argument, what is allowed, and what was given.
 
-A private category ``x`` is the exception: its errors never show the value.
+The error about a private category ``x`` never shows its value.
 """
 
 import math
@@ -20,19 +20,20 @@ from adobest_pp._text import brief
 # The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits: beyond
 # this, hardly any are left (and no privacy).
 MAX_EPSILON = 30.0
-# Far more than anyone can ask for, and few enough for arrays of that length.
+# More than anyone needs, and few enough for arrays of that length.
 MAX_CATEGORIES = 1_000_000
-# Of anything that is counted (people, draws, updates): beyond, sums of squares leave 64 bits. And the most numbers that
-# one result may hold, 32 GiB of them: more is a slip, which would end in the machine's memory.
+# The largest number of people, draws or updates: sums of their squares fit into 64 bits. And the most numbers in one
+# result, 32 GiB of them: asking for more is a slip that would fill the machine's memory.
 MAX_COUNT = 2**31 - 1
 MAX_NUMBERS = 2**32
-# Of a Dirichlet prior: sums, products and quotients of such numbers are still numbers. Its inverse is the least.
+# The largest concentration of a Dirichlet prior; its inverse is the smallest. Their sums, products and quotients do not
+# overflow.
 MAX_CONCENTRATION = 1e100
 SUM_TOLERANCE = 1e-6
 
 
 def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
-    """Return `value` as an int in ``low … high``, or refuse."""
+    """Return `value` as an int in ``low … high``, or raise ValueError."""
     allowed = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
     try:
         if isinstance(value, bool | np.bool_ | np.ma.MaskedArray):
@@ -46,7 +47,7 @@ def check_integer(value: Any, name: str, low: int, high: int | None = None) -> i
 
 
 def check_count(value: Any, name: str, low: int = 1) -> int:
-    """Return how many of something there are to be, or refuse what no machine could make."""
+    """Return a number of people, draws or updates from `low` to MAX_COUNT, or raise ValueError."""
     count = check_integer(value, name, low)
     if count > MAX_COUNT:
         raise ValueError(f"{name} must be an integer of at least {low} and at most {MAX_COUNT}, got {brief(value)}")
@@ -54,7 +55,7 @@ def check_count(value: Any, name: str, low: int = 1) -> int:
 
 
 def check_total(sizes: dict[str, int]) -> None:
-    """Refuse a result of more numbers than any machine should be asked to hold."""
+    """Raise ValueError if a result of these sizes would hold more than MAX_NUMBERS numbers."""
     total = math.prod(sizes.values())
     if total > MAX_NUMBERS:
         product = " × ".join(sizes)
@@ -62,12 +63,12 @@ def check_total(sizes: dict[str, int]) -> None:
 
 
 def check_n_categories(value: Any) -> int:
-    """Return the number of categories K ≥ 2, or refuse."""
+    """Return the number of categories K ≥ 2, or raise ValueError."""
     return check_integer(value, "n_categories", 2, MAX_CATEGORIES)
 
 
 def check_real(value: Any, name: str, allowed: str) -> float:
-    """Return a real number of whatever type as a float, or refuse."""
+    """Return a real number of whatever type as a float, or raise ValueError."""
     try:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise TypeError
@@ -77,9 +78,9 @@ def check_real(value: Any, name: str, allowed: str) -> float:
 
 
 def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
-    """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError; empty ones are of any kind.
+    """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError. Any empty array is accepted.
 
-    NumPy would also take strings, bytes, booleans and complex numbers for numbers, and forget a mask.
+    NumPy alone would convert strings, bytes, booleans and complex numbers to numbers, and drop a mask.
     """
     if isinstance(values, np.ma.MaskedArray | bytes | bytearray | memoryview):
         raise TypeError
@@ -95,7 +96,7 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
 
 
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
-    """Return a privacy budget in (0, MAX_EPSILON], or refuse."""
+    """Return a privacy budget in (0, MAX_EPSILON], or raise ValueError."""
     allowed = f"a number {'of at least' if allow_zero else 'above'} 0 and at most {MAX_EPSILON:g}"
     number = check_real(value, name, allowed)
     if not (0 < number <= MAX_EPSILON or (allow_zero and number == 0)):
@@ -104,7 +105,7 @@ def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False
 
 
 def check_path(path: Any, name: str = "path") -> Path:
-    """Return a path that an operating system can have, whatever is there, or refuse."""
+    """Return a path that the operating system accepts, whether or not there is a file, or raise ValueError."""
     allowed = f"{name} must be a path"
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip():
@@ -119,7 +120,7 @@ def check_path(path: Any, name: str = "path") -> Path:
 
 
 def check_kappa(value: Any) -> float:
-    """Return kappa in (0, 1], or refuse."""
+    """Return kappa in (0, 1], or raise ValueError."""
     number = check_real(value, "kappa", "a number above 0 and at most 1")
     if not 0 < number <= 1:
         raise ValueError(f"kappa must be a number above 0 and at most 1, got {brief(value)}")
@@ -127,7 +128,7 @@ def check_kappa(value: Any) -> float:
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return a positive number, or refuse; infinity is one."""
+    """Return a positive number, infinity included, or raise ValueError."""
     number = check_real(value, name, "a positive number")
     if not number > 0:
         raise ValueError(f"{name} must be a positive number, got {brief(value)}")
@@ -135,7 +136,7 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_rho(value: Any) -> float:
-    """Return the concentration of a symmetric Dirichlet distribution, or refuse."""
+    """Return the concentration of a symmetric Dirichlet distribution, or raise ValueError."""
     number = check_real(value, "rho", "a positive number")
     if not 0 < number < math.inf:
         raise ValueError(f"rho must be a positive number, got {brief(value)}")
@@ -143,7 +144,7 @@ def check_rho(value: Any) -> float:
 
 
 def check_alpha(value: Any) -> float:
-    """Return a probability mass in [0, 1], or refuse."""
+    """Return a probability mass in [0, 1], or raise ValueError."""
     number = check_real(value, "alpha", "a number from 0 to 1")
     if not 0 <= number <= 1:
         raise ValueError(f"alpha must be a number from 0 to 1, got {brief(value)}")
@@ -151,7 +152,7 @@ def check_alpha(value: Any) -> float:
 
 
 def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.bool_]:
-    """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or refuse.
+    """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or raise ValueError.
 
     A mask with labels is brought to the order of the categories.
     """
@@ -181,7 +182,7 @@ def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | Non
 
 
 def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
-    """Return private categories as an integer array, or refuse without showing any of them."""
+    """Return private categories as an integer array, or raise ValueError without showing any of them."""
     message = f"x must be a category index from 0 to {n_categories - 1}, or an array of them (its value is not shown)"
     try:
         array = as_numbers(x, "iu")
@@ -193,7 +194,7 @@ def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
 
 
 def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
-    """Return randomized answers as an integer array of category indices, or refuse."""
+    """Return randomized answers as an integer array of category indices, or raise ValueError."""
     allowed = f"integer category indices from 0 to {n_categories - 1}"
     try:
         array = as_numbers(answers, "iu")
@@ -208,7 +209,7 @@ def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
 def check_theta(
     theta: ArrayLike, n_categories: int, name: str = "theta", categories: Sequence[str] | None = None
 ) -> NDArray[np.float64]:
-    """Return a vector of K finite, non-negative numbers with a positive sum, in the order of the labels, or refuse."""
+    """Return K finite, non-negative numbers with a positive sum, in the order of the labels, or raise ValueError."""
     allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
     values = by_label(theta, categories, name)
     try:
@@ -230,7 +231,7 @@ def check_probabilities(
     name: str = "theta",
     categories: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
-    """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (θ in single precision does), or refuse."""
+    """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (θ in single precision does), or raise ValueError."""
     if n_categories is None:
         try:
             n_categories = max(2, as_numbers(theta, "fiu").size)
@@ -244,7 +245,7 @@ def check_probabilities(
 
 
 def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.float64]:
-    """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or refuse."""
+    """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or raise ValueError."""
     allowed = f"a positive number, or {n_categories} of them"
     values = by_label(prior, categories, "prior")
     try:
@@ -260,5 +261,5 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
 
 
 def is_learned(prior: object) -> bool:
-    """Tell whether this is the prior whose concentration is learned, rather than the concentrations of one."""
+    """Tell whether this names the prior whose concentration is learned."""
     return isinstance(prior, str) and prior == "learned"

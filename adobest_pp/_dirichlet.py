@@ -1,7 +1,7 @@
-"""Draws of a Dirichlet distribution that do not end at zero where its concentrations are small.
+"""Draws of a Dirichlet distribution that do not underflow to zero where its concentrations are small.
 
-With ρ = 0.01 one share in three is below 10⁻⁴³. NumPy breaks a stick there, and what is below the rounding of the rest
-of the stick becomes an exact zero. In logarithms nothing is lost [1]_.
+With ρ = 0.01 one share in three is below 10⁻⁴³. NumPy breaks a stick there, and a share below the rounding of the rest
+of the stick becomes an exact zero. These draws are made in logarithms, so they stay positive [1]_.
 
 References
 ----------

@@ -1,8 +1,8 @@
-"""Files that are written whole or not at all, and never over what is there unless that was asked for.
+"""Writing files whole or not at all, and never over an existing file unless the caller asks for it.
 
-The rule of every writer of the package: a target is a new file, or an ordinary one that the caller asked to replace and
-that no collector has open; a link is followed, and anything else (a folder, a device, a pipe) is refused. Killed or out
-of space at any moment, a writer leaves the old file or the new one.
+The rule of every writer of the package: a target is a new file, or an ordinary file that the caller asked to replace
+and that no collector has open. A link is followed. Anything else (a folder, a device, a pipe) raises an error. A writer
+that is killed or runs out of space leaves the old file or the new one, never a part of it.
 """
 
 import errno
@@ -41,7 +41,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
-    """Return the place that a path leads to, links followed, or refuse what is not to be written to.
+    """Return the file that a path leads to, with links followed, or raise an error if it must not be written to.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def write_whole(
 
 
 def refusal(problem: OSError, target: Path) -> OSError:
-    """Return what a failed write is told as, in one sentence with the name of the target."""
+    """Return the error that tells of a failed write, in one sentence with the name of the target."""
     reason = problem.strerror or str(problem)
     return OSError(
         problem.errno or errno.EIO, f"{str(target)!r} could not be written, and nothing was changed: {reason}"
@@ -106,7 +106,7 @@ def refusal(problem: OSError, target: Path) -> OSError:
 def temporary_beside(target: Path) -> Iterator[Path]:
     """Make an empty file beside the target, and remove it at the end if it is still there.
 
-    What fails within, such as a full disk, is told by `refusal`.
+    An OSError within, such as a full disk, is raised again as `refusal` words it.
     """
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
@@ -139,12 +139,12 @@ def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool, 
 
 
 def open_locked(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file and lock it, or refuse one that is in use."""
+    """Open a file and lock it, or raise ValueError if it is in use."""
     while True:
         descriptor = os.open(path, flags)
         try:
             lock(descriptor, path)
-            # Whoever had the lock before may have put another file in its place: then this is the lock of nothing.
+            # The owner of the lock may have replaced the file meanwhile: then this is the lock of a deleted file.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         except BaseException:
@@ -154,10 +154,10 @@ def open_locked(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def lock(descriptor: int, path: str | os.PathLike[str]) -> None:
-    """Lock an open file for its one collector until it is closed, or refuse.
+    """Lock an open file for its one collector until it is closed, or raise ValueError.
 
     The lock that is kept is a shared one, so that xarray reads the file meanwhile: HDF5 takes a shared lock to read and
-    an exclusive one to write. Whoever wants to keep it must have had the exclusive one first.
+    an exclusive one to write. A collector takes the exclusive lock first, so that only one can have the shared one.
     """
     if fcntl is None:
         return
@@ -182,7 +182,7 @@ def write_all(descriptor: int, content: bytes | memoryview) -> None:
 def netcdf_bytes(dataset: Any) -> bytes:
     """Return the netCDF file of a dataset or a tree, made in memory.
 
-    HDF5 does not recover from a full disk: it fails again when the process ends. What we write ourselves, can.
+    HDF5 does not recover from a full disk: it fails again when the process ends. So we write the bytes ourselves.
     """
     view = dataset.to_netcdf(engine="h5netcdf")
     try:
@@ -212,7 +212,7 @@ def has_journal(path: Path) -> bool:
 
 
 def _link(temporary: Path, target: Path) -> None:
-    """Give a file a new name, and refuse if that name has come into use meanwhile."""
+    """Give a file a new name, or raise FileExistsError if another program has made that file meanwhile."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -225,7 +225,7 @@ def _link(temporary: Path, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until a new name is on disk, where the system can tell."""
+    """Wait until a new name is on disk, if the system can do that."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:

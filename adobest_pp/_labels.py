@@ -1,7 +1,7 @@
-"""Category labels: which may stand side by side, and values that are brought to their order.
+"""Category labels: checking them, and putting labelled values in their order.
 
-Labels that cannot be told apart on paper are refused, and so is a labelled vector that does not have exactly the labels
-at hand: values never part from their names in silence.
+Labels that look alike raise ValueError, and so does a labelled vector whose labels are not exactly the categories: no
+value is ever given to another category in silence.
 """
 
 import sys
@@ -20,7 +20,7 @@ _SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
 
 
 def appearance(label: str) -> str:
-    """Return what a reader sees of a label: equal for two labels that cannot be told apart on paper.
+    """Return a label as a reader sees it: equal for two labels that look alike.
 
     Characters are composed (NFC), white space counts as one space and not at all at the ends, and characters that show
     nothing, such as a zero-width space, are left out.
@@ -43,7 +43,7 @@ def flaw_of(label: str) -> str | None:
 
 
 def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[str, ...]:
-    """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or refuse."""
+    """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or raise ValueError."""
     if categories is None:
         return tuple(str(i) for i in range(n_categories))
     allowed = f"categories must be {n_categories} distinct labels in a fixed order"
@@ -66,7 +66,7 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
 
 
 def _label(value: Any, allowed: str) -> str:
-    """Return a label as text; only text and numbers make labels that others can write again."""
+    """Return a label, which must be text or a number, as text."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()  # a scalar of NumPy
     if not isinstance(value, str | int | float) or value != value:
@@ -75,7 +75,7 @@ def _label(value: Any, allowed: str) -> str:
 
 
 def labels_of(values: Any) -> tuple[str, ...] | None:
-    """Return the labels that a vector of xarray or pandas carries, or None where positions are all there is."""
+    """Return the labels of a vector of xarray or pandas, or None if it has none."""
     xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
     if xarray is not None and isinstance(values, xarray.DataArray) and values.ndim == 1:
         (dim,) = values.dims
@@ -92,9 +92,9 @@ def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
     Parameters
     ----------
     values : array, xarray.DataArray or pandas.Series
-        Refused if its labels are not exactly the categories.
+        If it has labels, they must be exactly the categories.
     categories : sequence of str or None
-        The labels at hand. With None there are none, and a labelled vector is refused.
+        The labels. With None there are none, and a labelled vector raises ValueError.
     name : str
         The argument, as the error names it.
     """
@@ -137,5 +137,5 @@ def _order(labels: Sequence[str], categories: Sequence[str] | None, name: str) -
 
 
 def same_labels(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether two lists have the same labels, each once, in whatever order."""
+    """Tell whether two lists have the same labels, each once, in any order."""
     return len(one) == len(other) == len(set(one)) and set(one) == set(other)

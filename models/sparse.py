@@ -15,8 +15,8 @@ import adobest_pp as ad
 def build(responses: ad.Responses) -> pm.Model:
     """Return the model: θ ~ Dirichlet(a, …, a) with ln a normal. ``frequency_model(responses, "learned")`` is the same.
 
-    θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) times U^(1/a), U uniform, which is the same [1]_. The
-    orders of magnitude of an empty category, which grow as 1/a, then are no scale that NUTS would have to follow.
+    θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) variable times U^(1/a), U uniform, which is the same
+    [1]_. NUTS then need not follow the orders of magnitude of an empty category, which grow as 1/a.
 
     References
     ----------

@@ -57,7 +57,7 @@ def squared_error(matrix, theta, estimator):
 
 
 def precise_rrrr_matrix(n_categories, size, epsilon1, epsilon2):
-    """G for S = {0, …, size−1} in Decimal, from the table in section 1 of MATH."""
+    """G for S = {0, …, size−1} in Decimal, from the table in section 1 of docs/math.md."""
     e1, e2, rest = Decimal(epsilon1).exp(), Decimal(epsilon2).exp(), n_categories - size
     keep = e1 / (e1 + size) if size else Decimal(1)
     matrix = np.empty((n_categories, n_categories), dtype=object)

@@ -1,4 +1,4 @@
-"""Variables of a dataset that are told by codes, whatever order the dataset has come to have."""
+"""Reading variables of a dataset by their codes, so that the order of the dataset does not matter."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ __all__ = ["inverse", "subset_positions", "variable"]
 
 
 def variable(dataset: "xr.Dataset", name: str, dims: tuple[str, ...]) -> NDArray[Any]:
-    """Return a variable with its dimensions in this order, or refuse."""
+    """Return a variable with its dimensions in this order, or raise ValueError."""
     if name not in dataset or set(dataset[name].dims) != set(dims):
         got = tuple(dataset[name].dims) if name in dataset else "no such variable"
         raise ValueError(f"the variable {name!r} must be there by {', '.join(dims)}, got {got}")
@@ -20,7 +20,7 @@ def variable(dataset: "xr.Dataset", name: str, dims: tuple[str, ...]) -> NDArray
 
 
 def inverse(dataset: "xr.Dataset", dim: str, n: int) -> NDArray[np.int64]:
-    """Return the place of each code 0 … n−1 along a dimension, or refuse one that does not hold each once."""
+    """Return the place of each code 0 … n−1 along a dimension, or raise ValueError unless each is there once."""
     codes = _codes(dataset, dim)
     if not np.array_equal(np.sort(codes), np.arange(n)):
         raise ValueError(f"the dataset must hold all {n} of its {dim} codes, each once, got {codes.size} along {dim!r}")
@@ -28,7 +28,7 @@ def inverse(dataset: "xr.Dataset", dim: str, n: int) -> NDArray[np.int64]:
 
 
 def subset_positions(dataset: "xr.Dataset", index: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place along the dimension "subset" of each subset code, or refuse one that is not there."""
+    """Return the place of each subset code along the dimension "subset", or raise ValueError if one is missing."""
     codes = _codes(dataset, "subset")
     order = np.argsort(codes)
     if codes.size == 0 or index.dtype.kind not in "iu":

@@ -12,7 +12,7 @@ The checksum of a line is over its own text and the checksum before it, the firs
 changed, removed or moved is noticed. An event is on disk before the call that made it returns. A last line without its
 end was cut off within such a call, and is as if the call had not been made. After each event one of the two lines of
 acknowledgment is rewritten in place, in turn, so that one of them is always whole. Killed before that, a process leaves
-more lines than were acknowledged, which does no harm; fewer are refused.
+more lines than were acknowledged, which does no harm; a file with fewer lines is damaged, and raises ValueError.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Tail(NamedTuple):
 
 
 def read_tail(handle: BinaryIO, name: str) -> Tail | None:
-    """Return the journal of an open file, None where there is none, or refuse a damaged one."""
+    """Return the journal of an open file, or None if it has none; raise ValueError if it is damaged."""
     start = netcdf_end(handle)
     handle.seek(0 if start is None else start)
     content = b"" if start is None else handle.read()
@@ -89,7 +89,7 @@ def read_tail(handle: BinaryIO, name: str) -> Tail | None:
 
 
 class _At(NamedTuple):
-    """Where a journal is: replaced as a whole, so that an interrupt finds the old place or the new one."""
+    """How far a journal is. It is replaced as a whole, so that an interrupt finds the old state or the new one."""
 
     end: int
     lines: int
@@ -109,7 +109,7 @@ class Journal:
         self._torn = False
         # The line of acknowledgment that may not be whole, and comes next: so that the other always is.
         self._torn_slot: int | None = None
-        # Closed, and with it the lock, when the collector is no longer used, at the latest.
+        # Closes the file, and with it the lock, at the latest when the collector is garbage collected.
         self.close = weakref.finalize(self, os.close, descriptor)
 
     @classmethod
@@ -148,7 +148,7 @@ class Journal:
 
     @classmethod
     def claim(cls, path: str | os.PathLike[str]) -> "Journal":
-        """Open the file of a collection for its one owner, or refuse; `resume` must follow."""
+        """Open the file of a collection for its one owner, or raise ValueError; `resume` must follow."""
         target = Path(os.path.realpath(path))
         return cls(open_locked(target, os.O_RDWR), target, 0, _At(0, 0, "", []))
 
@@ -183,12 +183,12 @@ class Journal:
             self._append([event])
 
     def has(self, event: dict[str, Any]) -> bool:
-        """Tell whether this very event was the last that `write` took in, whatever became of the call."""
+        """Tell whether this very event is the last that `write` accepted, even if it was interrupted after that."""
         held = self._at.held
         return (held[-1] if held else self._at.last) is event
 
     def flush(self) -> None:
-        """Append all events that are held. Of several states of the sampler, the last is enough."""
+        """Append all events that are held; of several states of the sampler only the last."""
         held = self._at.held
         last = max((i for i, event in enumerate(held) if "adapted" in event), default=-1)
         kept = [event for i, event in enumerate(held) if "adapted" not in event or i == last]
@@ -225,7 +225,7 @@ class Journal:
             pass  # the events are on disk, and more lines than are acknowledged do no harm
 
     def _check_untouched(self) -> None:
-        """Refuse to write behind what another program has done to the file."""
+        """Raise OSError if another program has deleted or changed the file."""
         if self._torn:
             self._cut()
         found = os.fstat(self._file)
@@ -237,7 +237,7 @@ class Journal:
             )
 
     def _cut(self) -> None:
-        """Remove what a failed call has left, now or before the next call."""
+        """Remove what a failed call has written; if that fails too, the next call tries again."""
         try:
             os.ftruncate(self._file, self._at.end)
             self._torn = False

@@ -25,7 +25,7 @@ class Stored(NamedTuple):
 
 
 def read_stored(path: str | os.PathLike[str]) -> Stored:
-    """Read a response file, with the answers that came after it was saved, or refuse."""
+    """Read a response file, with the answers that came after it was saved, or raise ValueError."""
     import h5py  # type: ignore[import-untyped]
     import xarray as xr
 
@@ -61,7 +61,7 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
 
 
 def check_whole(dataset: "xr.Dataset") -> None:
-    """Refuse what xarray read of a collection that has gone on since it was saved: it does not see the rest."""
+    """Raise ValueError if xarray read the dataset from a collection with later answers, which it does not see."""
     source = dataset.encoding.get("source")
     if COLLECTION not in dataset.attrs or not isinstance(source, str) or not os.path.isfile(source):
         return

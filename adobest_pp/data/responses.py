@@ -59,7 +59,7 @@ class Responses:
         self._set_index = _Column((), np.dtype(np.int32))
         self._sets = _Column((mechanism.n_categories,), np.dtype(bool))
         self._set_places: dict[bytes, int] = {}
-        # Set last of all: until then, what was written does not count.
+        # How many answers count. It is set last: an interrupted call leaves it as it was.
         self._n = 0
 
     @classmethod
@@ -224,8 +224,8 @@ class Responses:
     def from_xarray(cls, dataset: "xr.Dataset") -> "Responses":
         """Rebuild from the dataset of `to_xarray`, also after its categories, subsets or responses were sorted.
 
-        A dataset without some of the categories, or without a subset that answers were given under, is refused: what is
-        left would mean something else.
+        A dataset that lacks some of the categories, or a subset that answers were given under, raises ValueError: the
+        rest would mean something else.
         """
         from adobest_pp.data.response_files import check_whole
 
@@ -263,7 +263,7 @@ class Responses:
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
-        """Read the file of `to_netcdf`; refuse one that is damaged, newer or something else.
+        """Read the file of `to_netcdf`, or raise ValueError if it is damaged, newer or not such a file.
 
         Of a collection (`AdaptiveCollector.save`, ``adobest collect``) it reads all answers, also while they come in.
         """
@@ -312,7 +312,7 @@ class Responses:
 
 
 class _Column:
-    """An array that grows along its first axis in amortized constant time; how much of it counts is known outside."""
+    """An array that grows along its first axis in amortized constant time. Its owner knows how many rows count."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self._buffer = np.empty((16, *shape), dtype=dtype)
@@ -331,7 +331,7 @@ class _Column:
 
 
 def _ndim(subsets: Any) -> int:
-    """Return the number of dimensions; of what has none, such as rows of different lengths, that of a table."""
+    """Return the number of dimensions; 2 for rows of different lengths, which have none."""
     try:
         return np.ndim(subsets)
     except (TypeError, ValueError):
@@ -369,7 +369,7 @@ def _as_masks(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _check_schema(dataset: "xr.Dataset") -> Mechanism:
-    """Return the mechanism of a dataset of `to_xarray`, or refuse what is none."""
+    """Return the mechanism of a dataset of `to_xarray`, or raise ValueError."""
     import xarray as xr
 
     if not isinstance(dataset, xr.Dataset):

@@ -112,7 +112,7 @@ def utility(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDArray[n
 def ranked_values(
     chosen: Utility, theta: NDArray[np.float64], mechanism: RRRR
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the values for every size and the categories in the order of θ; refuse values that cannot be compared."""
+    """Return the values for every size, and the categories in the order of θ; raise ValueError for wrong values."""
     order = np.arange(theta.size)
     ranked = sort_descending(theta, order)
     # Adding zero turns the -0.0 of a negated empty sum into 0.0.
@@ -130,7 +130,7 @@ def ranked_values(
 
 
 def find_utility(name: str | Utility) -> Utility:
-    """Return the utility of that name, or the one given, or refuse."""
+    """Return the utility of that name, or the given one, or raise ValueError."""
     if isinstance(name, Utility):
         return name
     if not isinstance(name, str) or name not in UTILITIES:

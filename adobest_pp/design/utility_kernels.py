@@ -1,8 +1,8 @@
 """The six utilities of RRRR for every subset size at once, compiled and without a single matrix.
 
 Every function takes θ sorted in descending order with Σθ = 1 and the `Coefficients` of the mechanism, and returns
-the values for k = 0 … K−1, where S holds the k most probable categories. Written as in MATH section 2: H = θ(S),
-T = 1 − H, c = K − k, u = inner_own/inner = e^ε₁ − 1. Two facts keep them short and accurate:
+the values for k = 0 … K−1, where S holds the k most probable categories. Written as in docs/math.md, section 3:
+H = θ(S), T = 1 − H, c = K − k, u = inner_own/inner = e^ε₁ − 1. Two facts keep them short and accurate:
 
 - at both ends, k = 0 and k = K−1, RRRR is SRR on all categories (with ε and with ε₁), so only 0 < k < K−1, where
   c ≥ 2, needs the general formula;

@@ -1,9 +1,9 @@
 """Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
 
-Answers are summed up by counts whose expectations, given the published subsets, are linear in θ and whose covariances
-are known in closed form (`Mechanism.answer_counts`). For a draw of θ the distance of the counts from what θ predicts,
-in units of that covariance, follows χ² if θ is the truth; its tail probability, averaged over the posterior, is the
-posterior predictive p-value, without simulating anything.
+The answers are summarized by counts. Given the published subsets, their expectations are linear in θ and their
+covariances are known in closed form (`Mechanism.answer_counts`). For a draw of θ the distance of the counts from what θ
+predicts, in units of that covariance, follows χ² if θ is the truth. Its tail probability, averaged over the posterior,
+is the posterior predictive p-value. Nothing is simulated.
 """
 
 from typing import NamedTuple
@@ -16,26 +16,26 @@ from adobest_pp.data.responses import Responses
 
 __all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
 
-# Whatever the model, a posterior predictive p-value of at most α comes by chance with probability 2α at most (Meng
-# 1994, Annals of Statistics 22): answers are said not to fit from this p-value on, which is a false alarm in at most
+# Answers are said not to fit at this p-value and below. In any model, a posterior predictive p-value of at most α has
+# probability at most 2α (Meng 1994, Annals of Statistics 22), which bounds the rate of false alarms.
 LEVEL = 0.005
 FALSE_ALARM = 2 * LEVEL
 
-# With fewer expected, a count is not nearly normal; beyond so many categories, those that are most probable stand for
-# the rest; and more draws than these do not change the p-value noticeably.
+# Counts with a smaller expectation are left out: they are not nearly normal. Of more categories than this, only the
+# most probable are counted. More draws than this do not change the p-value noticeably.
 LEAST_EXPECTED = 5.0
 MOST_CATEGORIES = 40
 MOST_DRAWS = 400
 
-# Directions whose variance is below this share of the greatest are fixed, but for rounding.
+# A direction whose variance is below this share of the largest has none, but for rounding.
 FIXED = 1e-9
 
 
 class Fit(NamedTuple):
     """How far the answers are from what the posterior predicts.
 
-    `statistic` is the mean distance over the draws, which has `freedom` degrees of freedom; θ cannot absorb `spare` of
-    them. Without any answers to count, `freedom` is 0 and the p-value NaN.
+    `statistic` is the mean distance over the draws. It has `freedom` degrees of freedom, and θ cannot absorb `spare` of
+    them. Without answers to count, `freedom` is 0 and the p-value is NaN.
     """
 
     statistic: float
@@ -69,7 +69,7 @@ def check_fit(theta: NDArray[np.float64], responses: Responses) -> Fit:
 
 
 def misfit_in_words(p_value: float) -> str:
-    """Return a sentence where the answers do not fit, and nothing where they do or where nothing could be checked."""
+    """Return a sentence if the answers do not fit, and an empty text if they do or if nothing could be checked."""
     if not p_value <= LEVEL:
         return ""
     return (

@@ -48,7 +48,7 @@ def row_probability(u, theta, total, mass, evidence):  # type: ignore[no-untyped
 
 @njit(cache=True, inline="always")
 def row_pull(u, weight, evidence, slope):  # type: ignore[no-untyped-def]
-    """Add the derivative of ``weight·h`` with respect to θ[y] to `slope`; return those by Σθ and by θ(S)."""
+    """Add the derivative of ``weight·h`` with respect to θ[y] to `slope`; return those with respect to Σθ and θ(S)."""
     slope[evidence.category[u]] += weight * evidence.own[u]
     return weight * evidence.base[u], weight * evidence.inside[u]
 

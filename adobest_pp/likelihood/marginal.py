@@ -43,7 +43,7 @@ def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
 def gradient(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
     """Return the gradient of the log-likelihood with respect to θ, of shape (K,): Σ count · g_i / h.
 
-    h is written with Σθ, so that the derivative is that of a function of K free numbers, taken on the simplex.
+    The derivative is that of a function of K free numbers, because h is written with Σθ, taken on the simplex.
     """
     _check_evidence(evidence)
     _, slope = value_and_gradient(_check_theta(theta, evidence), evidence)
@@ -64,8 +64,8 @@ def maximum_likelihood(
     """Return the θ of greatest likelihood.
 
     Expectation-maximization from the uniform θ, θ ← θ·∇/n, accelerated [1]_. It stops when the log-likelihood is within
-    `tolerance` of its maximum: being concave, it cannot exceed its value by more than max ∇ − n. A warning is given
-    where that takes more than `max_iterations`.
+    `tolerance` of its maximum: it is concave, so it cannot exceed its value by more than max ∇ − n. A warning is given
+    if that takes more than `max_iterations`.
 
     References
     ----------
@@ -86,7 +86,7 @@ def maximum_likelihood(
 
 
 def climb(evidence: Evidence, tolerance: float, max_iterations: int) -> tuple[NDArray[np.float64], float]:
-    """Return θ near the maximum of the likelihood, and a bound on how far its logarithm is below."""
+    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below the maximum."""
     start = np.full(evidence.n_categories, 1 / evidence.n_categories)
     theta, gap = _accelerated_em(start, tolerance, max_iterations, evidence)
     return np.asarray(theta), float(gap)

@@ -1,7 +1,7 @@
 """The mechanism protocol: everything that the package asks of a mechanism, and nothing else.
 
-Whoever adds a mechanism writes one class. `FiniteMechanism` needs the exact weights of a small table and derives the
-rest; `ExtremalMechanism` needs the support set of an answer; `Mechanism` itself is for anything else.
+A new mechanism is one class. `FiniteMechanism` needs the exact weights of a small table and derives the rest;
+`ExtremalMechanism` needs the support set of an answer; `Mechanism` itself is for anything else.
 """
 
 import math
@@ -92,7 +92,7 @@ class Mechanism(ABC):
         x : int or array of int
             Private categories, 0 … K−1.
         subset : indices or boolean mask, optional
-            The published subset: needed where the mechanism publishes one, and refused elsewhere.
+            The published subset. It must be given if the mechanism publishes one, and only then.
         rng : numpy.random.Generator, optional
             None is the production path: exact, from the operating system's entropy. A Generator is for simulation
             only: reproducible, but its probabilities are rounded and its state can be guessed.
@@ -164,7 +164,7 @@ class Mechanism(ABC):
         Returns
         -------
         Counts or None
-            None where a mechanism has nothing to count: then nothing is checked.
+            None if a mechanism has nothing to count: then nothing is checked.
         """
         return None
 

@@ -4,7 +4,7 @@ Each takes a generator, θ, the row of `subsets` that was published, `subsets` a
 one file of the mechanisms that needs Numba; no device loads it.
 
 `simulate_answer` is RRRR for the online loop and for predictive draws. ``RRRR.privatize(x, rng=...)`` draws in NumPy
-instead, by the very lines that run on a device with another source of randomness: whoever tests it tests those too.
+instead, with the same lines that run on a device and another source of randomness: a test of one tests the other.
 """
 
 import numpy as np

@@ -215,7 +215,7 @@ def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float)
 
 
 def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
-    """Return the least and the greatest value of each entry among all channels within the rounding, or refuse."""
+    """Return the smallest and the largest value of each entry among all channels that round to the matrix."""
     # The decimal digits that were read, and the rounding itself, are floats: each is off by less than this.
     slack = Fraction(rounding) + FLOAT_ROUNDING
     entries = [[Fraction(value) for value in row] for row in matrix.tolist()]

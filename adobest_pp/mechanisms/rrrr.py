@@ -270,7 +270,7 @@ class RRRR(Mechanism):
         of_outer = far * (outer + outer_own * theta[listed] + (cross - outer) * mass)
         of_any = inner * size[:, None] + inner_own * mass
         means = np.hstack([of_inner, of_outer, of_size * of_any])
-        squares = np.diag(people @ means)  # what is counted once has itself for its square
+        squares = np.diag(people @ means)  # an indicator is its own square
         first, last = slice(0, listed.size), slice(2 * listed.size, None)
         squares[first, last] = (people[:, None] * of_inner).T @ of_size
         squares[last, first] = squares[first, last].T
@@ -320,7 +320,7 @@ class RRRR(Mechanism):
         return weights
 
     def _size_cases(self) -> Iterator[AuditCase]:
-        # Two categories inside and three outside show every case of the table in MATH: own, other, across.
+        # Two categories inside and three outside show every case of the table in docs/math.md, section 1.
         for size in range(self.n_categories):
             candidates = [0, 1][:size] + list(range(size, min(size + 3, self.n_categories)))
             weights = self._weights(np.array(candidates) < size, size)

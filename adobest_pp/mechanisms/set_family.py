@@ -15,9 +15,9 @@ from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 
-# Weights that are no integers become integers of this size.
+# Weights that are not integers are rounded to integers of this many bits.
 WEIGHT_BITS = 48
-# How far the categories may differ in the total weight of the sets that hold them, relative: rounding of weights.
+# Rounded weights may leave the total weights of the sets that hold a category unequal, by this much relative.
 BALANCE = 1e-9
 
 

@@ -25,8 +25,8 @@ def frequency_model(
     responses : Responses
         What was collected.
     prior : float or array of shape (K,) or "learned", default 1.0
-        The concentrations ρ of the Dirichlet prior on θ; K of them with labels are brought to the order of the
-        categories. With ``"learned"`` it is one variable, ``concentration``, for all categories.
+        The concentrations ρ of the Dirichlet prior on θ; K of them with labels are put in the order of the categories.
+        With ``"learned"`` it is one variable, ``concentration``, for all categories.
     surrogate : bool, default False
         Write θ as φ/Σφ with independent φ_i ~ Gamma(ρ_i, 1), untransformed: the same posterior of θ on variables
         that are positive only, which is what reflected SGLD moves on.
@@ -67,8 +67,8 @@ def frequency_model(
 def _learned_model(responses: Responses, prior: str, surrogate: bool) -> pm.Model:
     """Return the model with θ ~ Dirichlet(a, …, a) and ln a normal.
 
-    θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) times U^(1/a), U uniform, which is the same: the
-    orders of magnitude of an empty category, which grow as 1/a, then are no scale that NUTS would have to follow.
+    θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) variable times U^(1/a), U uniform, which is the same.
+    NUTS then need not follow the orders of magnitude of an empty category, which grow as 1/a.
     """
     if not is_learned(prior) or surrogate:
         allowed = f"a positive number, or {responses.n_categories} of them, or 'learned' (without surrogate)"

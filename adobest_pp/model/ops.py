@@ -59,7 +59,7 @@ _KERNEL_VERSION = source_version(core.__file__, __file__)
 
 
 class MarginalLogLikelihood(Op):
-    """The marginal log-likelihood of evidence and its gradient by θ, in one pass over the rows.
+    """The marginal log-likelihood of evidence and its gradient with respect to θ, in one pass over the rows.
 
     Inputs are θ and the arrays of `Evidence`; `count` may also be real weights. The scales of the rows are left out.
 
@@ -67,7 +67,7 @@ class MarginalLogLikelihood(Op):
     ----------
     on_simplex : bool, default False
         Whether the value is −inf for a θ off the simplex. Without it, the value extends to all non-negative
-        vectors as in `adobest_pp.likelihood.marginal`, so that finite differences of it are its gradient.
+        vectors as in `adobest_pp.likelihood.core`, so that finite differences of it are its gradient.
     """
 
     __props__ = ("on_simplex",)
@@ -226,7 +226,7 @@ def collapse_sum_of_pointwise(fgraph: Any, node: Apply) -> list[Variable] | None
     return [MarginalLogLikelihood(on_simplex=True)(*inputs) + scale]
 
 
-# JAX has no kernel of ours: it compiles the plain graphs, and without importing JAX nothing can be registered with it.
+# JAX has no kernel of ours: it compiles the plain graphs. Registering with JAX would need JAX to be imported.
 @node_rewriter([MarginalLogLikelihood, PointwiseLogLikelihood])
 def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
     if isinstance(node.op, PointwiseLogLikelihood):
@@ -244,6 +244,7 @@ def _plain_marginal(on_simplex: bool, theta: TensorVariable, *evidence: TensorVa
 
 
 def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
+    # h of likelihood/core.py once more, as a graph: JAX and second derivatives have no other. A test compares the two.
     base, own, inside, _, category, set_index, _, members, offsets, patterns, _ = evidence
     set_of_member = pt.searchsorted(offsets, pt.arange(members.shape[0]), side="right") - 1
     sets = pt.zeros(offsets.shape[0] - 1)[set_of_member].inc(theta[members])

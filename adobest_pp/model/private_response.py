@@ -48,7 +48,7 @@ class PrivateResponseRV(RandomVariable):
         super().__init__(signature=f"(k),(),(v,k),(a,b)->({lengths})", **props)
 
     def rng_fn(self, rng: np.random.Generator, *args: Any) -> NDArray[np.int64]:
-        """Draw answers where Numba is not the linker, or the mechanism has no compiled way: by its `privatize`."""
+        """Draw answers by `privatize`, if Numba is not the linker or the mechanism has no compiled function to draw."""
         theta, index, subsets, _, size = args
         k = theta.shape[-1]
         shape = np.broadcast_shapes(theta.shape[:-1], index.shape) if size is None else tuple(size)
@@ -74,7 +74,7 @@ class PrivateResponse(Discrete):
         The name of the variable in the model.
     theta : tensor, shape (K,)
         Category probabilities, with any prior. Off the simplex the log-probability is −inf. A variable whose dimension
-        has labels in the model is brought to the order of ``responses.categories``; other labels are refused.
+        has labels in the model is put in the order of ``responses.categories``; other labels raise ValueError.
     responses : Responses
         What was collected: answers, mechanism and published subsets.
     **kwargs
@@ -162,7 +162,7 @@ def _check_responses(responses: Any) -> None:
 
 
 def _in_response_order(theta: Any, responses: Responses, model: Model) -> Any:
-    """Return θ with its categories in the order of the responses, by the labels of the model, or refuse."""
+    """Return θ in the order of the responses, by the labels of the model, or raise ValueError."""
     categories = responses.categories
     if not isinstance(theta, Variable):
         return check_probabilities(theta, len(categories), categories=categories)
@@ -173,7 +173,7 @@ def _in_response_order(theta: Any, responses: Responses, model: Model) -> Any:
     if labels is not None:
         in_order = labels == categories
         return theta if in_order else theta[..., [labels.index(label) for label in categories]]
-    # An expression has no labels of its own, but most likely the order of what it is made of.
+    # An expression has no labels, but most likely the order of the variables that it is made of.
     for dim in {dim for each in ancestors([theta]) for dim in model.named_vars_to_dims.get(each.name, ())}:
         found = _labels_in(model, dim)
         if found is not None and found != categories and same_labels(found, categories):

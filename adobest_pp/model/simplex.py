@@ -1,8 +1,8 @@
 """Unconstrained coordinates of the simplex: θ is the softmax of a vector that sums to zero.
 
 Such a vector has K−1 coordinates in an orthonormal basis, so distances are kept and no category is special. PyMC's
-own transform is a dozen small graphs, which take Numba longer to compile than all the rest of a model of
-frequencies; here it is one node and its derivative another.
+own transform is a dozen small graphs, which take Numba longer to compile than the rest of a model of frequencies. Here
+the transform is one node, and its derivative another.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,12 +51,12 @@ def log_theta(free):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def pull_to_free(by_log_theta, theta):  # type: ignore[no-untyped-def]
-    """Return the gradient by the free coordinates, of that by ln θ (each taken for itself)."""
+    """Return the gradient with respect to the free coordinates, given the one with respect to each ln θ_i."""
     n = theta.size
     root = np.sqrt(n)
     total = by_log_theta.sum()
     last = by_log_theta[n - 1] - total * theta[n - 1]
-    # By the logits the gradient is d − θΣd, which sums to zero; then the transpose of the orthonormal basis.
+    # With respect to the logits the gradient is d − θΣd, which sums to zero; the transpose of the basis comes next.
     by_free = np.empty(n - 1)
     for i in range(n - 1):
         by_free[i] = by_log_theta[i] - total * theta[i] + last / (root + n) - last / root
@@ -97,7 +97,7 @@ class SimplexSoftmax(Op):
 
 
 class SimplexPullback(Op):
-    """The gradient by the free coordinates, of θ and the gradients by θ and by the log-determinant."""
+    """The gradient with respect to the free coordinates, given θ and those by θ and by the log-determinant."""
 
     __props__ = ()
 
@@ -143,7 +143,7 @@ class OrthonormalSimplex(Transform):
         return SimplexSoftmax()(free).astype(free.dtype)
 
     def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
-        """Return the log-determinant of the first K−1 elements of θ by the free coordinates: Σ ln θ + ½ ln K."""
+        """Return the log-determinant of the Jacobian of the first K−1 elements of θ: Σ ln θ + ½ ln K."""
         free = pt.as_tensor(value)
         return SimplexSoftmax().make_node(free).outputs[1].astype(free.dtype)
 

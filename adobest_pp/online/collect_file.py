@@ -1,16 +1,16 @@
-"""A collection from a file of people: what each of their devices would do, done one person at a time.
+"""A collection from a file of people: each value is randomized as that person's device would do it, one at a time.
 
-The private values are read, randomized with the exact sampler and forgotten: they are never written, logged or shown,
+The private values are read, randomized with the exact sampler and forgotten. They are never written, logged or shown,
 not even in an error.
 
-With a file to keep the answers in, a collection can be stopped at any moment and gone on with. A person's answer
-counts, and the budget is spent, once it is in that file. An answer that was drawn and is not in it yet is in the memory
-of this process alone: if the process ends there, nobody has seen that answer, and the one that is drawn for this person
-later is the only one. So answers may wait for each other for a moment, rather than for the disk one by one.
+With a file to keep the answers in, a collection can be stopped at any moment and resumed. A person's answer counts, and
+the budget is spent, once the answer is in that file. Before that it is only in the memory of this process: if the
+process ends, nobody has seen that answer, and the one that is drawn for this person later is the only one. So answers
+may be written a few at a time.
 
-The file must not tell anything about the values but the answers. It holds what the collection was asked from: the name
-of the column, the number of rows, and when the file of people was last changed. It holds no checksum of that file, and
-not its size: of a few categories, either would tell how many people are in each.
+The file must tell nothing about the values but the answers. It names what was asked: the column, the number of rows,
+and when the file of people was last changed. It holds neither a checksum nor the size of that file: with few
+categories, either could tell how many people are in each.
 """
 
 import os
@@ -31,7 +31,7 @@ from adobest_pp.online.csv_column import read_column
 
 __all__ = ["collect_csv"]
 
-# Seconds that answers wait at most before they are written.
+# Answers wait at most this many seconds before they are written.
 PATIENCE = 0.2
 
 
@@ -57,13 +57,13 @@ def collect_csv(
     epsilon, kappa : float
         Budgets of the `RRRR` mechanism.
     categories : sequence of str, optional
-        The possible values. Without it they are the distinct values in the file, and the list of categories then
-        tells that someone in the file has each of them: give it wherever that is sensitive.
+        The possible values. By default they are the distinct values in the file. The list of categories then tells that
+        someone in the file has each of them, so name the categories wherever that is sensitive.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
     out : path, optional
-        A new file to keep the collection in as it goes on. If it is the file of the same collection, stopped at any
-        moment, that is gone on with: whoever has answered is not asked again.
+        A new file to keep the collection in. If it is the file of the same collection, stopped at any moment, that
+        collection is resumed: people who have answered are not asked again.
     **options
         Further arguments of `AdaptiveCollector`.
 
@@ -93,7 +93,7 @@ def collect_csv(
 
 
 def _kept(collector: AdaptiveCollector, source: dict[str, Any], out: str | os.PathLike[str]) -> AdaptiveCollector:
-    """Return the collection in a file, new or to go on with, or refuse."""
+    """Return the collection in a file, new or resumed, or raise FileExistsError if the file is another one."""
     name = os.fspath(out)
     if not os.path.exists(out):
         collector._people = source | {"asked": 0}

@@ -1,4 +1,4 @@
-"""A real adaptive collection: what to ask next, what was answered, and what is known so far. x never reaches it."""
+"""A real adaptive collection: what to ask next, what was answered, and the estimate so far. x never reaches it."""
 
 import json
 import os
@@ -33,12 +33,12 @@ NOTE = (
     "Answers since the last save follow the netCDF part of this file; adobest_pp.Responses.from_netcdf reads them all"
 )
 
-# A journal of more bytes than this, and than the netCDF part, is folded into that part: it does not grow forever.
+# A journal longer than this, in bytes, and than the netCDF part is folded into that part.
 LONG_JOURNAL = 4_000_000
 
 
 class _Unsettled(NamedTuple):
-    """Answers that `record` is about to write and then to take in: `n` came before them."""
+    """Answers that `record` is about to write and then to keep; `n` answers came before them."""
 
     event: dict[str, Any]
     answers: NDArray[np.int64]
@@ -59,10 +59,10 @@ class AdaptiveCollector:
     mechanism : RRRR
         What the devices run.
     utility : str or Utility, default "honest"
-        What the subset is chosen for: ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``, ``"mse"``, ``"honest"``, one
-        of your own; or ``"semi_adaptive"`` (with `alpha`) or ``"nonadaptive"``.
+        How the subset is chosen: ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``, ``"mse"``, ``"honest"``, one of
+        your own, ``"semi_adaptive"`` (with `alpha`) or ``"nonadaptive"``.
     prior : float or array of shape (K,)
-        ρ of the Dirichlet prior that subsets are chosen under (`estimate` has a prior of its own).
+        ρ of the Dirichlet prior under which subsets are chosen (`estimate` has its own prior).
     updates, batch_size : int
         M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
         batch of SGLD.
@@ -158,8 +158,8 @@ class AdaptiveCollector:
     def next_subset(self) -> NDArray[np.int64]:
         """Return the categories to publish to the next person, in increasing order.
 
-        Once `adapt_every` answers have come in since the last choice, the sampler runs on all of them and a new subset
-        is chosen; until then it is the same again.
+        Once `adapt_every` answers have come in since the last choice, the sampler runs on all answers and a new subset
+        is chosen. Until then the subset stays the same.
         """
         self._settle()
         if self._published is None or self._waiting >= self._settings.plan.round_size:
@@ -178,9 +178,9 @@ class AdaptiveCollector:
         return self._published.copy()
 
     def record(self, y: ArrayLike, subset: ArrayLike | None = None) -> None:
-        """Record one answer, or several that were given under one subset. On bad input nothing changes.
+        """Record one answer, or several that were given under one subset. Bad input changes nothing.
 
-        Interrupted by Ctrl-C within the call, the answer is recorded or not, as ``len(collector.responses)`` tells.
+        If Ctrl-C interrupts the call, the answer is recorded or not: ``len(collector.responses)`` tells which.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class AdaptiveCollector:
         self._record(y, subset)
 
     def _record(self, y: ArrayLike, subset: ArrayLike | None, person: int | None = None) -> None:
-        """Record answers; `person` is the row of the file of people that this is the answer of, in order."""
+        """Record answers; `person` is the row in the file of people that the answer belongs to."""
         self._settle()
         if subset is None and self._published is None:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
@@ -213,7 +213,7 @@ class AdaptiveCollector:
         self._settle()
 
     def _settle(self) -> None:
-        """Take in the answers of a `record` that were written, also where it was interrupted after that."""
+        """Keep the answers of a `record` call that were written, even if the call was interrupted after that."""
         todo = self._unsettled
         if todo is None:
             return
@@ -233,8 +233,8 @@ class AdaptiveCollector:
     ) -> "xr.Dataset":
         """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
 
-        The draws are those of ``sample(collector.responses, "nuts", prior)``. What chose the subsets, the paper's SGLD
-        by default, plays no part: its draws spread too little or too much for an interval.
+        The draws are those of ``sample(collector.responses, "nuts", prior)``. The sampler that chose the subsets, the
+        paper's SGLD by default, plays no part: its draws are too narrow or too wide for an interval.
 
         Parameters
         ----------
@@ -244,8 +244,8 @@ class AdaptiveCollector:
             The share of the draws within the interval: the shortest that holds so many, from zero where the category
             may be empty (see `adobest_pp.intervals.shortest_intervals`).
         prior : float, array of shape (K,), "learned" or "own"
-            As of `sample`; ``"own"`` is the one that the subsets are chosen under. Intervals under a flat prior do not
-            hold the truth where most categories are empty, so that the default learns how uneven θ is.
+            As in `sample`; ``"own"`` is the prior under which the subsets are chosen. Intervals under a flat prior do
+            not hold the truth where most categories are empty, so the default learns how uneven θ is.
 
         Returns
         -------
@@ -266,18 +266,18 @@ class AdaptiveCollector:
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the collection to a file, and keep it up to date from now on.
 
-        From this call on, and after `load`, every answer is in the file before `record` returns, so that a crash loses
-        none. The one file is all there is: copy it and you have a copy of the collection. `Responses.from_netcdf` reads
-        all its answers, also while they come in; xarray opens it as it was saved last. One collector at a time may be
-        on a file. Saving again on the same file makes it smaller; saving on another leaves the first as it is, and goes
-        on in the new one.
+        From this call on, and after `load`, every answer is in the file before `record` returns, so a crash loses none.
+        The file is the whole collection: a copy of it is a copy of the collection. `Responses.from_netcdf` reads all
+        its answers, also while they come in; xarray opens it as it was last saved. One collector at a time may have a
+        file open. Saving again to the same file makes it smaller. Saving to another file leaves the first as it is, and
+        continues in the new one.
 
         Parameters
         ----------
         path : path
             A new file, or the collection's own.
         overwrite : bool, default False
-            Replace another file that is there, with all that is in it; never one that another collector has open.
+            Replace another file that exists; never one that another collector has open.
         """
         schedule_from_settings(schedule_settings(self._settings.schedule))
         self._settle()
@@ -296,7 +296,7 @@ class AdaptiveCollector:
             before.close()
 
     def close(self) -> None:
-        """Let go of the file that the collection is kept in; another collector may then load it."""
+        """Close the file that the collection is kept in; another collector may then load it."""
         self._settle()
         if self._journal is not None:
             self._journal.close()
@@ -304,14 +304,14 @@ class AdaptiveCollector:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], utility: Utility | None = None) -> "AdaptiveCollector":
-        """Go on with a saved collection as if it had never stopped.
+        """Resume a saved collection as if it had never stopped.
 
         Parameters
         ----------
         path : path
             The file of `save`.
         utility : Utility, optional
-            The utility of your own that the collection was made with, and only then: the file has its name alone.
+            The utility of your own that the collection was made with, if it was: the file has only its name.
         """
         name = os.fspath(check_path(path))
         if not Path(path).is_file():
@@ -365,7 +365,7 @@ class AdaptiveCollector:
         self._rounds, self._waiting = state["rounds"], state["waiting"]
 
     def _fold_journal(self) -> None:
-        """Save again once the journal is long; where that fails, the journal goes on."""
+        """Save again once the journal is long. If that fails, the journal continues."""
         journal = self._journal
         if journal is None or journal.size <= max(LONG_JOURNAL, journal.netcdf_size):
             return
@@ -375,7 +375,7 @@ class AdaptiveCollector:
 
     @contextmanager
     def _unhurried(self) -> Iterator[Callable[[], None]]:
-        """Keep answers that nobody has seen in memory, until the function that is yielded is called, or the end."""
+        """Keep new answers in memory until the function that is yielded is called, or the block ends."""
 
         def write() -> None:
             if self._journal is not None:

@@ -1,9 +1,9 @@
 """One column of a CSV file of people, as category indices. No value of a person is ever shown, not even in an error.
 
-The rules: UTF-8 with a header; every row has as many cells as the header, so that a blank line is a person without a
-value and not nobody; the column's name is there once. Of names and values, white space at the ends does not count and
-characters are composed (Unicode NFC); apart from that they must be equal, capitals and all. A value that is empty, or
-holds a control character, is refused by the number of the person, and so are values that look alike.
+The rules: the file is UTF-8 with a header. Every row has as many cells as the header, so a blank line is a person
+without a value. The column's name occurs once. White space at the ends of names and values is dropped and characters
+are composed (Unicode NFC); otherwise they must be equal, capitals included. A value that is empty, that holds a control
+character or that only looks like another one raises ValueError, which names the number of the person.
 """
 
 import csv
@@ -58,7 +58,7 @@ def read_column(
 
 
 def _values(path: str | os.PathLike[str], column: str) -> list[str]:
-    """Return the cells of the column as text, or refuse."""
+    """Return the cells of the column as text, or raise ValueError."""
     name = os.fspath(path)
     wanted = _as_text(column) if isinstance(column, str) else None
     try:
@@ -95,7 +95,7 @@ def _as_text(cell: str) -> str:
 
 
 def _found(values: list[str]) -> list[str]:
-    """Return the distinct values, or refuse two that look alike."""
+    """Return the distinct values, or raise ValueError if two look alike."""
     looks: dict[str, str] = {}
     for person, value in enumerate(values, start=1):
         if looks.setdefault(appearance(value), value) != value:

@@ -1,8 +1,7 @@
 """A fast generator for compiled simulations: xoshiro256++ [1]_, with normal and integer variates.
 
-The state is an array of four 64-bit words, made by `seed_state` and advanced in place, so a run is repeated or
-resumed by that array alone. For simulation and sampling only: what protects a person's answer is
-`adobest_pp.mechanisms.exact`.
+The state is an array of four 64-bit words, made by `seed_state` and advanced in place: the array alone repeats or
+resumes a run. It is for simulation and sampling only. A person's answer is protected by `adobest_pp.mechanisms.exact`.
 
 References
 ----------

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo on the records of the loop: draws of Θ_t from the true posterior.
 
-It moves z = ln φ, which is unconstrained, and accepts or rejects whole trajectories, so the posterior given the
-responses is invariant [1]_. Its metric is diagonal and comes from a running estimate of θ that depends on the responses
-alone, never on the chain: as responses come in, every kernel is a correct one for the posterior of its time.
+It moves z = ln φ, which is unconstrained, and accepts or rejects whole trajectories, so it leaves the posterior given
+the responses invariant [1]_. Its metric is diagonal and comes from a running estimate of θ that depends on the
+responses alone, never on the chain. So every kernel is correct for the posterior given the responses so far.
 
 References
 ----------
@@ -21,8 +21,8 @@ from adobest_pp.online.records import KINDS, RESPONSES, ROWS
 
 __all__ = ["ExactState", "hamiltonian_updates", "new_exact_state"]
 
-# Step sizes in units of the metric, drawn anew for each trajectory, and the greatest number of steps of one: of six
-# choices the one with the most effective draws per gradient, on K = 4 … 50, ε = 0.5 … 5.
+# Step sizes in units of the metric, drawn again for each trajectory, and the largest number of steps. Of six choices,
+# this one had the most effective draws per gradient on K = 4 … 50, ε = 0.5 … 5.
 SHORTEST_STEP, LONGEST_STEP, MOST_STEPS = 0.15, 0.45, 16
 
 
@@ -51,9 +51,9 @@ def new_exact_state(prior: NDArray[np.float64]) -> ExactState:
 def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept, exact):  # type: ignore[no-untyped-def]
     """Run trajectories from φ, in place, until `n_updates` gradients have been taken; the last one is completed.
 
-    θ of each trajectory that ends after more than `first_kept` gradients is added to `mean`: of the last one at least,
-    unless `first_kept` is `n_updates`, and then of none. Returns how many trajectories there were, how many of them
-    were accepted, and how many are in `mean`.
+    θ of each trajectory that ends after more than `first_kept` gradients is added to `mean`. That is at least the last
+    trajectory, unless `first_kept` is `n_updates`: then it is none. Returns the numbers of trajectories, of accepted
+    ones, and of those in `mean`.
     """
     k = phi.size
     _update_metric(records, prior, exact)
@@ -97,7 +97,7 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
             exact.momentum[i] += 0.5 * step * exact.width[i] * exact.slope[i]
     for i in range(k):
         after -= 0.5 * exact.momentum[i] ** 2
-    # A trajectory that left the finite numbers compares false, and is rejected.
+    # A trajectory that became NaN or infinite compares false, and is rejected.
     accept = math.log1p(-uniform(state)) < after - before
     if accept:
         for i in range(k):

@@ -1,7 +1,8 @@
-"""Reflected SGLD on the records of the loop: the update that all the time goes into.
+"""Reflected SGLD on the records of the loop. Nearly all the time of the loop is spent here.
 
-The same update as `samplers/langevin_kernels.py`, on codes instead of evidence rows. Draws from the generator come in a
-fixed order, m indices and then K normals for each update, so that a plain transcription can follow them.
+This is the update of `samplers/langevin_kernels.py`, on codes instead of evidence rows, for speed; a test compares the
+two. Draws from the generator come in a fixed order, m indices and then K normals for each update, so that a plain
+transcription can follow them.
 """
 
 import math
@@ -55,11 +56,11 @@ def langevin_updates(  # type: ignore[no-untyped-def]
     state : uint64[4]
         The generator, advanced in place.
     phi : float64[K]
-        Moved in place. An update that would leave the finite numbers is dropped.
+        Moved in place. An update that is not finite is rejected.
     records, prior, steps
         The responses, ρ and the step sizes.
     batch_size : int
-        m; with fewer responses than that, all of their number is drawn. Draws are with replacement.
+        m, or the number of responses if that is smaller. Responses are drawn with replacement.
     mean : float64[K]
         θ after update number `first_kept` and those that follow is added to it.
     first_kept : int
@@ -72,7 +73,8 @@ def langevin_updates(  # type: ignore[no-untyped-def]
     int
         How many θ were added to `mean`.
     """
-    # Every use of a field of a named tuple counts a reference, which costs more than the arithmetic: unpack them once.
+    # Numba counts a reference at every use of a field of a named tuple, which costs more than the arithmetic. So the
+    # fields are unpacked once.
     used, code, last_of_size = records.used, records.code, records.last_of_size
     near, far, own, members, starts, stops = (
         records.near,
@@ -121,7 +123,7 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         half, root = 0.5 * steps[j], math.sqrt(steps[j])
         constant = half * (scale * (shared - m / total) - 1.0)
         for i in range(k):
-            # (ρ−1)/φ is taken no closer to zero than the width of the noise, see samplers.kernels.slope_floor.
+            # (ρ−1)/φ is taken no closer to zero than the width of the noise: see langevin_kernels.slope_floor.
             drift = scale * slope[i] + (prior[i] - 1.0) / max(position[i], root)
             slope[i] = position[i] + half * drift + constant
         for i in range(k):
@@ -145,7 +147,7 @@ def langevin_updates(  # type: ignore[no-untyped-def]
 def _draw_batch(state, code, n, m, k, tally, outside):  # type: ignore[no-untyped-def]
     """Count the answers of a batch by kind, and put those outside their subset aside; return how many these are.
 
-    There is no branch to be mispredicted: all answers are written, and the place moves on for those that stay.
+    Without a branch, which would be mispredicted: every answer is written, and the place advances for those that stay.
     """
     for i in range(tally.size):
         tally[i] = 0
@@ -172,7 +174,7 @@ def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[n
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _total(values):  # type: ignore[no-untyped-def]
-    """Sum in four strands: one alone would wait for every addition to end before the next."""
+    """Sum in four strands, so that an addition need not wait for the one before."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = values.size // 4 * 4
     for i in range(0, whole, 4):
@@ -189,7 +191,7 @@ def _total(values):  # type: ignore[no-untyped-def]
 def _set_slope(  # type: ignore[no-untyped-def]
     phi, total, outside, n_outside, near, far, own, members, starts, stops, stamp, level, pull, now, touched, slope
 ):
-    """Do the same for the answers outside their subset; the mass of a set is summed once for all its answers."""
+    """Do the same for answers outside their subset; the mass of a set is summed once for all of its answers."""
     n_touched = 0
     for j in range(n_outside):
         y, v = outside[j] & _LOW, outside[j] >> _HALF

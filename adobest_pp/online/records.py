@@ -1,9 +1,13 @@
 """What Algorithm 1 keeps of the responses: one 64-bit code each, and tables of the published subsets.
 
-Sampling needs ln h up to a constant only, and a factor of it that θ is not in drops out. Divided by `inner`, an answer
-inside its subset reads h ∝ 1 + (e^ε₁ − 1)·θ[y] whatever the subset and its size, and divided by `outer`, one outside
-reads h ∝ θ(Sᶜ) + (cross/outer)·θ(S) + (e^ε₂ − 1)·θ[y]. So a response is an answer y and a kind: `INSIDE`, `SRR` (the
-empty subset) or the set it is outside of.
+Sampling needs ln h only up to a constant, so a factor of h without θ drops out. Divided by `inner`, h of an answer
+inside its subset is 1 + (e^ε₁ − 1)·θ[y] for every subset of every size. Divided by `outer`, h of an answer outside is
+θ(Sᶜ) + (cross/outer)·θ(S) + (e^ε₂ − 1)·θ[y]. So a response is an answer y and a kind: `INSIDE`, `SRR` (the empty
+subset) or the set that the answer is outside of (docs/math.md, section 5).
+
+Evidence of `adobest_pp.data` cannot grow by one response in constant time, and its rows are four arrays apart in
+memory. An update on codes takes about a microsecond, so the loop has this form of h of its own; a test holds it to
+`adobest_pp.likelihood.core`.
 """
 
 from typing import NamedTuple
@@ -32,7 +36,8 @@ INSIDE, SRR, FIRST_SET = 0, 1, 2
 # The upper half of a code is the kind of the response, the lower half its answer.
 _HALF = np.uint64(32)
 
-# Members of a set are taken so many at a time: a loop of one length for nearly all sets is one that is well predicted.
+# Members of a set are summed eight at a time: nearly all sets then take the same number of steps, which the processor
+# predicts well.
 BLOCK = 8
 
 # Places in `Records.used`.
@@ -126,8 +131,8 @@ def _room(have: int, needed: int) -> int:
 def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
     """Return the kind of the set ``order[:size]``, adding it if it is new. There must be room for one more set.
 
-    SGLD only looks at the last set of the same size: once the adaptation has settled, that is nearly always the one,
-    and a set that is there twice does no harm. The exact sampler pays for every set at every step, and looks at all.
+    SGLD looks only at the last set of the same size: once the adaptation has settled, that is nearly always the one,
+    and a set that is stored twice does no harm. The exact sampler pays for every set at every step, so it looks at all.
     """
     v = records.last_of_size[size]
     while v >= 0:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnlineRun", "simulate"]
 
-# A fraction of a second: Ctrl-C is heard between such parts only.
+# Updates of one compiled call, a fraction of a second: Ctrl-C is handled between calls only.
 _UPDATES_AT_ONCE = 40_000
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
@@ -39,7 +39,7 @@ class OnlineRun:
     ----------
     chain_mean : array of shape (K,)
         θ averaged over the last half of the final updates: the estimate that the paper's studies measure. With SGLD it
-        is not the posterior mean, and nothing of the chain makes an interval: ``sample(run.responses)`` has both.
+        is not the posterior mean, and the chain gives no interval: ``sample(run.responses)`` gives both.
     responses : Responses
         What the collector holds in the end.
     sizes : array of int, shape (T,)
@@ -97,13 +97,13 @@ def simulate(
 ) -> OnlineRun:
     """Simulate an adaptive collection, Algorithm 1 of the paper [1]_.
 
-    The answers are drawn by the simulation's generator: what only simulates is not a private mechanism.
+    The answers are drawn by the simulation's generator. They protect nobody: this is not a private mechanism.
 
     Parameters
     ----------
     theta : array of shape (K,) or None
-        Category probabilities, from which `n_people` are drawn; None where `people` are given. With labels, it is
-        brought to the order of `categories`.
+        Category probabilities, from which `n_people` are drawn; None if `people` are given. With labels, it is put in
+        the order of `categories`.
     mechanism : RRRR
         What the people's devices run.
     utility : str or Utility
@@ -135,7 +135,7 @@ def simulate(
     categories : sequence of K labels, optional
         Category names.
     random_seed : int or numpy.random.SeedSequence, optional
-        The same seed gives the same run, whatever else runs beside it.
+        The same seed gives the same run.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
 
@@ -207,7 +207,7 @@ def _people(
     n_people: int | None,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Return the categories of the people, drawn from θ or given, or refuse."""
+    """Return the categories of the people, drawn from θ or given, or raise ValueError."""
     if (theta is None) == (people is None):
         raise ValueError("theta or people must be given, and the other left out (None), got both or neither")
     if theta is not None:

@@ -1,4 +1,4 @@
-"""What the file of a collection says about its sampler: written as JSON, and checked when it comes back."""
+"""The state of a collection's sampler in its file: written as JSON, and checked when it is read."""
 
 import json
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def rebuild(kind: type["AdaptiveCollector"], stored: Stored, utility: Utility | 
             state = check_state(event["adapted"], collector._chain)
         else:
             state["waiting"] += len(event.get("answers", []))
-            # An answer that is not of the next person in the file: from there on, nobody knows whose turn it is.
+            # An answer that is not of the next person in the file: from there on, it is unknown whose turn it is.
             is_next = people is not None and "asked" in people and event.get("person") == people["asked"]
             people = people | {"asked": people["asked"] + 1} if people is not None and is_next else None
     collector._restore(state)
@@ -74,7 +74,7 @@ def check_own_utility(attributes: Mapping[str, Any], utility: Any, file: str) ->
 
 
 def _read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the mapping in an attribute, or refuse."""
+    """Return the mapping in an attribute, or raise ValueError."""
     try:
         value = json.loads(attributes[name])
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -1,10 +1,10 @@
 """Compiled data augmentation for collapsed responses: allocate the people behind the answers, then draw θ.
 
 Given θ, the person behind an answer with row g is of category x with probability ∝ θ_x g(x). The three-number form
-makes g a mixture of three patterns: anywhere (g constant), its own category, and a set or the rest of it. So
-each row's count is split among the patterns by binomials, the parts are pooled over rows, and one multinomial per
-pattern allocates each pool: O(U + K) and O(K) per set, exact, whatever the number of people and without forming
-U × K probabilities. Given the allocation, θ is Dirichlet.
+makes g a mixture of three patterns: anywhere (g constant), its own category, and a set or its complement. So binomials
+split each row's count among the patterns, the parts are pooled over rows, and one multinomial per pattern allocates
+each pool. This is exact, costs O(U + K) and O(K) per set for any number of people, and never forms U × K probabilities.
+Given the allocation, θ is Dirichlet (docs/math.md, section 4).
 
 References
 ----------
@@ -20,7 +20,7 @@ from numba import njit
 from adobest_pp.likelihood.core import row_parts, set_masses
 from adobest_pp.samplers.langevin_kernels import TINY
 
-# Up to this many people are allocated one by one: a pass over the categories is cheaper than a binomial for each.
+# Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
 
 
@@ -41,7 +41,7 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
             anywhere += part
             allocation[y] += n - part
             continue
-        # Where a set makes an answer less likely, the mixture is of a lower constant and of the set's complement.
+        # If a set makes an answer less likely, the mixture is of a lower constant and the complement of the set.
         inside = evidence.inside[u]
         if inside < 0.0:
             spread, rest = max(evidence.base[u] + inside, 0.0) * total, -inside * max(total - masses[v], 0.0)

@@ -1,6 +1,6 @@
-"""Whole chains of the compiled samplers, without PyMC: microseconds a draw, where `pymc.sample` takes some hundred.
+"""Whole chains of the compiled samplers, without PyMC, which adds some hundred microseconds to each draw.
 
-Each is a generator over blocks of draws, so that whoever consumes it can show progress or stop.
+Each is a generator over blocks of draws, so that the caller can show progress or stop.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from adobest_pp.samplers.langevin_settings import LangevinSettings
 
 __all__ = ["gibbs_chain", "sgld_chain"]
 
-# Draws in a block, how many random numbers may be held at once, and how many rows of evidence are gone through: a
-# second or two, because Ctrl-C is heard between blocks only.
+# The most draws in a block, random numbers held at once, and rows of evidence visited. A block takes a second or two:
+# Ctrl-C is handled between blocks only.
 BLOCK = 200
 MAX_NUMBERS = 2_000_000
 MAX_ROWS = 100_000_000

@@ -4,8 +4,9 @@
 for each category that is boosted, and ln a where it is learned, in this order.
 
 Where a concentration ρ of the prior is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
-NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_; ln(−ln U) is
-one coordinate more, with a scale of one. Categories that the answers show to be held have no need of it.
+NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_, and ln(−ln U) is
+one more coordinate, with a scale of one. We call such a category boosted. Categories that the answers show to be held
+do not need it (docs/math.md, section 4).
 
 References
 ----------
@@ -60,7 +61,7 @@ def compiled_functions() -> tuple[Any, Any]:
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
     header = carray(block_, _HEADER, np.int64)
     learned, k, u, o, d, m, t = header[0], header[1], header[2], header[3], header[4], header[5], header[6]
-    # Where a is 0 or infinite in double precision there is no density: no step may end there. NaN is not below either.
+    # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
     if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
         return 1
     rows = _HEADER + 2 * k
@@ -178,7 +179,7 @@ def log_density(free, weights, boosted, learned, evidence):  # type: ignore[no-u
 
 @njit(cache=True)
 def _scale_density(log_scale, exponents, boosted):  # type: ignore[no-untyped-def]
-    """Return what depends on a alone, of exponents a·ρ (plus one if boosted): its prior, and Γ(Σ)/ΠΓ; and the slope."""
+    """Return what depends on a alone, the logarithms of its prior and of Γ(Σ)/ΠΓ, and the derivative."""
     mean, sd = LOG_CONCENTRATION
     distance = (log_scale - mean) / sd
     total, scaled = 0.0, 0.0

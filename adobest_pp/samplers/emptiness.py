@@ -2,8 +2,8 @@
 
 Under a prior with ρ ≪ 1 a category is either held or has next to no share (ln θ spreads over 1/ρ). All chains may stay
 on one side for good, and agree. But given the proportions of the others, the share of one category has a density on a
-line, which quadrature integrates. The probability of being empty that this gives, averaged over draws of the posterior,
-is the fraction of draws that are empty.
+line, which quadrature integrates. This gives the probability that the category is empty. Its average over draws of the
+posterior must be the fraction of draws in which the category is empty.
 """
 
 import math
@@ -48,8 +48,8 @@ def emptiness(theta: Array, concentration: Array, evidence: Evidence) -> tuple[A
     found, expected : arrays of shape (K,)
         The share of draws with θ_i < 10⁻⁶, and the average of its probability given the others' proportions.
     used : int
-        How many draws, evenly spaced, this is of. All three are None where the evidence is so large that this would
-        take longer than sampling: there hardly a category is in doubt.
+        How many draws, evenly spaced, were used. The function returns None where the evidence is so large that this
+        would take longer than sampling: there hardly a category is in doubt.
     """
     n, k = theta.shape
     affordable = MOST_LOGARITHMS // (POINTS * k * max(evidence.n_rows, 1))

@@ -20,9 +20,9 @@ __all__ = ["DataAugmentationGibbs"]
 
 
 class DataAugmentationGibbs(BlockedStep):
-    """Draw the people behind the answers given θ, then θ given the people: exact, and without anything to tune.
+    """Draw the people behind the answers given θ, then θ given the people. It is exact, and has nothing to tune.
 
-    A step costs as much as the distinct rows of evidence, not as the responses. Successive draws are close to
+    The cost of a step grows with the distinct rows of evidence, not with the responses. Successive draws are close to
     each other where the answers say little about the people (small ε): use `sample(..., "nuts")` there.
 
     Parameters
@@ -97,12 +97,12 @@ class DataAugmentationGibbs(BlockedStep):
         before = theta.copy()
         prior = np.array(self._prior(*(point[name] for name in self._prior_inputs)), dtype=np.float64)
         gibbs_draws(self.rng, theta, prior, self._evidence, np.empty((1, theta.size)))
-        # A share that single precision would round to zero has no place among the free coordinates.
+        # A share that single precision rounds to zero would have infinite free coordinates.
         kept = np.maximum(theta, np.finfo(self._dtype).tiny).astype(self._dtype)
         moved = {**point, self._name: np.asarray(self._to_value(kept))}
         return moved, [{"gibbs_distance": 0.5 * np.abs(theta - before).sum()}]
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen automatically: it needs the responses."""
+        """Never chosen automatically: the user asks for it."""
         return Competence.INCOMPATIBLE

@@ -1,7 +1,7 @@
-"""Estimates of the gradient of a log-posterior from minibatches of responses: of our evidence, or of any model.
+"""Estimates of the gradient of a log-posterior from minibatches of responses: for our evidence, or for any model.
 
-Both take the indices of a batch, and on the same indices give the same gradient. How steeply the prior is taken
-close to zero is up to the diffusion: see `kernels.slope_floor`.
+Both take the indices of a batch, and give the same gradient for the same indices. The diffusion decides how close to
+zero the slope of the prior is taken: see `langevin_kernels.slope_floor`.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,7 +43,7 @@ class GradientEstimator(Protocol):
     def updates(
         self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
     ) -> tuple[float, int, int]:
-        """Move φ in place by one update per step; return the last gradient's norm, reflections and refusals."""
+        """Move φ in place by one update per step; return the norm of the last gradient, reflections and rejections."""
         ...
 
 
@@ -83,16 +83,16 @@ class EvidenceGradient:
         stats, draw = np.empty((1, 3)), np.empty((1, phi.size))
         rows = self._row_of[batches]
         kernels.langevin_draws(diffusion, phi, steps, rows, noise, self._prior, self._evidence, draw, stats)
-        norm, reflections, refused = stats[0].tolist()
-        return norm, int(reflections), int(refused)
+        norm, reflections, rejected = stats[0].tolist()
+        return norm, int(reflections), int(rejected)
 
 
 class ModelGradient:
-    """The gradient of any PyMC model by some of its variables, from the log-densities of a batch of its data.
+    """The gradient of any PyMC model with respect to some of its variables, from a batch of its data.
 
-    Of the observed variables that depend on the given ones, the elementwise log-densities are indexed along their
-    first axis and scaled by n/m, each by its own n. Those of equal length are taken to be about the same responses, and
-    share a batch. A scalar observation enters every gradient, and without a batch size everything does. Compiled once.
+    The elementwise log-densities of the observed variables that depend on the given ones are indexed along their first
+    axis and scaled by n/m, each by its own n. Observed variables of equal length are assumed to be about the same
+    responses, and share a batch. A scalar observation enters every gradient; without a batch size, all data do.
 
     Parameters
     ----------
@@ -160,15 +160,15 @@ class ModelGradient:
         self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
     ) -> tuple[float, int, int]:
         """Run the updates one by one."""
-        reflections = refused = 0
+        reflections = rejected = 0
         norm = 0.0
         for step, batch, white in zip(steps, batches, noise, strict=True):
             slope = self.gradient(phi, batch, kernels.slope_floor(diffusion, step))
             norm = float(np.linalg.norm(slope))
             reflected = kernels.move(diffusion, phi, slope, step, white)
             reflections += max(reflected, 0)
-            refused += reflected < 0
-        return norm, reflections, refused
+            rejected += reflected < 0
+        return norm, reflections, rejected
 
 
 def _slope(joined: Any, prior: Any, batched: list[Any], full: list[Any]) -> tuple[list[Any], Any]:

@@ -1,8 +1,9 @@
 """Compiled pieces of stochastic-gradient Langevin dynamics on the Gamma surrogate φ of a Dirichlet θ = φ/Σφ.
 
-A sampler is three pieces: an estimate of the gradient of the log-posterior, a diffusion that takes one step
-along it, and a loop. Each is a pure function of its arguments: batches and noise are passed in, so one kernel
-serves the PyMC step method, `adobest_pp.sample` and the online loop, and a run is repeated by its arrays alone.
+A sampler is three pieces: an estimate of the gradient of the log-posterior, a diffusion that takes one step along it,
+and a loop. Each is a pure function of its arguments: batches and noise are passed in, so that one kernel serves the
+PyMC step method and `adobest_pp.sample`, and the same arrays repeat a run. docs/math.md, sections 2 and 4, has the
+equations.
 
 Nothing here imports PyMC, checks bounds or allocates per response.
 
@@ -20,7 +21,7 @@ from numba import njit
 
 from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
 
-# The smallest normal number: what a positive quantity is kept above where nothing larger is called for.
+# The smallest normal double: a lower bound that keeps positive numbers positive.
 TINY = 2.2250738585072014e-308
 
 # The diffusions, as compiled code knows them.
@@ -60,7 +61,7 @@ def phi_gradient(phi, batch_rows, scale, prior, floor, evidence, out):  # type: 
     evidence : Evidence
         Collapsed responses.
     out : array of shape (K,)
-        Overwritten. NaN if rounding made a probability non-positive; the diffusions then refuse to move.
+        Overwritten. NaN if rounding made a probability non-positive; `move` then rejects the update.
     """
     total = phi.sum()
     shared = 0.0
@@ -69,7 +70,7 @@ def phi_gradient(phi, batch_rows, scale, prior, floor, evidence, out):  # type: 
         u = batch_rows[j]
         v = evidence.set_index[u]
         mass = set_mass(v, phi, evidence) if v >= 0 else 0.0
-        # With φ in the place of θ everything is Σφ times as large, which is the division by Σφ that is due.
+        # With φ in the place of θ, h is Σφ times as large. That makes the division by Σφ that the chain rule asks for.
         h = row_probability(u, phi, total, mass, evidence)
         by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, out)
         shared += by_total
@@ -95,18 +96,17 @@ def full_phi_gradient(phi, prior, floor, evidence, out):  # type: ignore[no-unty
 def slope_floor(diffusion, step):  # type: ignore[no-untyped-def]
     """Return the least φ at which a diffusion takes the slope (ρ − 1)/φ of the prior.
 
-    The reflected diffusion with ρ ≠ 1 would otherwise jump arbitrarily far from a point close enough to zero.
-    Its steps do not resolve distances below the width √γ of their noise, so the slope is taken no closer than
-    that: the error is of the order that the discretization has anyway, and none for ρ = 1. (A floor of √γ/100
-    is several times as wrong for ρ = 0.1 and 0.5.) The preconditioned one multiplies the slope by φ, and needs
-    only a guard for zero itself.
+    Without a floor, the reflected diffusion with ρ ≠ 1 jumps arbitrarily far from a point close to zero. Its steps do
+    not resolve distances below the width √γ of their noise, so the slope is taken no closer to zero than that. The
+    error is of the order of the discretization, and zero for ρ = 1. (A floor of √γ/100 is several times as wrong for ρ
+    = 0.1 and 0.5.) The preconditioned diffusion multiplies the slope by φ, and needs only a guard against zero itself.
     """
     return TINY if diffusion == PRECONDITIONED else max(math.sqrt(step), TINY)
 
 
 @njit(cache=True, inline="always")
 def propose(diffusion, x, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Return where one coordinate goes before reflection: the whole definition of a diffusion.
+    """Return where one coordinate goes before reflection. This defines the diffusion.
 
     ``REFLECTED``: φ + (γ/2)·slope + √γ·W [1]_. The noise enters with √γ: with γ, as the paper prints it, the
     chain would collapse on the mode as γ → 0.
@@ -167,7 +167,7 @@ def langevin_draws(  # type: ignore[no-untyped-def]
     draws : array of shape (D, K)
         Overwritten.
     stats : array of shape (D, 3)
-        Overwritten, for each draw: the norm of its last gradient, and its reflected coordinates and refused updates.
+        Overwritten, for each draw: the norm of its last gradient, its reflected coordinates and its rejected updates.
     """
     n_draws, n_updates = len(draws), steps.size // len(draws)
     scale = evidence.count.sum() / max(batches.shape[1], 1)

@@ -1,4 +1,4 @@
-"""What a compiled sampler needs of a PyMC model: its evidence, found on the answers themselves, and its prior."""
+"""What a compiled sampler needs of a PyMC model: the evidence, which is in its log-probability, and the prior."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple

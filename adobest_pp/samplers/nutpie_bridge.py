@@ -1,8 +1,8 @@
-"""How our compiled density reaches nutpie: around its private class where we know that, else by its public way.
+"""How our compiled density reaches nutpie: through its private class if we know it, else through its public function.
 
-nutpie compiles PyMC models anew in every process, which takes half a minute. Its class for a compiled model takes C
-functions that are compiled already, but is no public interface. Where another version of nutpie has changed that class,
-the same posterior goes through `nutpie.compile_pymc_model`: slower to start, and with other draws of the same
+nutpie compiles PyMC models again in every process, which takes half a minute. Its class for a compiled model takes C
+functions that are already compiled, but it is not a public interface. If another version of nutpie has changed that
+class, the same posterior goes through `nutpie.compile_pymc_model`: slower to start, and with other draws of the same
 distribution.
 """
 

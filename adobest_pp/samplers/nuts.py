@@ -1,8 +1,8 @@
 """The ground truth: NUTS on the marginal posterior of θ.
 
-The log-density on the unconstrained space, prior and transform included, is one function of K, prior and evidence
-that Numba compiles to C once and keeps on disk (see `adobest_pp.samplers.densities`): neither a second fit nor a second
-process compiles anything.
+The log-density on the unconstrained space, with prior and transform, is one function of K, prior and evidence. Numba
+compiles it once and keeps it on disk (see `adobest_pp.samplers.densities`): a second fit or a second process compiles
+nothing.
 """
 
 from importlib.metadata import version
@@ -29,7 +29,8 @@ __all__ = ["describe_nuts", "sample_nuts"]
 # Posteriors that end at the boundary of the simplex bend sharply: at nutpie's 0.8 one draw in a hundred diverges.
 TARGET_ACCEPT = 0.95
 ADAPTATION: Literal["low_rank"] = "low_rank"
-# By how many nats answers must speak against an empty category, and how many steps to look for a way to have it empty.
+# A category is held for certain if the log-likelihood falls by this many nats without it. And the most steps of the
+# search for a θ that has it empty.
 CERTAIN = 10.0
 MOST_CLIMBS = 50
 
@@ -143,10 +144,10 @@ def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> Any:
 
 
 def held_for_certain(evidence: Evidence, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which categories must have a share: without it the answers would be e^10 times less likely, or more.
+    """Return which categories must have a share: without it the answers would be at least e^10 times less likely.
 
-    A prior of small concentration ρ gives an empty category 1/ρ times the weight, which has to be outweighed too: from
-    ρ = 0.05 on, e^7/ρ is asked for.
+    A prior of small concentration ρ gives an empty category 1/ρ times the weight, which must be outweighed too: below
+    ρ = 0.05 the factor is e^7/ρ.
     """
     k = evidence.n_categories
     if evidence.n_responses == 0:
@@ -165,7 +166,7 @@ def _falls_below(level: float, rest: NDArray[np.float64], evidence: Evidence) ->
         value, slope = log_likelihood(theta, evidence), gradient(theta, evidence)
         if value >= level:
             return False
-        # Being concave, it can be larger by no more than this anywhere on these categories.
+        # The log-likelihood is concave: on these categories it exceeds its value by at most max ∇ − n.
         if value + slope[kept].max() - n < level:
             return True
         theta = theta * slope / n

@@ -1,4 +1,4 @@
-"""What draws themselves tell of a run that went wrong: each is logged as a warning, in one sentence."""
+"""Signs in the draws that a run went wrong. Each is logged as a warning, in one sentence."""
 
 import logging
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ logger = logging.getLogger("adobest_pp")
 # The attribute `problem` of the records of two warnings, by which `without_warnings_of` finds them.
 NOT_CONVERGED, DIVERGED = "not_converged", "diverged"
 
-# Beyond these, draws are not worth much (Vehtari et al. 2021). With fewer draws per chain, the statistics are not.
+# The largest R-hat and the fewest effective draws a chain (Vehtari et al. 2021); and the fewest draws a chain for which
+# these statistics mean something.
 MAX_RHAT = 1.05
 MIN_EFFECTIVE = 25
 ENOUGH_DRAWS = 100
@@ -79,7 +80,7 @@ def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
         return
     rhat = float(np.max(array_stats.rhat(theta, chain_axis=0, draw_axis=1)))
     effective = float(np.min(array_stats.ess(theta, chain_axis=0, draw_axis=1)))
-    # Written so that no number at all is a failure too.
+    # Written so that NaN counts as a failure.
     if not (rhat <= MAX_RHAT and effective >= MIN_EFFECTIVE * chains):
         logger.warning(
             "The chains of %r have not converged: the largest R-hat is %.2f, and a category has %.0f effective draws "

@@ -59,9 +59,9 @@ def sample(
         small. ``"sgld_cv"`` is at the posterior: stochastic gradients with control variates, and every choice made
         for you (`adobest_pp.samplers.sgld_cv`); the fastest, above all where answers are many and all different.
     prior : float or array of shape (K,) or "learned", default 1.0
-        Concentration ρ of the Dirichlet prior; K of them with labels are brought to the order of the categories. With
-        ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all
-        categories that the answers tell, with ln a ~ N(−1, 1): where most categories may be empty.
+        Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
+        ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all categories, learned from the answers
+        with ln a ~ N(−1, 1): use it where most categories may be empty.
     draws, tune, chains : int
         Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, and 100 for
         ``"sgld_cv"``, whose pilots they are), and chains.
@@ -77,23 +77,24 @@ def sample(
     -------
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
-        learned); ``sample_stats``; the responses in ``observed_data``; and in
-        the attributes the run time (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`
-        (but for ``"sgld"``, and for draws that miss a part of the posterior), and every setting needed to repeat the
-        run, which ``sample(responses, **adobest_pp.samplers.sampling.recorded_arguments(tree.attrs))`` does.
+        learned); ``sample_stats``; the responses in ``observed_data``. The attributes hold the run time
+        (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit` (but for ``"sgld"``, and for
+        draws that miss a part of the posterior), and every setting:
+        ``sample(responses, **adobest_pp.recorded_arguments(tree.attrs))`` repeats the run.
 
     Notes
     -----
     A warning is logged if chains have not come together (rank-normalized split R-hat above 1.05, or fewer than 25
     effective draws a chain), if draws do not move at all, if NUTS diverged, and, for concentrations below 0.1, if a
-    category is empty much more or less often than quadrature has it. Expect the first of ``"sgld"`` with the paper's
-    steps: its chains start from draws of the prior, and take some hundred thousand updates from there for K = 20 and
-    ε = 1. Raise `updates_per_draw`, or the step if you can afford its bias. Expect the last of a prior of 0.01 and
-    below: there a posterior has modes, with and without a category, that no sampler here goes between often.
+    category is empty much more or less often than quadrature says. ``"sgld"`` with the paper's steps often gives the
+    first warning: its chains start from draws of the prior, and need some hundred thousand updates for K = 20 and
+    ε = 1. Raise `updates_per_draw`, or the step if you can accept its bias. A prior of 0.01 and below often gives the
+    last: its posterior has modes, with and without a category, that no sampler here moves between often.
 
-    A warning is logged as well where the answers do not fit the mechanism, which is a false alarm in at most 1 %.
+    A warning is logged as well if the answers do not fit the mechanism, with a false-alarm rate of at most 1 %.
 
-    Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: what is returned is whole.
+    Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: no incomplete draws are
+    returned.
 
     See Also
     --------
@@ -159,8 +160,8 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     attributes : mapping
-        ``attrs`` of what `sample` returned, or of its file. A schedule that is a function of one's own is not in them,
-        and is refused.
+        ``attrs`` of what `sample` returned, or of its file. They cannot hold a schedule that is a function of your own:
+        that raises ValueError.
 
     Examples
     --------
@@ -190,7 +191,7 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.float64] | str:
-    """Return the concentrations, or the name of the prior that learns them, or refuse."""
+    """Return the concentrations, or "learned", or raise ValueError."""
     if not isinstance(prior, str):
         return check_prior(prior, responses.n_categories, responses.categories)
     allowed = f"a positive number, or {responses.n_categories} of them"
@@ -202,7 +203,7 @@ def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.f
 
 
 def _check_tune(tune: Any, sampler: str) -> int:
-    """Return the number of draws to discard, or refuse; without any, NUTS would have no step size."""
+    """Return the number of draws to discard, or raise ValueError; NUTS needs some to find its step size."""
     least = {"nuts": 1, "sgld_cv": LEAST_TUNE}.get(sampler, 0)
     return check_count(tune, f"tune of {sampler!r}" if least else "tune", least)
 

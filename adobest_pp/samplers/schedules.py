@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Schedule(Protocol):
-    """What tells the step size of each update."""
+    """A function that returns the step size of each update."""
 
     def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
         """Return γ for updates 1, 2, … made with `n_responses` responses at hand; the two broadcast."""
@@ -76,9 +76,9 @@ class DecayingSteps:
 class PaperSteps:
     """Steps 0.5/n with n responses at hand.
 
-    In the online loop n = t, the number of people asked so far, and this is the 0.5/t of the paper's text. Of a
-    fixed data set, all n responses are at hand at every update: the step is the constant 0.5/n that the paper's
-    last round runs on. (Without any response it is that of one.)
+    In the online loop n = t, the number of people asked so far: this is the 0.5/t of the paper's text. On a fixed data
+    set all n responses are at hand at every update, and the step is the constant 0.5/n, as in the paper's last round.
+    (Without any response, the step is that of one response.)
     """
 
     scale: float = 0.5
@@ -93,7 +93,7 @@ class PaperSteps:
 
 
 def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
-    """Return the step size of each update, or refuse what is none.
+    """Return the step size of each update, or raise ValueError if one is not a positive number.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayL
 
 
 def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
-    """Return plain values from which `schedule_from_settings` builds an equal schedule; of others, their repr."""
+    """Return plain values from which `schedule_from_settings` builds an equal schedule, or the repr of a function."""
     if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps):
         return {"schedule": type(schedule).__name__, **asdict(schedule)}
     return repr(schedule)
@@ -154,7 +154,7 @@ def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
 
 
 def _check_positive(value: Any, name: str) -> float:
-    """Return a plain number, which files can hold, or refuse."""
+    """Return a positive number as a float, or raise ValueError."""
     if not _is_number(value) or not 0 < float(value) < math.inf:
         raise ValueError(f"{name} must be a positive number, got {brief(value)}")
     return float(value)

@@ -58,11 +58,11 @@ class ReflectedSGLD(ArrayStepShared):
     Notes
     -----
     In a model such as that of `frequency_model(responses, surrogate=True)` the gradient comes from the compiled
-    evidence of the answers, in any other from the model's graph: 2 µs an update, whatever the number of responses,
-    instead of 30 µs for 10⁴ of them (K = 20).
+    evidence of the answers, and takes 2 µs an update for any number of responses. In any other model it comes from the
+    model's graph, and takes 30 µs for 10⁴ responses (K = 20).
 
     Sampler stats: ``sgld_step_size`` and ``sgld_gradient_norm`` of a draw's last update, and ``sgld_reflections``
-    (coordinates) and ``sgld_rejected`` (updates refused because they were not finite), summed over the draw.
+    (coordinates) and ``sgld_rejected`` (updates rejected because they were not finite), summed over the draw.
 
     See Also
     --------
