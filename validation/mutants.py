@@ -39,7 +39,7 @@ TESTS = {
         "not killed",
     ],
     "adobest_pp/likelihood/marginal.py": ["tests/likelihood/test_marginal.py"],
-    "adobest_pp/likelihood/set_tables.py": ["tests/samplers/test_densities.py"],
+    "adobest_pp/likelihood/core.py": ["tests/likelihood/test_marginal.py", "tests/samplers/test_densities.py"],
     "adobest_pp/data/responses.py": ["tests/data/test_responses.py", "-k", "not killed"],
     "adobest_pp/model/tensors.py": ["tests/model/test_tensors.py", "-k", "not seconds"],
     "adobest_pp/model/ops.py": ["tests/model/test_tensors.py", "-k", "not seconds"],

@@ -27,6 +27,9 @@ RANDOM_SUBSETS = 4
 # The probability that the ECDF of a right sampler leaves its envelope, in any category at all.
 ENVELOPE = 0.05
 ENVELOPE_SIMULATIONS = 4000
+# Replications that the statistics need.
+FEWEST = 2
+
 
 # Shares below this count as equal: the smallest normal double is 2·10⁻³⁰⁸, and samplers stop near it.
 SMALLEST = 1e-300
@@ -74,7 +77,7 @@ def calibration(
         How many draws, evenly spaced, θ* is ranked among. If they are far from independent, a right sampler looks
         overconfident: ``ess`` of the result should not be below `n_ranked`.
     budget : float, optional
-        Seconds after which no new replication begins. At least one is made.
+        Seconds after which no new replication begins. At least two are made.
     random_seed : int, optional
         The same seed gives the same data sets. Without one, a seed is chosen and recorded.
     progressbar : bool, default True
@@ -116,7 +119,7 @@ def calibration(
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     concentration = check_prior(prior, mechanism.n_categories)
     people = check_count(n_people, "n_people", 0)
-    wanted = check_count(replications, "replications", 2)
+    wanted = check_count(replications, "replications", FEWEST)
     ranked = check_count(n_ranked, "n_ranked")
     probabilities = _check_levels(levels)
     seconds = _check_budget(budget)
@@ -128,7 +131,7 @@ def calibration(
     began = time.perf_counter()
     with SlowProgress(wanted, "Calibrating", progressbar) as progress:
         for rng in np.random.default_rng(seed).spawn(wanted):
-            if rows and time.perf_counter() - began >= seconds:
+            if len(rows) >= FEWEST and time.perf_counter() - began >= seconds:
                 break
             rows.append(_replicate(fit, ask, concentration, people, probabilities, ranked, rng))
             progress.advance(1)

@@ -233,7 +233,7 @@ def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Post
         random_seed=seed,
         progressbar=False,
     )
-    theta = theta_of(tree, categories=responses.categories).values[0]
+    theta = theta_of(tree).values[0]
     low, high = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), low, high)
 

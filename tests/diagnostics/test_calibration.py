@@ -118,6 +118,10 @@ def test_all_categories_together_have_the_level_that_is_stated():
     assert 0.02 < left.mean() < 0.08
 
 
+def test_the_smallest_budget_still_makes_what_the_statistics_need():
+    assert calibrated(conjugate, replications=100, budget=5e-324, progressbar=False).attrs["replications"] == 2
+
+
 def test_a_budget_ends_it_cleanly():
     def slow(responses, seed):
         time.sleep(0.05)
