@@ -119,7 +119,7 @@ def test_all_categories_together_have_the_level_that_is_stated():
 
 
 def test_the_smallest_budget_still_makes_what_the_statistics_need():
-    assert calibrated(conjugate, replications=100, budget=5e-324, progressbar=False).attrs["replications"] == 2
+    assert calibrated(conjugate(), replications=100, budget=5e-324, progressbar=False).attrs["replications"] == 2
 
 
 def test_a_budget_ends_it_cleanly():
