@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from adobest_pp import RRRR, SRR, SubsetSelection
+from adobest_pp import RRRR, SRR, Channel, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding
 from adobest_pp.mechanisms import exact
 from validation.common import Finding, Options, each, finding, main, table
 
@@ -53,7 +53,18 @@ def cases() -> list[Case]:
         Case("SRR: the answer is x, or not", srr.privatize, (2, 2), by_answer=True),
         Case("subset selection: two x", selection.privatize, (2, 12)),
         Case("subset selection: the answer holds x, or not", selection.privatize, (2, 2), by_answer=True),
+        Case("unary encoding: two x", UnaryEncoding(K, EPSILON).privatize, (2, 12)),
+        Case("local hashing: two x", LocalHashing(K, EPSILON).privatize, (2, 12)),
+        Case("Hadamard response: two x", HadamardResponse(K, EPSILON).privatize, (2, 12)),
+        Case("a channel: two x", Channel(_channel()).privatize, (2, 12)),
     ]
+
+
+def _channel() -> NDArray[np.float64]:
+    """Return a matrix whose columns, in binary, do not sum to the same number."""
+    matrix = np.tile([[0.1], [0.4], [0.5]], K)
+    matrix[:, 12] = [0.4, 0.3, 0.3]
+    return matrix
 
 
 def timed(case: Case, calls: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

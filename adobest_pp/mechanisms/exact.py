@@ -95,9 +95,12 @@ class OperatingSystem:
         return (words % np.uint64(bound)).astype(np.int64)
 
     def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw indices by comparing an exactly uniform integer with every cumulative weight of the column."""
-        drawn = ((columns[truth], _integer_below(columns[truth][-1])) for truth in x.tolist())
-        return np.array([sum(level >= end for end in column) for column, level in drawn], dtype=np.int64)
+        """Draw indices by comparing a uniform number with every cumulative weight of the column, over the last.
+
+        The number has as many digits whatever the column, and none is refused: how often an integer below the sum of a
+        column would have to be drawn again depends on the sum, and would tell x.
+        """
+        return np.array([_place(columns[truth]) for truth in x.tolist()], dtype=np.int64)
 
 
 class Simulation:
@@ -165,10 +168,16 @@ def _words(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64).copy()
 
 
-def _integer_below(bound: int) -> int:
-    """Draw an integer exactly uniform on 0 … bound−1, of any size, by rejection."""
-    size = -(-bound.bit_length() // 8)
-    limit = (1 << (8 * size)) // bound * bound
-    while (drawn := int.from_bytes(os.urandom(size), "little")) >= limit:
-        pass
-    return drawn % bound
+def _place(column: list[int]) -> int:
+    """Draw i with probability proportional to column[i] − column[i−1], exactly.
+
+    A uniform number is drawn as the binary digits 0.d₁d₂…: two words of them, and more only where they do not tell on
+    which side of a cumulative weight it is (one time in 2¹²⁸ for each).
+    """
+    total, digits, n_digits = column[-1], 0, 0
+    while True:
+        for word in _words(1 if n_digits else 2).tolist():
+            digits, n_digits = digits << 64 | word, n_digits + 64
+        level, ends = digits * total, [end << n_digits for end in column]
+        if not sum(level < end < level + total for end in ends):
+            return sum(level >= end for end in ends)

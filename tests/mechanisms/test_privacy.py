@@ -1,6 +1,7 @@
 """Privacy loss and audit, and the slips in print that they catch."""
 
 import math
+from fractions import Fraction
 from itertools import combinations, permutations
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, audit, privacy_loss
+from adobest_pp.mechanisms import privacy
 from adobest_pp.mechanisms.base import AuditCase
 from adobest_pp.mechanisms.exact import exp_bounds
 from adobest_pp.mechanisms.privacy import _bounds
@@ -290,3 +292,12 @@ def test_a_matrix_that_no_channel_rounds_to_is_refused():
         audit([[0.5, 0.5], [0.5, 0.50001]], epsilon=1.0, rounding=1e-6)
     with pytest.raises(ValueError, match="rounding must be left out for a mechanism"):
         audit(SRR(3, 1.0), rounding=1e-6)
+
+
+@pytest.mark.parametrize("rounding", [None, 1e-9])
+def test_a_loss_between_the_bounds_of_e_to_the_epsilon_does_not_hold(rounding, monkeypatch):
+    """What is certain counts: with bounds far apart, a ratio between them is not shown to keep the promise."""
+    matrix = np.array([[0.6, 0.3], [0.4, 0.7]])  # a loss of ln 2
+    for lower, upper, holds in ((1.9, 2.1, False), (2.1, 2.3, True)):
+        monkeypatch.setattr(privacy, "exp_bounds", lambda _, ends=(lower, upper): tuple(map(Fraction, ends)))
+        assert audit(matrix, 0.7, rounding=rounding).holds == holds

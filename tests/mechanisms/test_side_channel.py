@@ -5,6 +5,7 @@ How well the clock tells x apart is measured by ``python -m validation.side_chan
 
 import sys
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -22,6 +23,14 @@ CALLS = {
         f"rrrr with {size} in S": lambda x, size=size: ad.RRRR(K, 1.0).privatize(x, subset=np.arange(size))
         for size in range(K)
     },
+    "unary encoding": ad.UnaryEncoding(K, 1.0).privatize,
+    "local hashing": ad.LocalHashing(K, 1.0).privatize,
+    "Hadamard response": ad.HadamardResponse(K, 1.0).privatize,
+    "pairs": ad.SetFamily(list(combinations(range(K), 2)), [1] * 15, 1.0).privatize,
+    # In binary, columns of such numbers do not sum to the same: of some sums every other integer would be refused.
+    "a channel": ad.Channel(
+        np.array([[0.1, 0.4, 0.3, 0.2, 0.1, 0.3], [0.4, 0.3, 0.3, 0.7, 0.2, 0.6], [0.5, 0.3, 0.4, 0.1, 0.7, 0.1]])
+    ).privatize,
 }
 
 
