@@ -78,6 +78,7 @@ TESTS = {
     "adobest_pp/diagnostics/_verdicts.py": ["tests/diagnostics/test_ranks.py", "tests/diagnostics/test_comparison.py"],
     "adobest_pp/diagnostics": ["tests/diagnostics"],
     "adobest_pp/studies": ["tests/studies"],
+    "adobest_pp/data": ["tests/data", "tests/test_labels.py", "tests/online/test_saving.py", "-k", "not killed"],
 }
 HEADER = ["| place | before | after | outcome | seconds | reason |", "|---|---|---|---|---|---|"]
 
