@@ -72,7 +72,10 @@ TESTS = {
     "adobest_pp/online/simulation.py": ["tests/online/test_loop.py", "tests/online/test_edges.py"],
     "adobest_pp/online": ["tests/online"],
     "adobest_pp/diagnostics/_distances.py": ["tests/diagnostics/test_comparison.py"],
-    "adobest_pp/diagnostics/_draws.py": ["tests/diagnostics/test_comparison.py", "tests/diagnostics/test_calibration.py"],
+    "adobest_pp/diagnostics/_draws.py": [
+        "tests/diagnostics/test_comparison.py",
+        "tests/diagnostics/test_calibration.py",
+    ],
     "adobest_pp/diagnostics/_ranks.py": ["tests/diagnostics/test_ranks.py", "tests/diagnostics/test_comparison.py"],
     "adobest_pp/diagnostics/_stein.py": ["tests/diagnostics/test_comparison.py"],
     "adobest_pp/diagnostics/_verdicts.py": ["tests/diagnostics/test_ranks.py", "tests/diagnostics/test_comparison.py"],
