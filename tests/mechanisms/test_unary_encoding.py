@@ -47,3 +47,9 @@ def test_bad_settings():
         UnaryEncoding(3, 1.0, "best")
     with pytest.raises(ValueError, match="has 2\\^30 possible answers"):
         UnaryEncoding(30, 1.0).transition_matrix()
+
+
+@pytest.mark.parametrize("k", [3, 8, 9, 17])
+def test_no_answers_are_no_evidence(k):
+    evidence = Responses(UnaryEncoding(k, 1.0)).evidence()
+    assert (evidence.n_rows, evidence.n_responses, evidence.n_categories) == (0, 0, k)
