@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import as_numbers, check_answers, check_private
 from adobest_pp._text import brief
 from adobest_pp.data.evidence import Evidence, pattern_rows, support_rows, unique_rows
-from adobest_pp.mechanisms.exact import source_of
+from adobest_pp.mechanisms.exact import Columns, source_of
 
 __all__ = ["AuditCase", "Counts", "Drawing", "ExtremalMechanism", "FiniteMechanism", "Mechanism", "Published"]
 
@@ -241,9 +241,9 @@ class FiniteMechanism(Mechanism):
         return Drawing(draw_from_table, np.cumsum(self.transition_matrix(), axis=0))
 
     @cached_property
-    def _columns(self) -> list[list[int]]:
+    def _columns(self) -> Columns:
         """The cumulative weights of each category."""
-        return [list(accumulate(map(int, column))) for column in self.exact_weights().T.tolist()]
+        return Columns([list(accumulate(map(int, column))) for column in self.exact_weights().T.tolist()])
 
     @cached_property
     def _shares(self) -> NDArray[np.object_]:

@@ -5,8 +5,10 @@ A probability here is a ratio of two Python integers and is met exactly, not up 
 """
 
 import os
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -50,6 +52,19 @@ def log_upper_bound(ratio: Fraction) -> float:
     return bound
 
 
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """For each category, the cumulative sums of the weights of its answers: integers of any size."""
+
+    ends: list[list[int]]
+
+    @cached_property
+    def thresholds(self) -> NDArray[np.uint64]:
+        """Each sum but the last over the last, as its first 64 binary digits, of shape (m−1, K)."""
+        digits = [[min((end << 64) // column[-1], UNIT - 1) for end in column[:-1]] for column in self.ends]
+        return np.array(digits, dtype=np.uint64).reshape(len(self.ends), -1).T
+
+
 class Source(Protocol):
     """Where a mechanism's randomness comes from."""
 
@@ -59,11 +74,8 @@ class Source(Protocol):
     def below(self, bound: int, n: int) -> NDArray[np.int64]:
         """Draw n integers uniform on 0 … bound−1."""
 
-    def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw, for each x, an index y with probability proportional to the weights of column x.
-
-        ``columns[x]`` has the cumulative sums of the weights, which are integers of any size.
-        """
+    def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw, for each x, an index y with probability proportional to the weights of column x."""
 
 
 class OperatingSystem:
@@ -94,13 +106,22 @@ class OperatingSystem:
                 words[rejected] = _words(rejected.size)
         return (words % np.uint64(bound)).astype(np.int64)
 
-    def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
+    def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw indices by comparing a uniform number with every cumulative weight of the column, over the last.
 
-        The number has as many digits whatever the column, and none is refused: how often an integer below the sum of a
-        column would have to be drawn again depends on the sum, and would tell x.
+        64 binary digits are compared at once; only on a tie (one time in 2⁶⁴ for each weight) are more drawn. None is
+        refused: how often an integer below the sum of a column would have to be drawn again depends on the sum, and
+        would tell x. So would arithmetic with the sums, whose integers differ in length.
         """
-        return np.array([_place(columns[truth]) for truth in x.tolist()], dtype=np.int64)
+        chosen = np.empty(x.size, dtype=np.int64)
+        for start in range(0, x.size, _AT_ONCE):
+            part = x[start : start + _AT_ONCE]
+            words, thresholds = _words(part.size), columns.thresholds[:, part]
+            places = np.count_nonzero(words >= thresholds, axis=0)
+            for tie in np.flatnonzero((words == thresholds).any(axis=0)):
+                places[tie] = _place(columns.ends[part[tie]], int(words[tie]))
+            chosen[start : start + _AT_ONCE] = places
+        return chosen
 
 
 class Simulation:
@@ -117,9 +138,9 @@ class Simulation:
         """Draw n integers uniform on 0 … bound−1."""
         return self.rng.integers(bound, size=n)
 
-    def choose(self, columns: list[list[int]], x: NDArray[np.int64]) -> NDArray[np.int64]:
+    def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw indices with probabilities rounded to floats."""
-        ends = np.array([[end / column[-1] for end in column] for column in columns]).T
+        ends = np.array([[end / column[-1] for end in column] for column in columns.ends]).T
         parts = np.split(x, range(_AT_ONCE, x.size, _AT_ONCE))
         chosen = [(self.rng.random(part.size) >= ends[:-1, part]).sum(axis=0) for part in parts]
         return np.concatenate(chosen).astype(np.int64)
@@ -168,16 +189,14 @@ def _words(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64).copy()
 
 
-def _place(column: list[int]) -> int:
-    """Draw i with probability proportional to column[i] − column[i−1], exactly.
+def _place(column: list[int], digits: int) -> int:
+    """Return the index that a uniform number falls on, given its first 64 binary digits.
 
-    A uniform number is drawn as the binary digits 0.d₁d₂…: two words of them, and more only where they do not tell on
-    which side of a cumulative weight it is (one time in 2¹²⁸ for each).
+    More digits are drawn while they do not tell on which side of a cumulative weight it is.
     """
-    total, digits, n_digits = column[-1], 0, 0
+    total, n_digits = column[-1], 64
     while True:
-        for word in _words(1 if n_digits else 2).tolist():
-            digits, n_digits = digits << 64 | word, n_digits + 64
         level, ends = digits * total, [end << n_digits for end in column]
-        if not sum(level < end < level + total for end in ends):
+        if not any(level < end < level + total for end in ends):
             return sum(level >= end for end in ends)
+        digits, n_digits = digits << 64 | int(_words(1)[0]), n_digits + 64

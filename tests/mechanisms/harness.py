@@ -39,7 +39,7 @@ class EveryBranch:
         return np.array([self.pick([Fraction(1, bound)] * bound) for _ in range(n)], dtype=np.int64)
 
     def choose(self, columns, x):
-        parts = [np.diff([0, *columns[truth]]) for truth in x]
+        parts = [np.diff([0, *columns.ends[truth]]) for truth in x]
         return np.array([self.pick([Fraction(int(part), int(sum(each))) for part in each]) for each in parts])
 
     def distribution(self, answer):

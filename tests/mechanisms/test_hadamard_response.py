@@ -11,7 +11,7 @@ from adobest_pp.mechanisms import hadamard_response
 from tests.mechanisms.harness import check_mechanism
 
 
-@pytest.mark.parametrize(("k", "order"), [(2, 4), (3, 4), (4, 8), (7, 8)])
+@pytest.mark.parametrize(("k", "order"), [(2, 4), (3, 4), (4, 8), (7, 8), (15, 16)])
 def test_it_is_what_the_paper_defines(k, order, monkeypatch):
     mechanism, signs = HadamardResponse(k, 0.9), hadamard(order)
     assert mechanism.n_outputs == order

@@ -83,33 +83,47 @@ def test_ties_go_on_with_the_remainder(monkeypatch):
         assert exact.OperatingSystem().bernoulli(2, 7, 1)[0] == event
 
 
+def choose(*ends, n=1):
+    return exact.OperatingSystem().choose(exact.Columns([list(ends)]), np.zeros(n, dtype=np.int64)).tolist()
+
+
 def test_one_of_several_is_chosen_by_as_many_digits_as_it_takes(monkeypatch):
-    # Weights 1, 1, 1: the ends are 1/3 and 2/3, 0.0101… and 0.1010… in binary; two words are drawn at first.
+    # Weights 1, 1, 1: the ends are 1/3 and 2/3, 0.0101… and 0.1010… in binary.
     third, two_thirds = 0x5555555555555555, 0xAAAAAAAAAAAAAAAA
     for words, chosen in (
-        ((0, 0), 0),
+        ((0,), 0),
+        ((third - 1,), 0),
+        ((third + 1,), 1),
         ((third, third - 1), 0),
         ((third, third + 1), 1),
         ((third, third, third - 1), 0),
         ((third, third, third, third + 1), 1),
         ((two_thirds, two_thirds - 1), 1),
         ((two_thirds, two_thirds, two_thirds + 1), 2),
-        ((2**64 - 1, 2**64 - 1), 2),
+        ((2**64 - 1,), 2),
     ):
         script = ScriptedWords(*words)
         monkeypatch.setattr(exact, "_words", script)
-        assert exact.OperatingSystem().choose([[1, 2, 3]], np.zeros(1, dtype=np.int64)).tolist() == [chosen]
+        assert choose(1, 2, 3) == [chosen]
         assert script.words == []
     # An end that is one of these binary numbers belongs to what is above it: half of the numbers are below one half.
-    for words, chosen in (((1 << 63, 0), 1), (((1 << 63) - 1, 2**64 - 1), 0)):
-        monkeypatch.setattr(exact, "_words", ScriptedWords(*words))
-        assert exact.OperatingSystem().choose([[1, 2]], np.zeros(1, dtype=np.int64)).tolist() == [chosen]
+    for word, chosen in ((1 << 63, 1), ((1 << 63) - 1, 0)):
+        monkeypatch.setattr(exact, "_words", ScriptedWords(word))
+        assert choose(1, 2) == [chosen]
 
 
-def test_what_is_impossible_is_never_chosen():
-    columns = [[0, 3, 3, 4, 4]]
-    drawn = exact.OperatingSystem().choose(columns, np.zeros(400, dtype=np.int64))
-    assert set(drawn.tolist()) == {1, 3}
+def test_what_is_impossible_is_never_chosen(monkeypatch):
+    assert set(choose(0, 3, 3, 4, 4, n=400)) == {1, 3}
+    for word, chosen in ((0, 1), (2**64 - 1, 3)):  # the ends of all numbers, where ends of weights meet
+        monkeypatch.setattr(exact, "_words", ScriptedWords(word))
+        assert choose(0, 3, 3, 4, 4) == [chosen]
+
+
+def test_people_far_down_a_long_list_have_their_own_column(monkeypatch):
+    monkeypatch.setattr(exact, "_AT_ONCE", 3)
+    columns = exact.Columns([[1, 1, 1], [0, 1, 1], [0, 0, 1]])
+    x = np.array([0, 1, 2, 2, 1, 0, 1])
+    assert exact.OperatingSystem().choose(columns, x).tolist() == x.tolist()
 
 
 def test_what_is_certain_happens_and_what_is_impossible_does_not():
