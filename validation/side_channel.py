@@ -23,8 +23,8 @@ from validation.common import Finding, Options, each, finding, main, table
 
 K, EPSILON, SUBSET = 20, 1.0, [0, 1, 2, 3, 4]
 BINS = 20
-# Figures stand out beyond these, after four of their standard errors (false alarm 3e-5 each). What is left between two x
-# is a few nanoseconds of the interpreter's own in some thousand: caches, and operations whose time depends on a number.
+# Figures stand out beyond these, after four of their standard errors (false alarm 3e-5 each). What is left between two
+# x is a few nanoseconds of the interpreter's own: caches, and operations whose time depends on a number.
 GUESSING, LEFT = 0.51, 0.55
 
 Privatize = Callable[[int], Any]
