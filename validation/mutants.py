@@ -31,7 +31,14 @@ ROOT = Path(__file__).parent.parent
 TABLE = Path(__file__).with_suffix(".md")
 # The quickest tests that should notice a fault of each module, where `--tests` does not name others.
 TESTS = {
-    "adobest_pp/mechanisms": ["tests/mechanisms"],
+    "adobest_pp/mechanisms": [
+        "tests/mechanisms",
+        "tests/likelihood/test_marginal.py",
+        "tests/data/test_responses.py",
+        "tests/diagnostics/test_fit.py",
+        "-k",
+        "not killed",
+    ],
     "adobest_pp/data/evidence.py": [
         "tests/likelihood/test_marginal.py",
         "tests/data/test_responses.py",
@@ -41,7 +48,11 @@ TESTS = {
     "adobest_pp/data/journal.py": ["tests/online/test_saving.py", "tests/online/test_collector_machine.py"],
     "adobest_pp/likelihood/answer_fit.py": ["tests/diagnostics/test_fit.py"],
     "adobest_pp/likelihood/marginal.py": ["tests/likelihood/test_marginal.py"],
-    "adobest_pp/likelihood/core.py": ["tests/likelihood/test_marginal.py", "tests/samplers/test_densities.py"],
+    "adobest_pp/likelihood/core.py": [
+        "tests/likelihood/test_core.py",
+        "tests/likelihood/test_marginal.py",
+        "tests/samplers/test_densities.py",
+    ],
     "adobest_pp/data/responses.py": ["tests/data/test_responses.py", "-k", "not killed"],
     "adobest_pp/model/tensors.py": ["tests/model/test_tensors.py", "-k", "not seconds"],
     "adobest_pp/model/ops.py": ["tests/model/test_tensors.py", "-k", "not seconds"],
