@@ -334,3 +334,9 @@ def test_tests_keep_their_level():
     found = np.array([_stein.stein_test(kernel, 99, 0.05, rng) for kernel in kernels])
     assert 0.015 < np.mean(found[:, 2] <= 0.05) < 0.1
     assert 0.015 < np.mean(found[:, 0] > found[:, 1]) < 0.1
+
+
+def test_flips_that_change_nothing_are_no_evidence_in_any_batch():
+    """All ties count against the observed discrepancy, and each of the resamples counts once."""
+    p_value = _stein.stein_test(np.zeros((5, 5)), 2 * _stein.BATCH + 10, 0.01, np.random.default_rng(1))[2]
+    assert p_value == 1.0
