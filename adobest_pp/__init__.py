@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from adobest_pp.data.evidence import Evidence as Evidence
     from adobest_pp.data.responses import Responses as Responses
     from adobest_pp.design import Utility as Utility
+    from adobest_pp.design import asymptotic_variance as asymptotic_variance
+    from adobest_pp.design import efficiency as efficiency
+    from adobest_pp.design import optimal_mechanism as optimal_mechanism
     from adobest_pp.design import select_subset as select_subset
     from adobest_pp.design import semi_adaptive_subset as semi_adaptive_subset
     from adobest_pp.design import utility as utility
@@ -61,8 +64,11 @@ _HOMES = {
     "SubsetSelection": "mechanisms",
     "UnaryEncoding": "mechanisms",
     "Utility": "design",
+    "asymptotic_variance": "design",
     "audit": "mechanisms",
+    "efficiency": "design",
     "frequency_model": "model.frequency",
+    "optimal_mechanism": "design",
     "privacy_loss": "mechanisms",
     "recorded_arguments": "samplers.sampling",
     "sample": "samplers.sampling",

@@ -3,11 +3,27 @@
 - `utility`: one of the paper's six utilities, in closed form, for every size of the published subset; `UTILITIES` has
   them by name, and a `Utility` is one of your own.
 - `select_subset`: the subset that a utility chooses; `semi_adaptive_subset` chooses by mass alone.
+- `optimal_mechanism`: the best ε-LDP question for a given θ, with a bound that no mechanism goes below;
+  `asymptotic_variance` and `efficiency`: how far from it a mechanism is.
 - `choose_size`: the same choice compiled, for the online loop; `UTILITY_CODES` has the names that the loop takes.
 """
 
+from adobest_pp.design.efficiency import asymptotic_variance, efficiency
+from adobest_pp.design.optimal import Design, optimal_mechanism
 from adobest_pp.design.subset_choice import UTILITY_CODES, choose_size
 from adobest_pp.design.subsets import select_subset, semi_adaptive_subset
 from adobest_pp.design.utilities import UTILITIES, Utility, utility
 
-__all__ = ["UTILITIES", "UTILITY_CODES", "Utility", "choose_size", "select_subset", "semi_adaptive_subset", "utility"]
+__all__ = [
+    "UTILITIES",
+    "UTILITY_CODES",
+    "Design",
+    "Utility",
+    "asymptotic_variance",
+    "choose_size",
+    "efficiency",
+    "optimal_mechanism",
+    "select_subset",
+    "semi_adaptive_subset",
+    "utility",
+]

@@ -20,6 +20,7 @@ from adobest_pp._checks import as_numbers, check_answers, check_private
 from adobest_pp._text import brief
 from adobest_pp.data.evidence import Evidence, pattern_rows, support_rows, unique_rows
 from adobest_pp.mechanisms.exact import Columns, source_of
+from adobest_pp.mechanisms.information import from_matrix
 
 __all__ = ["AuditCase", "Counts", "Drawing", "ExtremalMechanism", "FiniteMechanism", "Mechanism", "Published"]
 
@@ -174,6 +175,16 @@ class Mechanism(ABC):
         Without one, predictive sampling in PyMC runs `privatize` in Python, and PyTensor warns that it does.
         """
         raise NotImplementedError
+
+    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero.
+
+        By default it comes from `transition_matrix`, where the mechanism has one.
+        """
+        matrix_of: Callable[..., NDArray[np.float64]] | None = getattr(self, "transition_matrix", None)
+        if matrix_of is None:
+            raise NotImplementedError(f"{type(self).__name__} does not tell its information")
+        return from_matrix(matrix_of() if subset is None else matrix_of(subset), theta)
 
     # How it is named and stored.
 

@@ -21,6 +21,7 @@ from adobest_pp.mechanisms.base import (
 )
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
 from adobest_pp.mechanisms.hashing import hash_categories, xxh32
+from adobest_pp.mechanisms.information import from_independent_sets
 
 N_SEEDS = 1 << 32
 MAX_VALUES = 1 << 31
@@ -74,6 +75,12 @@ class LocalHashing(ExtremalMechanism):
         seeds = np.array([check_integer(seed, "seed", 0, N_SEEDS - 1)])
         answers = np.column_stack([np.repeat(seeds, self.g), np.arange(self.g)])
         return np.where(self.support(answers), math.exp(self.epsilon), 1.0) * math.exp(self._log_weight)
+
+    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the information of one answer by a hash that is random; see `Mechanism.information`."""
+        refuse_subset(self, subset)
+        odds = math.expm1(self.epsilon)
+        return from_independent_sets(theta, odds, 1 / self.g, self.g / (odds + self.g))
 
     @property
     def answer_dims(self) -> dict[str, int]:

@@ -21,6 +21,7 @@ from adobest_pp.mechanisms.base import (
     rows_of,
 )
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of, uniform_subsets
+from adobest_pp.mechanisms.information import from_sets_of_size
 
 MAX_OUTPUTS = 20_000
 _ROWS_AT_ONCE = 1 << 16
@@ -84,6 +85,12 @@ class SubsetSelection(ExtremalMechanism):
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[z, x] = P(Z = outputs()[z] | X=x)``, of shape (C(K, d), K), where that is not too large."""
         return np.where(self._contains(), 1 + math.expm1(self.epsilon), 1.0) * math.exp(self._log_weight)
+
+    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the information of one answer by all sets of its size; see `Mechanism.information`."""
+        refuse_subset(self, subset)
+        weight = 1 / (1 + math.expm1(self.epsilon) * self.size / self.n_categories)
+        return from_sets_of_size(theta, math.expm1(self.epsilon), self.size, weight)
 
     @property
     def answer_dims(self) -> dict[str, int]:

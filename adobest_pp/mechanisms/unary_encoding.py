@@ -22,6 +22,7 @@ from adobest_pp.mechanisms.base import (
     rows_of,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, source_of
+from adobest_pp.mechanisms.information import from_independent_sets
 
 KINDS = ("optimized", "symmetric")
 MAX_CATEGORIES_OF_A_MATRIX = 14
@@ -101,6 +102,12 @@ class UnaryEncoding(ExtremalMechanism):
         """Return ``G[z, x] = P(Z = outputs()[z] | X=x)``, of shape (2^K, K), where that is not too large."""
         outputs = self.outputs()
         return np.where(outputs == 1, math.exp(self.log_odds), 1.0) * np.exp(self.log_weight(outputs))[:, None]
+
+    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the information of one answer by independent bits; see `Mechanism.information`."""
+        refuse_subset(self, subset)
+        truth, other = self._probabilities
+        return from_independent_sets(theta, math.expm1(self.epsilon), other, (1 - truth) / (1 - other))
 
     @property
     def answer_dims(self) -> dict[str, int]:

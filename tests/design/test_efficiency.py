@@ -1,0 +1,57 @@
+"""Variances of mechanisms against sums over all of their answers."""
+
+import numpy as np
+import pytest
+
+import adobest_pp as ad
+from oracles import designs
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (4, 1.0), (5, 6.0), (7, 0.3)])
+@pytest.mark.parametrize("concentration", [0.05, 1.0])
+def test_variances_are_those_of_the_matrix(k, epsilon, concentration):
+    theta = np.random.default_rng(k).dirichlet(np.full(k, concentration))
+    for mechanism in (
+        ad.SRR(k, epsilon),
+        ad.SubsetSelection(k, epsilon),
+        *(ad.SubsetSelection(k, epsilon, size) for size in range(1, k)),
+        ad.UnaryEncoding(k, epsilon),
+        ad.UnaryEncoding(k, epsilon, "symmetric"),
+        ad.HadamardResponse(k, epsilon),
+        ad.Channel(ad.SRR(k, epsilon).transition_matrix()),
+    ):
+        expected = designs.summed_variance(designs.information(mechanism.transition_matrix(), theta))
+        assert ad.asymptotic_variance(mechanism, theta) == pytest.approx(expected, rel=1e-9), mechanism
+
+
+def test_of_a_published_subset():
+    theta, mechanism = np.array([0.5, 0.2, 0.2, 0.1]), ad.RRRR(4, 1.0, kappa=0.9)
+    expected = designs.summed_variance(designs.information(mechanism.transition_matrix([0, 1]), theta))
+    assert ad.asymptotic_variance(mechanism, theta, subset=[0, 1]) == pytest.approx(expected)
+
+
+def test_hashing_is_the_mean_over_its_hashes():
+    theta, mechanism = np.array([0.5, 0.3, 0.2]), ad.LocalHashing(3, 1.0)
+    total = np.zeros((3, 3))
+    for seed in range(4000):
+        total += designs.information(mechanism.transition_matrix(seed), theta)
+    # The standard error over 4000 hashes is about 1 %.
+    assert ad.asymptotic_variance(mechanism, theta) == pytest.approx(designs.summed_variance(total / 4000), rel=0.04)
+
+
+def test_answers_that_do_not_tell_have_no_variance():
+    assert ad.asymptotic_variance(ad.Channel(np.full((2, 3), 0.5)), [0.2, 0.3, 0.5]) == np.inf
+
+
+def test_efficiency_is_at_most_one_and_one_for_the_best():
+    theta = [0.7, 0.1, 0.1, 0.1]
+    best = ad.optimal_mechanism(theta, 2.0).mechanism
+    assert 0.999 < ad.efficiency(best, theta) <= 1 + 1e-9
+    assert ad.efficiency(ad.HadamardResponse(4, 2.0), theta) < 0.9
+
+
+def test_what_is_no_mechanism_is_refused():
+    with pytest.raises(ValueError, match="mechanism must be a Mechanism"):
+        ad.asymptotic_variance("srr", [0.5, 0.5])
+    with pytest.raises(ValueError, match="theta must be 3"):
+        ad.asymptotic_variance(ad.SRR(3, 1.0), [0.5, 0.5])

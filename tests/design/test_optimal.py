@@ -1,0 +1,167 @@
+"""The best question against a slow solution over all sets, and its promise of privacy."""
+
+import math
+
+import numpy as np
+import pytest
+
+import adobest_pp as ad
+from adobest_pp.design import column_generation, set_search
+from adobest_pp.design.geometries import ORDERS, hyperplanes
+from oracles import designs
+
+
+def of_family(design, theta):
+    """The summed variance of a design's mechanism, from its matrix alone."""
+    return designs.summed_variance(designs.information(design.mechanism.transition_matrix(), theta))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_is_the_best_of_all_families(seed):
+    rng = np.random.default_rng(seed)
+    k, epsilon = int(rng.integers(2, 7)), float(rng.uniform(0.2, 4))
+    theta = rng.dirichlet(np.full(k, rng.choice([0.3, 1.0, 5.0])))
+    design = ad.optimal_mechanism(theta, epsilon)
+    upper, lower = designs.best_value(theta, epsilon, gap=2e-3)
+    assert lower * (1 - 1e-9) <= design.value <= 1.005 * upper
+    assert design.lower_bound <= upper * (1 + 1e-9)
+    assert design.gap < 0.005
+    assert ad.audit(design.mechanism).holds
+    assert len(design.mechanism.sets) <= 4 * k
+    assert of_family(design, theta) == pytest.approx(design.value, rel=1e-6)
+
+
+def test_what_is_known_and_what_is_left_count():
+    rng = np.random.default_rng(1)
+    theta, root = rng.dirichlet(np.ones(5)), rng.standard_normal((5, 5))
+    known = 3 * root @ root.T
+    design = ad.optimal_mechanism(theta, 1.0, prior_precision=known, n_left=100)
+    upper, lower = designs.best_value(theta, 1.0, precision=known, n_left=100, gap=2e-3)
+    assert lower * (1 - 1e-9) <= design.value <= 1.005 * upper
+    assert design.lower_bound <= upper
+
+
+def test_weights_of_categories():
+    theta, weights = np.array([0.4, 0.3, 0.2, 0.1]), np.array([1.0, 1.0, 5.0, 0.5])
+    design = ad.optimal_mechanism(theta, 1.0, weights=weights)
+    upper, lower = designs.best_value(theta, 1.0, cost=np.diag(weights), gap=2e-3)
+    assert lower * (1 - 1e-9) <= design.value <= 1.005 * upper
+
+
+def test_a_contrast_is_told_better_than_by_the_design_for_everything():
+    theta, contrast = np.array([0.4, 0.3, 0.2, 0.1]), np.array([[1.0, -1.0, 0.0, 0.0]])
+    cost = contrast.T @ contrast
+
+    def of(design):
+        return designs.summed_variance(designs.information(design.mechanism.transition_matrix(), theta), cost=cost)
+
+    special, general = ad.optimal_mechanism(theta, 1.0, weights=contrast), ad.optimal_mechanism(theta, 1.0)
+    assert of(special) < 0.9 * of(general)
+    assert special.lower_bound <= of(special)
+    assert of(special) == pytest.approx(special.value, rel=5e-3)
+
+
+def test_the_worst_category_is_made_better():
+    theta = np.array([0.6, 0.2, 0.1, 0.05, 0.05])
+
+    def worst(design):
+        covariance = np.linalg.pinv(designs.information(design.mechanism.transition_matrix(), theta))
+        basis = np.linalg.svd(np.ones((1, 5)))[2][1:].T
+        information = designs.information(design.mechanism.transition_matrix(), theta)
+        covariance = basis @ np.linalg.inv(basis.T @ information @ basis) @ basis.T
+        return np.diag(covariance).max()
+
+    fair, summed = ad.optimal_mechanism(theta, 1.0, criterion="worst"), ad.optimal_mechanism(theta, 1.0)
+    assert worst(fair) == pytest.approx(fair.value, rel=1e-6)
+    assert worst(fair) < worst(summed)
+    assert fair.lower_bound <= fair.value <= 1.02 * fair.lower_bound
+
+
+def test_for_even_shares_nothing_beats_subset_selection():
+    design = ad.optimal_mechanism(np.ones(6) / 6, 1.0)
+    selection = ad.asymptotic_variance(ad.SubsetSelection(6, 1.0), np.ones(6) / 6)
+    assert design.value == pytest.approx(selection, rel=1e-3)
+
+
+def test_many_categories_have_a_family_and_no_bound():
+    theta = np.random.default_rng(3).dirichlet(np.full(24, 0.5))
+    design = ad.optimal_mechanism(theta, 2.0)
+    assert math.isnan(design.lower_bound)
+    assert math.isnan(design.gap)
+    assert ad.audit(design.mechanism).holds
+    assert len(design.mechanism.sets) <= 96
+    assert design.value < 1.02 * ad.asymptotic_variance(ad.SubsetSelection(24, 2.0), theta)
+
+
+def test_it_begins_with_a_design_of_before():
+    theta = np.array([0.5, 0.3, 0.1, 0.1])
+    first = ad.optimal_mechanism(theta, 1.0)
+    again = ad.optimal_mechanism(theta + 0.01, 1.0, start=first.mechanism)
+    assert again.value == pytest.approx(ad.optimal_mechanism(theta + 0.01, 1.0).value, rel=2e-3)
+
+
+def test_all_sets_are_tried():
+    """The greatest excess of each size is that of a plain loop, and climbing never ends above it."""
+    rng = np.random.default_rng(4)
+    k, odds = 5, 1.7
+    root = rng.standard_normal((k, k))
+    pull, theta, prices = root @ root.T, rng.dirichlet(np.ones(k)), rng.standard_normal(k)
+    plain = np.full(k + 1, -np.inf)
+    for code in range(2**k):
+        members = np.array([code >> i & 1 for i in range(k)], dtype=float)
+        q = 1 + odds * members
+        value = (prices @ q + odds**2 * members @ pull @ members / (1 + odds * theta @ members)) / q.sum()
+        plain[int(members.sum())] = max(plain[int(members.sum())], value)
+    best = np.zeros((k + 1, k), dtype=bool)
+    np.testing.assert_allclose(set_search.greatest_excess(pull, theta, prices, odds, best), plain, rtol=1e-10)
+    assert best.sum(axis=1).tolist() == list(range(k + 1))
+    members, found = rng.random((20, k)) < 0.5, np.empty(20)
+    set_search.climb(pull, theta, prices, odds, members, found)
+    assert found.max() == pytest.approx(plain.max())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_hyperplanes_hold_each_point_and_each_pair_equally_often(order):
+    k = 11
+    planes = hyperplanes(k, order).astype(int)
+    pairs = planes.T @ planes
+    assert np.unique(np.diag(pairs)).size == 1
+    assert np.unique(pairs[~np.eye(k, dtype=bool)]).size == 1
+
+
+def test_a_bound_too_high_would_be_noticed(monkeypatch):
+    """The certificate rests on the sets that are tried: with none, the bound is above what is possible."""
+    theta = np.array([0.7, 0.1, 0.1, 0.1])
+    monkeypatch.setattr(
+        column_generation, "worth_adding", lambda solution, rng, enumerate_all=True: (solution.masks[:1], np.zeros(1))
+    )
+    wrong = ad.optimal_mechanism(theta, 2.0, start=None)
+    monkeypatch.undo()
+    assert wrong.lower_bound > ad.optimal_mechanism(theta, 2.0).value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"theta": [1.0]}, "theta must be at least two shares"),
+        ({"theta": [0.5, -0.5]}, "theta must be 2 finite, non-negative numbers"),
+        ({"theta": [[0.5, 0.5]]}, "theta must be at least two shares"),
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"epsilon": 31.0}, "epsilon must be"),
+        ({"n_left": 0}, "n_left must be"),
+        ({"criterion": "best"}, "criterion must be one of 'variance', 'worst'"),
+        ({"prior_precision": np.eye(2)}, r"prior_precision must be .* of shape \(3, 3\)"),
+        ({"prior_precision": -np.eye(3)}, "eigenvalue -1"),
+        ({"prior_precision": np.triu(np.ones((3, 3)))}, "prior_precision must be a symmetric"),
+        ({"prior_precision": np.full((3, 3), np.nan)}, "prior_precision must be"),
+        ({"weights": [0.0, 0.0, 0.0]}, "weights must be 3 non-negative numbers"),
+        ({"weights": [1.0, 2.0]}, "weights must be 3 non-negative numbers"),
+        ({"weights": [[1.0, 1.0, 1.0]]}, "weights must be 3 non-negative numbers"),
+        ({"weights": [1.0, 2.0, 3.0], "criterion": "worst"}, "weights must be left out"),
+        ({"start": ad.SRR(3, 1.0)}, "start must be a SetFamily of 3 categories"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, message):
+    given = {"theta": [0.5, 0.3, 0.2], "epsilon": 1.0} | change
+    with pytest.raises(ValueError, match=message):
+        ad.optimal_mechanism(**given)
