@@ -136,7 +136,8 @@ def test_right_draws_have_an_error_of_zero_on_average():
     # The reference is moved by 0.02 at random: that much is left, and of its own error, which all have in common.
     own = (reference.mean() ** 2 + (reference.std() - 1) ** 2) - 1.5 / 2000
     assert abs(squared.mean() - 0.02**2 - own) < 4 * squared.std() / np.sqrt(300)
-    assert np.mean([one.mcse[0] for one in errors]) == pytest.approx(squared.std(), rel=0.35)
+    typical = np.median([one.mcse[0] for one in errors])
+    assert 0.8 < typical / squared.std() < 1.6  # the reference, which all have in common here, is counted too
 
 
 @pytest.mark.parametrize(
