@@ -120,7 +120,8 @@ def explain(
 
     ``not_mixed``
         The run, less the same settings with more updates (up to 16 times as many). If those have not mixed
-        either, nothing else can be told, and the other parts are NaN.
+        either, nothing else can be told, and the other parts are NaN. If their error is within its Monte-Carlo error,
+        nothing is left to split, and the other parts are zero.
     ``gradient_noise``
         This longer run, less the same with the gradient of all responses (with control variates, where that takes too
         long: ``noise_free`` says which).
@@ -228,8 +229,13 @@ class _Trial:
             return
         whole = float(np.mean(run.raw))
         if self._settings["sampler"] == "sgld" and self._make_longer():
-            self._split_noise()
-            self._split_steps()
+            if _is_clear(self.errors["longer"]):
+                self._split_noise()
+                self._split_steps()
+            else:  # nothing is left to split
+                self.parts |= dict.fromkeys(
+                    (Cause.GRADIENT_NOISE, Cause.DISCRETIZATION, Cause.BOUNDARY), Part(0.0, 0.0)
+                )
         found = list(self.parts.values())
         rest = whole - sum(part.size for part in found)
         self.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found))
@@ -267,13 +273,18 @@ class _Trial:
         full, empty = self.errors["full_gradient"], self.may_be_empty
         halved = smooth = full
         factor = BY_HALVING
-        if np.mean(full.squared) > CLEARLY * np.mean(full.mcse):
+        if _is_clear(full):
             halved = smooth = self.errors["halved_steps"] = self._errors(self._sample(with_half_steps(self._settings)))
             if empty.any() and self._settings["diffusion"] == "reflected":
                 smooth = self._errors(self._sample(self._settings | {"diffusion": "preconditioned"}))
                 self.errors["preconditioned"], factor = smooth, 1.0
         self.parts[Cause.DISCRETIZATION] = _difference(full, halved, ~empty, BY_HALVING)
         self.parts[Cause.BOUNDARY] = _difference(full, smooth, empty, factor)
+
+
+def _is_clear(errors: Errors) -> bool:
+    """Tell whether an error is beyond what Monte-Carlo error explains."""
+    return bool(np.mean(errors.squared) > CLEARLY * np.mean(errors.mcse))
 
 
 def _difference(first: Errors, second: Errors, where: NDArray[np.bool_] | None = None, factor: float = 1.0) -> Part:
