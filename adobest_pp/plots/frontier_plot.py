@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["is_on_frontier", "plot_frontier"]
 
 COSTS = {"cpu_seconds": "seconds of CPU", "gradients": "gradients of rows of evidence"}
-MEASURED = ("sampler", "length", "error", *COSTS)
+MEASURED = ("sampler", "length", "distance", *COSTS)
 
 
 def is_on_frontier(cost: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -47,7 +47,7 @@ def plot_frontier(points: "xr.Dataset", axes: Sequence[Any] | None = None) -> ND
     Parameters
     ----------
     points : xarray.Dataset
-        By ``sampler`` and ``length``: ``error``, ``cpu_seconds`` and ``gradients``. A line joins the lengths of a
+        By ``sampler`` and ``length``: ``distance``, ``cpu_seconds`` and ``gradients``. A line joins the lengths of a
         sampler. Names of samplers of three words (diffusion, gradient, step) have the color of the first two.
     axes : sequence of two matplotlib axes, optional
         For seconds and for gradients; a new figure by default.
@@ -61,7 +61,7 @@ def plot_frontier(points: "xr.Dataset", axes: Sequence[Any] | None = None) -> ND
     >>> import xarray as xr
     >>> import adobest_pp as ad
     >>> dims = ("sampler", "length")
-    >>> values = {"error": [[0.3, 0.2], [0.1, 0.05]], "cpu_seconds": [[1, 2], [2, 3]], "gradients": [[1, 2], [3, 4]]}
+    >>> values = {"distance": [[0.3, 0.2], [0.1, 0.05]], "cpu_seconds": [[1, 2], [2, 3]], "gradients": [[1, 2], [3, 4]]}
     >>> coords = {"sampler": ["a", "b"], "length": [1, 2]}
     >>> points = xr.Dataset({name: (dims, each) for name, each in values.items()}, coords)
     >>> ad.plots.plot_frontier(points).shape
@@ -79,9 +79,9 @@ def plot_frontier(points: "xr.Dataset", axes: Sequence[Any] | None = None) -> ND
             family = " ".join(name.split(" ")[:2])
             one = points.sel(sampler=name)
             style = _look(families.index(family)) | {"label": None if family in drawn else family}
-            panel.plot(one[cost].values, one["error"].values, **style)
+            panel.plot(one[cost].values, one["distance"].values, **style)
             drawn.add(family)
-        _draw_frontier(panel, points[cost].values, points["error"].values)
+        _draw_frontier(panel, points[cost].values, points["distance"].values)
         panel.set(xscale="log", yscale="log", xlabel=label)
         panel.grid(alpha=0.3, which="both")
         number_log_axis(panel.yaxis)
