@@ -15,7 +15,7 @@ from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp._wording import verdict_in_words
-from adobest_pp.data.draws import theta_of
+from adobest_pp.data.draws import responses_of, theta_of
 from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._counterfactuals import (
     Errors,
@@ -162,6 +162,9 @@ def explain(
     if not isinstance(responses, Responses) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
     theta_of(draws, "draws", responses.categories)
+    known = responses_of(draws)
+    if known is not None and known.categories == responses.categories and known.evidence() != responses.evidence():
+        raise ValueError(f"responses must be those that the draws were sampled from, got {len(responses)} others")
     settings = recorded_arguments({str(name): value for name, value in draws.attrs.items()}) | {"progressbar": False}
     seeds = iter(np.random.SeedSequence(check_integer(random_seed, "random_seed", 0)).generate_state(8).tolist())
     with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:

@@ -165,6 +165,8 @@ def test_what_cannot_be_explained_is_refused():
     tree = sample(FEW, "sgld", draws=50, tune=0, chains=2, batch_size=None, **QUIET)
     with pytest.raises(ValueError, match="responses must be a Responses"):
         explain(tree, None)
+    with pytest.raises(ValueError, match="responses must be those that the draws were sampled from, got 20000 others"):
+        explain(tree, MANY)
     with pytest.raises(ValueError, match="draws must have the categories"):
         explain(tree, SPARSE)
     bare = tree.copy()
