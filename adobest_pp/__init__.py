@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.schedules import ConstantSteps as ConstantSteps
     from adobest_pp.samplers.schedules import DecayingSteps as DecayingSteps
     from adobest_pp.samplers.schedules import PaperSteps as PaperSteps
-    from adobest_pp.samplers.sgld import ReflectedSGLD as ReflectedSGLD
+    from adobest_pp.samplers.sgld import SGLD as SGLD
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ _HOMES = {
     "PaperSteps": "samplers.schedules",
     "PrivateResponse": "model.private_response",
     "RRRR": "mechanisms",
-    "ReflectedSGLD": "samplers.sgld",
+    "SGLD": "samplers.sgld",
     "Responses": "data.responses",
     "SRR": "mechanisms",
     "SetFamily": "mechanisms",

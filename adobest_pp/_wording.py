@@ -7,7 +7,14 @@ from adobest_pp._text import brief
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["fault_in_words", "interval_in_words", "prior_in_words", "range_in_words", "verdict_in_words"]
+__all__ = [
+    "explanation_in_words",
+    "fault_in_words",
+    "interval_in_words",
+    "prior_in_words",
+    "range_in_words",
+    "verdict_in_words",
+]
 
 VERDICTS = {
     "reference": "reference",
@@ -33,6 +40,17 @@ DIFFERENCES = {
     "scale": "sd of normal scores {size:.2f}× in {category}",
 }
 
+# By main cause: what is wrong, the counterfactual that is without it, what that is called, and its verb.
+CAUSES = {
+    "not_mixed": ("its chains have not mixed, and it is", "longer", "{times_longer} times as many updates", "repair"),
+    "gradient_noise": ("the noise of its gradients makes it", "control_variates", "control variates", "repair"),
+    "discretization": ("the length of its steps makes it", "halved_steps", "steps half as long", "repair"),
+    "boundary": ("reflection at zero makes it", "preconditioned", "the preconditioned diffusion", "repairs"),
+    "rest": ("the counterfactuals do not tell why it is", "", "", ""),
+}
+# Up to this distance, in sds of the reference, a counterfactual is said to repair a run.
+REPAIRED = 0.15
+
 
 def verdict_in_words(row: "xr.Dataset") -> str:
     """Return the verdict on one sampler in words.
@@ -55,6 +73,50 @@ def verdict_in_words(row: "xr.Dataset") -> str:
     if not is_row or row["verdict"].item() not in VERDICTS:
         raise ValueError(f"row must be one sampler of a result of diagnostics.compare, got {brief(row)}")
     return VERDICTS[row["verdict"].item()].format(fault=fault_in_words(row))
+
+
+def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
+    """Return why a run is not at the posterior, in one sentence.
+
+    Parameters
+    ----------
+    explanation : xarray.Dataset
+        Of `diagnostics.explain`.
+    name : str
+        What to call the sampler.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 300 + [1] * 200)
+    >>> tree = ad.sample(responses, "nuts", random_seed=1)
+    >>> ad.diagnostics.explanation_in_words(ad.diagnostics.explain(tree, responses), "NUTS")
+    'NUTS is at the posterior.'
+    """
+    import xarray as xr
+
+    if not isinstance(explanation, xr.Dataset) or "main_cause" not in explanation:
+        raise ValueError(f"explanation must be a result of diagnostics.explain, got {brief(explanation)}")
+    cause = explanation["main_cause"].item()
+    if cause not in CAUSES:
+        return f"{name} is at the posterior."
+    wrong, other, called, repairs = CAUSES[cause]
+    told = f"{name} is not at the posterior: {wrong} {_distance(explanation.sel(counterfactual='run'))}"
+    tried = [other] if other and explanation["squared_error"].sel(counterfactual=other) < float("inf") else []
+    for run in (explanation.sel(counterfactual=one) for one in tried):
+        means = called.format(times_longer=explanation["times_longer"].item())
+        repaired = run["squared_error"] <= REPAIRED**2
+        told += f"; {means} {repairs} it" if repaired else f"; with {means} it is {_distance(run)}"
+    return f"{told}."
+
+
+def _distance(run: "xr.Dataset") -> str:
+    """Return how far a run is from the reference: its width where that is the larger part, its mean otherwise."""
+    excess, shift = run["sd_ratio"] - 1, run["mean_shift"]
+    if (excess**2).mean() >= (shift**2).mean():
+        ratio = float((run["sd_ratio"] ** 2).mean() ** 0.5)
+        return f"{ratio:.2g} times too wide" if ratio >= 1 else f"{ratio:.2g} times as wide as it should be"
+    return f"{float((shift**2).mean() ** 0.5):.2g} sd off"
 
 
 def fault_in_words(row: "xr.Dataset") -> str:

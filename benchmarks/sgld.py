@@ -55,14 +55,14 @@ def timed(responses, sampler, **settings):
     return tree, seconds, float(array_stats.ess(tree["posterior"]["theta"].values, 0, 1, method="bulk").min())
 
 
-def against_nuts(full):
+def against_nuts(full, seed=0):
     """Grade the draws in the paper's settings, and count effective draws a second."""
     timed(adaptive_answers(10, 1.0, 0.9, 1.0, 0), "nuts", draws=20, tune=20)
     timed(adaptive_answers(10, 1.0, 0.9, 1.0, 0), "sgld_cv", draws=20, tune=100)
     rows, passed, slower = [], 0, 0
     for j in range(len(PAPER)) if full else QUICK:
         k, epsilon, kappa, rho = PAPER[j]
-        responses = adaptive_answers(k, epsilon, kappa, rho, j)
+        responses = adaptive_answers(k, epsilon, kappa, rho, seed + j)
         nuts, nuts_seconds, nuts_ess = timed(responses, "nuts", random_seed=j)
         tree, seconds, ess = timed(responses, "sgld_cv", random_seed=j)
         verdict = ad.diagnostics.compare({"nuts": nuts, "cv": tree}, reference="nuts")["verdict"].values[1]
@@ -123,7 +123,7 @@ def update_cost(evidence, batch=None, updates=1000):
     return least_seconds(run) / updates, numbers / updates, batch
 
 
-def costs(full):
+def costs(full, seed=0):
     """Time an update against the number of answers, and against its random numbers."""
     rows = []
     collapsed = adaptive_answers(20, 1.0, 0.9, 1.0, 29).evidence()
@@ -147,7 +147,7 @@ def peak_gib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def many_sets(full):
+def many_sets(full, seed=0):
     """Subset selection with K = 100, of which no two answers are alike."""
     rows = []
     for n in (100_000, 1_000_000) if full else (100_000,):
@@ -185,7 +185,7 @@ def many_sets(full):
     print(markdown_table(headings, rows), "\n")
 
 
-def coverage(full):
+def coverage(full, seed=0):
     """Simulation-based calibration: the share of truths in central 95 % intervals."""
 
     def fit(responses, seed):
@@ -209,6 +209,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="all settings")
     parser.add_argument("--only", choices=PARTS, help="one part alone")
+    parser.add_argument("--seed", type=int, default=0, help="of the answers; add 100 or more for fresh ones")
     options = parser.parse_args()
     for name in [options.only] if options.only else PARTS:
-        PARTS[name](options.full)
+        PARTS[name](options.full, options.seed)

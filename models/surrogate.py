@@ -25,7 +25,7 @@ def build(responses: ad.Responses) -> pm.Model:
 if __name__ == "__main__":
     responses = simulated_poll(10_000, epsilon=1.0).responses
     with build(responses) as model:
-        step = ad.ReflectedSGLD(model["phi"], step_size=1e-4, updates_per_draw=500)
+        step = ad.SGLD(model["phi"], step_size=1e-4, updates_per_draw=500)
         # PyMC's own checks would be of φ, whose sum the answers say nothing about and which mixes slower than θ.
         trace = pm.sample(1000, tune=500, chains=4, step=step, random_seed=1, compute_convergence_checks=False)
     print(az.summary(trace, var_names=["theta"], ci_kind="hdi", ci_prob=0.9))

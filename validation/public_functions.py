@@ -618,6 +618,12 @@ def _results() -> dict[str, Any]:
         "contraction": diagnostics.contraction(posteriors, [0.5, 0.3, 0.2]),
         "best_subset": diagnostics.best_subset_frequency({"a": run}, [0.5, 0.3, 0.2]),
         "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **STEPS),
+        "long": (long := ad.sample(RESPONSES, "gibbs", draws=1000, random_seed=3, progressbar=False)),
+        "explanation": diagnostics.explain(trees["a"], RESPONSES, long, progressbar=False),
+        "frontier": xr.Dataset(
+            {name: (("sampler", "length"), [[1.0]]) for name in ("distance", "cpu_seconds", "gradients")},
+            {"sampler": ["a"], "length": [1]},
+        ),
     }
 
 
@@ -677,6 +683,18 @@ def _diagnostics() -> list[Entry]:
             diagnostics.goodness_of_fit,
             {"tree": Made("tree"), "responses": None},
             {"tree": never, "responses": optional(of_type(ad.Responses))},
+        ),
+        _entry(
+            "explain",
+            lambda **given: diagnostics.explain(progressbar=False, **given),
+            {"draws": Made("tree"), "responses": RESPONSES, "reference": Made("long"), "random_seed": 0},
+            {"draws": never, "responses": of_type(ad.Responses), "reference": optional(never), "random_seed": SEED},
+        ),
+        _entry(
+            "explanation_in_words",
+            diagnostics.explanation_in_words,
+            {"explanation": Made("explanation"), "name": "It"},
+            {"explanation": never},
         ),
         _entry("verdict_in_words", diagnostics.verdict_in_words, {"row": Made("row")}, {"row": never}),
         _entry(
@@ -814,6 +832,12 @@ def _plots() -> list[Entry]:
             closed(plots.plot_step_sizes),
             {"study": Made("step_sizes")},
             {"study": never, "axes": _none},
+        ),
+        _entry(
+            "plots.plot_frontier",
+            closed(plots.plot_frontier),
+            {"points": Made("frontier")},
+            {"points": never, "axes": _none},
         ),
         _entry(
             "plots.plot_estimates",

@@ -91,7 +91,7 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
 ) -> None:
-    """Collect answers adaptively, sample with SGLD, Gibbs and NUTS, grade the samplers and write a report."""
+    """Collect answers adaptively, sample with NUTS, Gibbs and two kinds of SGLD, grade them and write a report."""
     from adobest_pp.cli.compare import Request, run
 
     collection = {"epsilon": epsilon, "kappa": kappa, "utility": utility, "alpha": alpha}

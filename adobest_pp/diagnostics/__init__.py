@@ -1,15 +1,17 @@
-"""Is the sampling right? Functions of draws, never of samplers; each returns a labelled Dataset."""
+"""Is the sampling right? Functions of draws; each returns a labelled Dataset. `explain` alone runs a sampler."""
 
-from adobest_pp._wording import verdict_in_words
+from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.diagnostics._verdicts import Fault, Verdict
 from adobest_pp.diagnostics.best_subset import best_subset_frequency
 from adobest_pp.diagnostics.calibration import calibration
 from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.diagnostics.contraction import checkpoints, contraction
+from adobest_pp.diagnostics.explain import Cause, explain
 from adobest_pp.diagnostics.fit import goodness_of_fit
 from adobest_pp.diagnostics.step_sizes import step_size_study
 
 __all__ = [
+    "Cause",
     "Fault",
     "Verdict",
     "best_subset_frequency",
@@ -17,6 +19,8 @@ __all__ = [
     "checkpoints",
     "compare",
     "contraction",
+    "explain",
+    "explanation_in_words",
     "goodness_of_fit",
     "step_size_study",
     "verdict_in_words",

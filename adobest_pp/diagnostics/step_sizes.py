@@ -57,7 +57,7 @@ def step_size_study(
         Responses in a batch, drawn with replacement. None or n stands for all n responses: the exact gradient. By
         default those of 10, 50 and 250 that are below n.
     diffusions : sequence of {"reflected", "preconditioned"}
-        Diffusions of `ReflectedSGLD`.
+        Diffusions of `SGLD`.
     budget : int
         What each setting may spend, in gradients of single responses: updates × batch size, over all chains and
         including the first half of each chain, which is discarded.

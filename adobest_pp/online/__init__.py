@@ -1,7 +1,26 @@
-"""Algorithm 1: ask for a subset, record an answer, sample; for real collections, and as a compiled simulation."""
+"""Algorithm 1: ask for a subset, record an answer, sample; for real collections, and as a compiled simulation.
 
-from adobest_pp.online.collect_file import collect_csv
-from adobest_pp.online.collector import AdaptiveCollector
-from adobest_pp.online.simulation import OnlineRun, simulate
+Names are imported on first use: samplers draw their random numbers by `fast_random`, and the loop uses samplers.
+"""
 
-__all__ = ["AdaptiveCollector", "OnlineRun", "collect_csv", "simulate"]
+from typing import TYPE_CHECKING
+
+from adobest_pp._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from adobest_pp.online.collect_file import collect_csv as collect_csv
+    from adobest_pp.online.collector import AdaptiveCollector as AdaptiveCollector
+    from adobest_pp.online.simulation import OnlineRun as OnlineRun
+    from adobest_pp.online.simulation import simulate as simulate
+
+_HOMES = {
+    "AdaptiveCollector": "collector",
+    "OnlineRun": "simulation",
+    "collect_csv": "collect_file",
+    "simulate": "simulation",
+}
+
+__all__ = [*_HOMES]
+
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

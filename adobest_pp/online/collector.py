@@ -67,7 +67,7 @@ class AdaptiveCollector:
         M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
         batch of SGLD.
     step_size, schedule
-        Step sizes of SGLD, as of `ReflectedSGLD`; the paper's 0.5/t by default.
+        Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     adapt_every : int, default 1
         How many answers to take between two choices: the size of a round, published to all of its people.
     sampler : {"sgld", "exact"}

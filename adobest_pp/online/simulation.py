@@ -121,7 +121,7 @@ def simulate(
         M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
         batch of SGLD.
     step_size, schedule
-        Step sizes of SGLD, as of `ReflectedSGLD`; the paper's 0.5/t by default.
+        Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     final_updates : int
         Updates after the last answer; `chain_mean` averages the last half of them.
     adapt_every : int

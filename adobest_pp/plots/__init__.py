@@ -4,6 +4,7 @@ from adobest_pp.plots.best_subset_plot import plot_best_subset
 from adobest_pp.plots.comparison_plot import plot_calibration, plot_comparison
 from adobest_pp.plots.contraction_plot import plot_contraction
 from adobest_pp.plots.draws_plot import plot_estimates, plot_ranks, plot_traces
+from adobest_pp.plots.frontier_plot import plot_frontier
 from adobest_pp.plots.honest_response_plot import plot_honest_response
 from adobest_pp.plots.step_sizes_plot import plot_step_sizes
 from adobest_pp.plots.study_plot import plot_study
@@ -14,6 +15,7 @@ __all__ = [
     "plot_comparison",
     "plot_contraction",
     "plot_estimates",
+    "plot_frontier",
     "plot_honest_response",
     "plot_ranks",
     "plot_step_sizes",

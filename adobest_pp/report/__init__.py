@@ -1,4 +1,4 @@
-"""The main job: collect answers, sample θ with three samplers, grade them, and write a report."""
+"""The main job: collect answers, sample θ with every sampler, grade them, and write a report."""
 
 from adobest_pp.report.findings import Findings, grade_samplers
 from adobest_pp.report.folder import write_report

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import xarray as xr
 
-from adobest_pp._wording import fault_in_words, interval_in_words, prior_in_words, range_in_words, verdict_in_words
+from adobest_pp._wording import (
+    explanation_in_words,
+    fault_in_words,
+    interval_in_words,
+    prior_in_words,
+    range_in_words,
+    verdict_in_words,
+)
 from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
@@ -30,7 +37,12 @@ FEW_DIVERGED = 0.01
 # The most categories that the sentence on empty categories names.
 MOST_NAMED = 5
 
-NAMES = {"nuts": "NUTS", "gibbs": "Gibbs sampling", "sgld": "SGLD with the paper's steps"}
+NAMES = {
+    "nuts": "NUTS",
+    "gibbs": "Gibbs sampling",
+    "sgld": "SGLD with the paper's steps",
+    "sgld_cv": "SGLD with control variates",
+}
 
 
 def privacy_in_words(poll: Poll) -> list[str]:
@@ -176,7 +188,12 @@ def _of_samplers(findings: Findings) -> list[str]:
     if reference["verdict"].item() != Verdict.REFERENCE:
         prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
         return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
-    return [_of_sampler(name, row) for name, row in rows.items()]
+    return [" ".join([_of_sampler(name, row), *_why(findings, name)]) for name, row in rows.items()]
+
+
+def _why(findings: Findings, name: str) -> list[str]:
+    """Return why a sampler is not at the posterior, where that is known."""
+    return [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
 
 
 def _of_sampler(name: str, row: xr.Dataset) -> str:

@@ -10,7 +10,7 @@ import xarray as xr
 
 from adobest_pp import __version__
 from adobest_pp._files import netcdf_bytes, replacing, write_whole
-from adobest_pp._wording import verdict_in_words
+from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.report.conclusions import conclusions, divergences
 from adobest_pp.report.figures import save_figures
 from adobest_pp.report.findings import REFERENCE, Findings
@@ -36,7 +36,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     list of Path
         The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), its draws
         (``posterior``, if the prior is learned), the draws of each sampler under its name, as `sample` returned them,
-        ``comparison`` and ``contraction``.
+        ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and ``contraction``.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -62,6 +62,7 @@ def settings_of(findings: Findings) -> dict[str, Any]:
         "tune": first.attrs["tune"],
         "chains": first.attrs["chains"],
         "sgld": findings.draws["sgld"].attrs["sampler_settings"],
+        **{name: tree.attrs["sampler_choices"] for name, tree in findings.draws.items() if name == "sgld_cv"},
         "seed": findings.random_seed,
         "adobest_pp": __version__,
         **{name: version(name) for name in VERSIONS},
@@ -90,12 +91,26 @@ def summary(findings: Findings) -> dict[str, Any]:
         "samplers": {
             name: {"verdict_in_words": verdict_in_words(row)}
             | {str(key): _plain(row[key].item()) for key in by_sampler}
+            | _explained(findings, name)
             for name in graded["sampler"].values.tolist()
             for row in [graded.sel(sampler=name)]
         },
         "divergences": divergences(findings),
         "conclusions": conclusions(findings),
         "seed": findings.random_seed,
+    }
+
+
+def _explained(findings: Findings, name: str) -> dict[str, Any]:
+    """Return why a sampler is not at the posterior, as plain values and in words; nothing where it is."""
+    if name not in findings.explanations:
+        return {}
+    found = findings.explanations[name]
+    parts = zip(*(found[part].values.tolist() for part in ("cause", "part", "part_mcse")), strict=True)
+    return {
+        "main_cause": found["main_cause"].item(),
+        "explanation_in_words": explanation_in_words(found),
+        "parts": {cause: {"part": _plain(part), "mcse": _plain(mcse)} for cause, part, mcse in parts},
     }
 
 
@@ -107,6 +122,7 @@ def _plain(value: float | str) -> float | str | None:
 
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
     tables = {"comparison": findings.comparison, "contraction": findings.contraction, "estimate": findings.estimate()}
+    tables |= {f"explanation/{name}": found for name, found in findings.explanations.items()}
     tree = xr.DataTree.from_dict(tables)
     if isinstance(findings.prior, str):
         tree["posterior"] = findings.posterior

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape as escape_html
 from pathlib import Path
 
+import numpy as np
+
 from adobest_pp._text import visible
 from adobest_pp._wording import interval_in_words
 from adobest_pp.cli.tables import VERDICT_COLUMNS, verdict_cells
@@ -78,6 +80,7 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         "<h2>Are the samplers right?</h2>",
         _paragraphs([samplers_in_words(findings)]),
         _verdict_table(findings),
+        _parts_table(findings),
         pictures["comparison"],
         "<h2>Traces</h2>",
         pictures["traces"],
@@ -149,6 +152,23 @@ def _verdict_table(findings: Findings) -> str:
     graded = findings.comparison
     rows = [verdict_cells(graded.sel(sampler=name)) for name in graded["sampler"].values.tolist()]
     return _table(list(VERDICT_COLUMNS), rows, words=(1,))
+
+
+def _parts_table(findings: Findings) -> str:
+    """Return what the error of SGLD is made of; nothing where it is at the posterior."""
+    tables = []
+    for name, found in findings.explanations.items():
+        words = (found["cause"].values.tolist(), found["part"].values, found["part_mcse"].values)
+        rows = [
+            [cause.replace("_", " "), *("–" if np.isnan(value) else f"{value:.3f}" for value in values)]
+            for cause, *values in zip(*words, strict=True)
+        ]
+        told = (
+            f"What the squared error of {name} comes from, in squared standard deviations of NUTS "
+            "(diagnostics.explain); a dash where its chains did not mix long enough to tell."
+        )
+        tables += [_paragraphs([told]), _table(["cause", "part", "error at most"], rows)]
+    return "".join(tables)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int] = ()) -> str:

@@ -1,7 +1,7 @@
 """Samplers of θ given responses. Names are imported on first use: the compiled parts need no PyMC.
 
 - `sample`: one call from responses to labelled draws, with NUTS, Gibbs or SGLD; `recorded_arguments` repeats it.
-- `ReflectedSGLD` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
+- `SGLD` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
 - `langevin_kernels`, `augmentation`, `densities`: the compiled equations.
 """
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
-    from adobest_pp.samplers.sgld import ReflectedSGLD as ReflectedSGLD
+    from adobest_pp.samplers.sgld import SGLD as SGLD
 
 _HOMES = {
     "DataAugmentationGibbs": "gibbs",
-    "ReflectedSGLD": "sgld",
+    "SGLD": "sgld",
     "recorded_arguments": "sampling",
     "sample": "sampling",
 }

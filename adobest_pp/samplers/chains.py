@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.samplers.augmentation import dirichlet, gibbs_draws
-from adobest_pp.samplers.langevin_kernels import DIFFUSIONS, langevin_draws
-from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.pieces import Langevin
 
 __all__ = ["gibbs_chain", "sgld_chain"]
 
@@ -51,45 +50,32 @@ def gibbs_chain(
         yield draws, {"gibbs_distance": distance}
 
 
-def sgld_chain(
-    evidence: Evidence,
-    row_of: NDArray[np.int64],
-    prior: NDArray[np.float64],
-    n_draws: int,
-    rng: np.random.Generator,
-    settings: LangevinSettings,
-) -> Iterator[Block]:
-    """Yield blocks of θ = φ/Σφ and of stats; θ starts from a draw of the prior, and Σφ from its prior mean.
+def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> Iterator[Block]:
+    """Yield blocks of θ = φ/Σφ and of stats.
 
     Parameters
     ----------
-    evidence, prior, n_draws, rng
+    langevin : Langevin
+        Gradient, diffusion and settings.
+    n_draws, rng
         As for `gibbs_chain`.
-    row_of : array of int, shape (n,)
-        The row of evidence of each response.
-    settings : LangevinSettings
-        Batches, steps, updates per draw and diffusion.
     """
-    n, k = row_of.size, prior.size
-    phi = np.empty(k)
-    dirichlet(rng, prior, phi)
-    phi *= prior.sum()
+    settings, evidence, n, k = langevin.settings, langevin.evidence, langevin.row_of.size, langevin.prior.size
+    phi, anchor = langevin.start(rng), langevin.first_anchor()
     per_update = k + min(settings.batch_size or 0, n)
     rows = per_update if settings.batch_size else evidence.n_rows + k * (evidence.n_sets + 1)
     most_updates = min(MAX_NUMBERS // per_update, MAX_ROWS // rows)
     block = max(1, min(BLOCK, most_updates // settings.updates_per_draw))
     for start in range(0, n_draws, block):
         draws = np.empty((min(block, n_draws - start), k))
-        stats = np.empty((len(draws), 3))
-        todo = len(draws) * settings.updates_per_draw
-        done = start * settings.updates_per_draw
-        steps, batches, noise = settings.randomness(rng, done, todo, (n,), k)
-        diffusion = DIFFUSIONS[settings.diffusion]
-        langevin_draws(diffusion, phi, steps, row_of[batches], noise, prior, evidence, draws, stats)
+        done, todo = start * settings.updates_per_draw, len(draws) * settings.updates_per_draw
+        randomness = settings.randomness(rng, done, todo, (n,), k)
+        anchor = langevin.next_anchor(phi, anchor)
+        stats = langevin.updates(rng, phi, randomness, anchor, draws)
         yield (
             draws,
             {
-                "sgld_step_size": steps[settings.updates_per_draw - 1 :: settings.updates_per_draw],
+                "sgld_step_size": randomness[0][settings.updates_per_draw - 1 :: settings.updates_per_draw],
                 "sgld_gradient_norm": stats[:, 0],
                 "sgld_reflections": stats[:, 1].astype(np.int64),
                 "sgld_rejected": stats[:, 2].astype(np.int64),

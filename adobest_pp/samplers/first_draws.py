@@ -7,7 +7,7 @@ from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.control_variates import Rows, anchor_at
 
-__all__ = ["first_draws", "some_rows"]
+__all__ = ["first_draws", "near_mode", "some_rows"]
 
 # Rows and iterations that the estimate of θ is made from: a pilot makes up for what they leave out.
 ROWS, ITERATIONS = 20_000, 100
@@ -17,11 +17,8 @@ def first_draws(
     evidence: Evidence, rows: Rows, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,)."""
-    k, n = prior.size, evidence.n_responses
-    theta = prior / prior.sum()
-    if n:
-        estimate, _ = climb(some_rows(evidence, rng), tolerance=0.01, max_iterations=ITERATIONS)
-        theta = (n * estimate + prior) / (n + prior.sum())
+    k = prior.size
+    theta = near_mode(evidence, prior, rng)
     information = anchor_at(theta, evidence, rows).information
     # An orthonormal basis of the vectors that sum to zero, behind the one that does not.
     basis = np.linalg.svd(np.ones((1, k)))[2][1:]
@@ -33,6 +30,15 @@ def first_draws(
     )
     draws += 1e-3 * sd
     return draws / draws.sum(axis=1, keepdims=True), sd
+
+
+def near_mode(evidence: Evidence, prior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return θ near the mode of its posterior: nearly the most likely one, drawn towards the prior mean."""
+    n = evidence.n_responses
+    if n == 0:
+        return prior / prior.sum()
+    estimate, _ = climb(some_rows(evidence, rng), tolerance=0.01, max_iterations=ITERATIONS)
+    return np.asarray((n * estimate + prior) / (n + prior.sum()))
 
 
 def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:

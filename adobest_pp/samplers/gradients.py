@@ -1,7 +1,7 @@
 """Estimates of the gradient of a log-posterior from minibatches of responses: for our evidence, or for any model.
 
 Both take the indices of a batch, and give the same gradient for the same indices. The diffusion decides how close to
-zero the slope of the prior is taken: see `langevin_kernels.slope_floor`.
+zero the slope of the prior is taken: see `reflected.least_phi`.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +16,9 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from adobest_pp.samplers import langevin_kernels as kernels
+from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.pieces import DIFFUSIONS_OF_PHI, Langevin, of_phi
+from adobest_pp.samplers.reflected import TINY, Reflected, least_phi, prior_gradient
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -25,64 +28,83 @@ if TYPE_CHECKING:
 __all__ = ["EvidenceGradient", "GradientEstimator", "ModelGradient"]
 
 Array = NDArray[np.float64]
+# Step sizes, batches and noise, as of `LangevinSettings.randomness`.
+Randomness = tuple[Array, NDArray[np.int64], Array]
 
 
 class GradientEstimator(Protocol):
     """What a stochastic-gradient step method needs of its target."""
 
     shared: dict[Any, Any]
+    anchor: Array | None
 
     def populations(self) -> tuple[int, ...]:
         """Return the numbers of responses that batches are drawn from, each batch from its own."""
         ...
 
-    def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
-        """Return the gradient estimated from a batch, one population's after the other; an empty one stands for all."""
+    def restart(self) -> None:
+        """Forget the chain."""
         ...
 
-    def updates(
-        self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
-    ) -> tuple[float, int, int]:
+    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
         """Move φ in place by one update per step; return the norm of the last gradient, reflections and rejections."""
         ...
 
 
 class EvidenceGradient:
-    """The gradient of the Gamma surrogate of a Dirichlet given responses, compiled, on collapsed evidence.
+    """Langevin dynamics on the Gamma surrogate of a Dirichlet given responses, compiled, on collapsed evidence.
 
     Parameters
     ----------
     surrogate : Surrogate
         The prior, the evidence, and the row of evidence of each response.
+    settings : LangevinSettings
+        Which pieces.
     """
 
-    def __init__(self, surrogate: "Surrogate") -> None:
+    def __init__(self, surrogate: "Surrogate", settings: LangevinSettings) -> None:
         self.shared: dict[Any, Any] = {}
-        self._evidence = surrogate.evidence
-        self._row_of = np.ascontiguousarray(surrogate.row_of, dtype=np.int64)
-        self._prior = surrogate.prior
+        self.langevin = Langevin(surrogate.evidence, surrogate.row_of, surrogate.prior, settings)
+        self.restart()
+
+    @property
+    def anchor(self) -> Array | None:
+        """θ at the anchor of control variates."""
+        return None if self._anchor is None else self._anchor.theta
+
+    @anchor.setter
+    def anchor(self, theta: Array | None) -> None:
+        self._anchor = None if theta is None else self.langevin.anchor(theta)
+
+    def restart(self) -> None:
+        """Go back to the first anchor."""
+        self._anchor = self.langevin.first_anchor()
 
     def populations(self) -> tuple[int, ...]:
         """Return the number of responses, alone."""
-        return (self._row_of.size,)
+        return (self.langevin.row_of.size,)
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
         """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
         out = np.empty(phi.size)
-        if batch.size == 0:
-            kernels.full_phi_gradient(phi, self._prior, floor, self._evidence, out)
-        else:
-            scale = self._row_of.size / batch.size
-            kernels.phi_gradient(phi, self._row_of[batch], scale, self._prior, floor, self._evidence, out)
+        prior_gradient(phi, self.langevin.prior, floor, out)
+        kernels.add_slope(self.langevin.estimator(batch[None], self._anchor), 0, phi, out)
         return out
 
-    def updates(
-        self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
-    ) -> tuple[float, int, int]:
-        """Run all updates in one compiled loop."""
-        stats, draw = np.empty((1, 3)), np.empty((1, phi.size))
-        rows = self._row_of[batches]
-        kernels.langevin_draws(diffusion, phi, steps, rows, noise, self._prior, self._evidence, draw, stats)
+    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
+        """Run all updates in one compiled loop.
+
+        Diffusions that move θ alone, or Σφ under a law of their own, leave Σφ to be drawn: it is independent of θ, and
+        follows Gamma(Σρ) in the model.
+        """
+        langevin = self.langevin
+        own_total = langevin.settings.diffusion in DIFFUSIONS_OF_PHI
+        if not own_total:
+            phi *= rng.gamma(langevin.total) / phi.sum()
+        self._anchor = langevin.next_anchor(phi, self._anchor)
+        stats = langevin.updates(rng, phi, randomness, self._anchor, np.empty((1, phi.size)))
+        if not own_total:
+            phi *= rng.gamma(langevin.prior.sum()) / phi.sum()
         norm, reflections, rejected = stats[0].tolist()
         return norm, int(reflections), int(rejected)
 
@@ -102,8 +124,8 @@ class ModelGradient:
         The model.
     initial_point : dict
         A point of the model, for shapes.
-    batch_size : int or None
-        Responses in a batch of each population; None for all of them.
+    settings : LangevinSettings
+        Responses in a batch of each population, or all of them; and the diffusion.
     compile_kwargs : dict
         Passed to the PyTensor compilation.
     """
@@ -113,9 +135,13 @@ class ModelGradient:
         variables: list[Any],
         model: "Model",
         initial_point: dict[str, Any],
-        batch_size: int | None,
+        settings: LangevinSettings,
         compile_kwargs: dict[str, Any],
     ) -> None:
+        _check_pieces(settings)
+        batch_size = settings.batch_size
+        self.anchor: Array | None = None
+        self._diffusion = of_phi(settings.diffusion, np.empty(0))
         self.shared = make_shared_replacements(initial_point, variables, model)
         self._batch_size = batch_size
         self._size = sum(np.size(initial_point[variable.name]) for variable in variables)
@@ -156,19 +182,30 @@ class ModelGradient:
         scales = [np.asarray(n / max(part.size, 1)) for n, part in zip(self._n, chosen, strict=True)]
         return np.asarray(self._slope(point, np.asarray(floor), *chosen, *scales), dtype=np.float64)
 
-    def updates(
-        self, diffusion: int, phi: Array, steps: Array, batches: NDArray[np.int64], noise: Array
-    ) -> tuple[float, int, int]:
+    def restart(self) -> None:
+        """Nothing is remembered of a chain."""
+
+    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
         """Run the updates one by one."""
         reflections = rejected = 0
         norm = 0.0
-        for step, batch, white in zip(steps, batches, noise, strict=True):
-            slope = self.gradient(phi, batch, kernels.slope_floor(diffusion, step))
+        for step, batch, white in zip(*randomness, strict=True):
+            slope = self.gradient(phi, batch, least_phi(step) if isinstance(self._diffusion, Reflected) else TINY)
             norm = float(np.linalg.norm(slope))
-            reflected = kernels.move(diffusion, phi, slope, step, white)
+            reflected = kernels.advance(self._diffusion, rng, phi, slope, step, white)
             reflections += max(reflected, 0)
             rejected += reflected < 0
         return norm, reflections, rejected
+
+
+def _check_pieces(settings: LangevinSettings) -> None:
+    """Raise ValueError for pieces that only the posterior of one Dirichlet given private answers has."""
+    rule = "for a model that is not frequency_model(responses, surrogate=True)"
+    if settings.diffusion not in DIFFUSIONS_OF_PHI:
+        allowed = " or ".join(map(repr, DIFFUSIONS_OF_PHI))
+        raise ValueError(f"diffusion must be {allowed} {rule}, got {settings.diffusion!r}")
+    if settings.gradient == "control_variates":
+        raise ValueError(f"gradient must be 'minibatch' or 'full' {rule}, got 'control_variates'")
 
 
 def _slope(joined: Any, prior: Any, batched: list[Any], full: list[Any]) -> tuple[list[Any], Any]:

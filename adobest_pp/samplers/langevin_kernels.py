@@ -1,189 +1,151 @@
-"""Compiled pieces of stochastic-gradient Langevin dynamics on the Gamma surrogate φ of a Dirichlet θ = φ/Σφ.
+"""The loop of stochastic-gradient Langevin dynamics, compiled for any gradient estimator and any diffusion.
 
-A sampler is three pieces: an estimate of the gradient of the log-posterior, a diffusion that takes one step along it,
-and a loop. Each is a pure function of its arguments: batches and noise are passed in, so that one kernel serves the
-PyMC step method and `adobest_pp.sample`, and the same arrays repeat a run. docs/math.md, sections 2 and 4, has the
+A sampler is three pieces: an estimate of the gradient of the log-likelihood with respect to φ (θ = φ/Σφ), a diffusion
+that takes one step along it, and this loop. Each piece is a named tuple of arrays and functions of it, in a file of its
+own: `minibatch`, `anchored_batch`, `full_evidence`; `reflected`, `preconditioned`, `log_ratio`, `cox_ingersoll_ross`,
+`mirrored`. The types of the tuples tell the compiler which functions to take, so that a run compiles its own alone.
+Batches and normal noise are passed in, and the same arrays repeat a run. docs/math.md, sections 2 and 4, has the
 equations.
 
-Nothing here imports PyMC, checks bounds or allocates per response.
-
-References
-----------
-.. [1] M. Welling and Y. W. Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
-.. [2] S. Patterson and Y. W. Teh, Stochastic Gradient Riemannian Langevin Dynamics on the Probability Simplex,
-   NeurIPS 2013.
+Nothing here imports PyMC or checks bounds.
 """
 
-import math
+from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
+from numpy.typing import NDArray
 
-from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
+from adobest_pp.samplers.anchored_batch import AnchoredBatch, add_anchored_batch
+from adobest_pp.samplers.cox_ingersoll_ross import CoxIngersollRoss, advance_cox_ingersoll_ross
+from adobest_pp.samplers.full_evidence import FullEvidence, add_full_evidence
+from adobest_pp.samplers.log_ratio import LogRatio, advance_log_ratio
+from adobest_pp.samplers.minibatch import Minibatch, add_minibatch
+from adobest_pp.samplers.mirrored import Mirrored, advance_mirrored, begin_at_zero
+from adobest_pp.samplers.preconditioned import Preconditioned, advance_preconditioned, begin_preconditioned
+from adobest_pp.samplers.reflected import TINY, Reflected, advance_reflected, begin_reflected
 
-# The smallest normal double: a lower bound that keeps positive numbers positive.
-TINY = 2.2250738585072014e-308
+__all__ = [
+    "DIFFUSIONS",
+    "GRADIENTS",
+    "TINY",
+    "Diffusion",
+    "Gradient",
+    "add_slope",
+    "advance",
+    "begin",
+    "langevin_draws",
+]
 
-# The diffusions, as compiled code knows them.
-REFLECTED, PRECONDITIONED = 0, 1
-DIFFUSIONS = {"reflected": REFLECTED, "preconditioned": PRECONDITIONED}
+Gradient = Minibatch | AnchoredBatch | FullEvidence
+Diffusion = Reflected | Preconditioned | LogRatio | CoxIngersollRoss | Mirrored
 
+GRADIENTS = {"minibatch": Minibatch, "control_variates": AnchoredBatch, "full": FullEvidence}
+DIFFUSIONS: dict[str, type[Diffusion]] = {
+    "reflected": Reflected,
+    "preconditioned": Preconditioned,
+    "log_ratio": LogRatio,
+    "cox_ingersoll_ross": CoxIngersollRoss,
+    "mirrored": Mirrored,
+}
 
-@njit(cache=True, inline="always")
-def prior_gradient(phi, prior, floor, out):  # type: ignore[no-untyped-def]
-    """Write ∂ ln p(φ)/∂φ_i = (ρ_i − 1)/φ_i − 1 of independent Gamma(ρ_i, 1) into `out`.
-
-    The slope has no bound at φ_i = 0, so it is taken at max(φ_i, floor): see `slope_floor`.
-    """
-    for i in range(phi.size):
-        out[i] = (prior[i] - 1.0) / max(phi[i], floor) - 1.0
-
-
-@njit(cache=True)
-def phi_gradient(phi, batch_rows, scale, prior, floor, evidence, out):  # type: ignore[no-untyped-def]
-    """Write the minibatch gradient of the surrogate log-posterior into `out`.
-
-    ``out_i = (ρ_i − 1)/φ_i − 1 + scale · Σ_{u ∈ batch} (g_{u,i}/h_u − 1)/Σφ`` with h evaluated at θ = φ/Σφ: O(1)
-    for a row without a set, O(|S|) for a row with one.
-
-    Parameters
-    ----------
-    phi : array of shape (K,)
-        Non-negative, not all zero.
-    batch_rows : array of int
-        Rows of the evidence, one for each response of the batch; none leaves the prior alone.
-    scale : float
-        n/m: how many responses one of the batch stands for.
-    prior : array of shape (K,)
-        ρ, the concentration of the Dirichlet prior.
-    floor : float
-        The least φ_i at which the slope of the prior is taken; positive.
-    evidence : Evidence
-        Collapsed responses.
-    out : array of shape (K,)
-        Overwritten. NaN if rounding made a probability non-positive; `move` then rejects the update.
-    """
-    total = phi.sum()
-    shared = 0.0
-    prior_gradient(phi, prior, floor, out)
-    for j in range(batch_rows.size):
-        u = batch_rows[j]
-        v = evidence.set_index[u]
-        mass = set_mass(v, phi, evidence) if v >= 0 else 0.0
-        # With φ in the place of θ, h is Σφ times as large. That makes the division by Σφ that the chain rule asks for.
-        h = row_probability(u, phi, total, mass, evidence)
-        by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, out)
-        shared += by_total
-        if v >= 0:
-            add_to_set(v, by_mass, evidence, out)
-    shared -= scale * batch_rows.size / total
-    for i in range(phi.size):
-        out[i] += shared
+_ADD: dict[type[Any], Any] = {
+    Minibatch: add_minibatch,
+    AnchoredBatch: add_anchored_batch,
+    FullEvidence: add_full_evidence,
+}
+_BEGIN: dict[type[Any], Any] = {Reflected: begin_reflected, Preconditioned: begin_preconditioned}
+_ADVANCE: dict[type[Any], Any] = {
+    Reflected: advance_reflected,
+    Preconditioned: advance_preconditioned,
+    LogRatio: advance_log_ratio,
+    CoxIngersollRoss: advance_cox_ingersoll_ross,
+    Mirrored: advance_mirrored,
+}
 
 
-@njit(cache=True)
-def full_phi_gradient(phi, prior, floor, evidence, out):  # type: ignore[no-untyped-def]
-    """Write the gradient on all responses into `out`: each distinct row once, weighted by its count."""
-    total = phi.sum()
-    _, slope = value_and_gradient(phi / total, evidence)
-    prior_gradient(phi, prior, floor, out)
-    n = evidence.count.sum()
-    for i in range(phi.size):
-        out[i] += (slope[i] - n) / total
+def add_slope(gradient: Gradient, update: int, phi: NDArray[np.float64], slope: NDArray[np.float64]) -> None:
+    """Add the estimated gradient of the log-likelihood with respect to φ to `slope`, for the batch of an update."""
+    _ADD[type(gradient)](gradient, update, phi, slope)
 
 
-@njit(cache=True, inline="always")
-def slope_floor(diffusion, step):  # type: ignore[no-untyped-def]
-    """Return the least φ at which a diffusion takes the slope (ρ − 1)/φ of the prior.
-
-    Without a floor, the reflected diffusion with ρ ≠ 1 jumps arbitrarily far from a point close to zero. Its steps do
-    not resolve distances below the width √γ of their noise, so the slope is taken no closer to zero than that. The
-    error is of the order of the discretization, and zero for ρ = 1. (A floor of √γ/100 is several times as wrong for ρ
-    = 0.1 and 0.5.) The preconditioned diffusion multiplies the slope by φ, and needs only a guard against zero itself.
-    """
-    return TINY if diffusion == PRECONDITIONED else max(math.sqrt(step), TINY)
+def begin(diffusion: Diffusion, phi: NDArray[np.float64], step: float, slope: NDArray[np.float64]) -> None:
+    """Write what the gradient of the log-likelihood is added to: the slope of the prior, or zeros."""
+    _BEGIN.get(type(diffusion), begin_at_zero)(diffusion, phi, step, slope)
 
 
-@njit(cache=True, inline="always")
-def propose(diffusion, x, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Return where one coordinate goes before reflection. This defines the diffusion.
-
-    ``REFLECTED``: φ + (γ/2)·slope + √γ·W [1]_. The noise enters with √γ: with γ, as the paper prints it, the
-    chain would collapse on the mode as γ → 0.
-
-    ``PRECONDITIONED``: φ + (γ/2)(φ·slope + 1) + √(γφ)·W, the expanded mean of [2]_. The diffusion that leaves
-    a density π unchanged with noise of covariance D(φ) has the drift ½(D ∇ln π + ∇·D). For the metric
-    G = diag(φ)⁻¹, D = diag(φ) and (∇·D)_i = ∂φ_i/∂φ_i = 1 (in [2]_, the sum of two correction terms, 2 and −1).
-    With the Gamma prior alone the drift is (ρ_i − φ_i)/2: the slope that is unbounded at zero is gone, and
-    steps shrink with φ_i, so small categories stay small.
-    """
-    if diffusion == PRECONDITIONED:
-        return x + 0.5 * step * (x * slope + 1.0) + math.sqrt(step * x) * noise
-    return x + 0.5 * step * slope + math.sqrt(step) * noise
-
-
-@njit(cache=True)
-def move(diffusion, phi, gradient, step, noise):  # type: ignore[no-untyped-def]
-    """Move φ in place by one reflected step φ ← |proposal|.
+def advance(
+    diffusion: Diffusion,
+    rng: np.random.Generator,
+    phi: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    step: float,
+    noise: NDArray[np.float64],
+) -> int:
+    """Move φ in place by one step of the diffusion; `slope` is overwritten.
 
     Returns
     -------
     int
-        How many coordinates were reflected; −1 if the proposal was not finite, and φ is left as it was.
+        How many coordinates were reflected; −1 if the step was not finite, and φ is left as it was.
     """
-    reach = 0.0
-    for i in range(phi.size):
-        reach += abs(propose(diffusion, phi[i], gradient[i], step, noise[i]))
-    if not math.isfinite(reach):
-        return -1
-    reflections = 0
-    for i in range(phi.size):
-        proposal = propose(diffusion, phi[i], gradient[i], step, noise[i])
-        reflections += proposal < 0.0
-        phi[i] = abs(proposal)
-    return reflections
+    return int(_ADVANCE[type(diffusion)](diffusion, rng, phi, slope, step, noise))
+
+
+@overload(add_slope)
+def _compiled_add_slope(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
+    chosen = _ADD[gradient.instance_class]
+    return lambda gradient, update, phi, slope: chosen(gradient, update, phi, slope)
+
+
+@overload(begin)
+def _compiled_begin(diffusion, phi, step, slope):  # type: ignore[no-untyped-def]
+    chosen = _BEGIN.get(diffusion.instance_class, begin_at_zero)
+    return lambda diffusion, phi, step, slope: chosen(diffusion, phi, step, slope)
+
+
+@overload(advance)
+def _compiled_advance(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
+    chosen = _ADVANCE[diffusion.instance_class]
+    return lambda diffusion, rng, phi, slope, step, noise: chosen(diffusion, rng, phi, slope, step, noise)
 
 
 @njit(cache=True)
-def langevin_draws(  # type: ignore[no-untyped-def]
-    diffusion, phi, steps, batches, noise, prior, evidence, draws, stats
-):
+def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  # type: ignore[no-untyped-def]
     """Run one update for each step size, moving φ in place, and write θ after every T/D of them.
 
     Parameters
     ----------
-    diffusion : int
-        ``REFLECTED`` or ``PRECONDITIONED``.
+    diffusion : Diffusion
+        What takes a step.
+    gradient : Gradient
+        What it goes along, with batches for all T updates.
+    rng : numpy.random.Generator
+        Advanced by diffusions whose noise is not normal.
     phi : array of shape (K,)
         Moved in place.
     steps : array of shape (T,)
         Step sizes γ.
-    batches : array of int, shape (T, m)
-        Rows of the evidence of each update's batch. With m = 0, each update uses all responses.
     noise : array of shape (T, K)
         Standard normal.
-    prior, evidence
-        ρ and the responses.
     draws : array of shape (D, K)
         Overwritten.
     stats : array of shape (D, 3)
         Overwritten, for each draw: the norm of its last gradient, its reflected coordinates and its rejected updates.
     """
     n_draws, n_updates = len(draws), steps.size // len(draws)
-    scale = evidence.count.sum() / max(batches.shape[1], 1)
-    gradient = np.empty(phi.size)
+    slope = np.empty(phi.size)
     for d in range(n_draws):
         stats[d, 1], stats[d, 2] = 0.0, 0.0
         for t in range(d * n_updates, (d + 1) * n_updates):
-            floor = slope_floor(diffusion, steps[t])
-            if batches.shape[1] > 0:
-                phi_gradient(phi, batches[t], scale, prior, floor, evidence, gradient)
-            else:
-                full_phi_gradient(phi, prior, floor, evidence, gradient)
-            reflections = move(diffusion, phi, gradient, steps[t], noise[t])
+            begin(diffusion, phi, steps[t], slope)
+            add_slope(gradient, t, phi, slope)
+            if t == (d + 1) * n_updates - 1:
+                stats[d, 0] = np.linalg.norm(slope)
+            reflections = advance(diffusion, rng, phi, slope, steps[t], noise[t])
             stats[d, 1] += max(reflections, 0)
             stats[d, 2] += reflections < 0
-        stats[d, 0] = np.linalg.norm(gradient)
         total = phi.sum()
         for i in range(phi.size):
             draws[d, i] = phi[i] / total

@@ -19,6 +19,7 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
 from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.pieces import Langevin
 from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
 from adobest_pp.samplers.sgld_cv import LEAST_TUNE, sgld_cv_draws
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["fresh_seed", "recorded_arguments", "sample"]
 
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
-SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
-RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion")
+RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion", "gradient")
+SGLD_OPTIONS = (*RECORDED_OPTIONS, "step_size")
 
 # The paper makes this many updates for each person that answers.
 UPDATES_PER_DRAW = 20
@@ -70,8 +71,8 @@ def sample(
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
     **options
-        For ``"sgld"`` alone: `batch_size`, `step_size`, `schedule`, `updates_per_draw` (here 20 by default) and
-        `diffusion` as of `ReflectedSGLD`.
+        For ``"sgld"`` alone: `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw`
+        (here 20 by default) as of `SGLD`.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def sample(
     See Also
     --------
     frequency_model : The PyMC model that this samples.
-    ReflectedSGLD, DataAugmentationGibbs : The same samplers for models of one's own.
+    SGLD, DataAugmentationGibbs : The same samplers for models of one's own.
 
     Examples
     --------
@@ -239,11 +240,12 @@ def _sample_compiled(
     import xarray as xr
 
     evidence, row_of = responses.evidence_and_index()
+    langevin = None if settings is None else Langevin(evidence, row_of, prior, settings)
 
     def chain(rng: np.random.Generator) -> Iterator[Block]:
-        if settings is None:
+        if langevin is None:
             return gibbs_chain(evidence, prior, tune + draws, rng)
-        return sgld_chain(evidence, row_of, prior, tune + draws, rng, settings)
+        return sgld_chain(langevin, tune + draws, rng)
 
     thetas, stats = [], []
     with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:

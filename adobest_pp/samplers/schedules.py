@@ -23,6 +23,7 @@ from adobest_pp._text import brief
 __all__ = [
     "ConstantSteps",
     "DecayingSteps",
+    "MetricSteps",
     "PaperSteps",
     "Schedule",
     "evaluate_schedule",
@@ -92,6 +93,26 @@ class PaperSteps:
         return np.asarray(self.scale / n)
 
 
+@dataclass(frozen=True)
+class MetricSteps:
+    """Steps h of a diffusion in which the posterior has a width of about one, whatever n.
+
+    With batches of m responses, whose noise adds a share of the order of h·n/m to variances, they are h·m/n; without
+    a batch size (gradients with control variates, or on all evidence) h itself.
+    """
+
+    step_size: float = 0.1
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
+        return np.asarray(self.step_size * (1.0 if self.batch_size is None else np.minimum(self.batch_size / n, 1.0)))
+
+
 def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
     """Return the step size of each update, or raise ValueError if one is not a positive number.
 
@@ -130,7 +151,7 @@ def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayL
 
 def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
     """Return plain values from which `schedule_from_settings` builds an equal schedule, or the repr of a function."""
-    if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps):
+    if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps | MetricSteps):
         return {"schedule": type(schedule).__name__, **asdict(schedule)}
     return repr(schedule)
 
@@ -138,7 +159,7 @@ def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
 def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
     """Build the schedule whose `schedule_settings` these are."""
     kinds: dict[str, Callable[..., Schedule]] = {
-        kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps)
+        kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps, MetricSteps)
     }
     allowed = f"schedule must be one of {', '.join(kinds)} to be rebuilt"
     if not isinstance(settings, dict) or not isinstance(settings.get("schedule"), str):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from adobest_pp import RRRR, Responses
-from adobest_pp.diagnostics import Verdict
+from adobest_pp.diagnostics import Cause, Verdict
 from tests.cli.test_main import adobest, run_here
 
 SMALL = ("--draws", 200, "--seed", 5)
@@ -26,6 +26,10 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     assert {row["verdict"] for row in told["samplers"].values()} <= set(Verdict)
     assert told["samplers"]["sgld"]["verdict_in_words"].startswith("not mixed: ")
     assert (told["samplers"]["sgld"]["verdict"], told["samplers"]["sgld"]["fault"]) == ("not_mixed", "r_hat")
+    assert told["samplers"]["sgld"]["main_cause"] in set(Cause)
+    assert told["samplers"]["sgld_cv"]["verdict"] == "indistinguishable"
+    assert "sgld_cv" in done.stdout
+    assert " ".join(done.stdout.split()).count("It is not at the posterior: ") == 1
     assert sorted(told["files"]) == sorted(str(path) for path in plain.rglob("*") if path.is_file())
     assert (words / "comparison.csv").is_file()
 

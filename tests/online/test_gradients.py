@@ -12,7 +12,9 @@ from adobest_pp.online.fast_random import integer, normal, seed_state
 from adobest_pp.online.hamiltonian import _log_density, _update_metric, new_exact_state
 from adobest_pp.online.langevin import langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, ROWS, new_records, publish, record, reserve
-from adobest_pp.samplers.langevin_kernels import REFLECTED, langevin_draws
+from adobest_pp.samplers.langevin_kernels import langevin_draws
+from adobest_pp.samplers.minibatch import Minibatch
+from adobest_pp.samplers.reflected import Reflected
 
 
 def dense_matrix(mechanism, subset):
@@ -149,7 +151,7 @@ def test_the_loop_follows_the_slopes_of_the_one_likelihood(k, epsilon, kappa, n,
     langevin_updates(state, phi, records, prior, steps, 7, phi, 1, new_workspace(k, 7))
     batch = np.array([[row_of[integer(followed, n)] for _ in range(m)]])
     noise = np.array([[normal(followed) for _ in range(k)]])
-    langevin_draws(REFLECTED, moved, steps, batch, noise, prior, evidence, *draws)
+    langevin_draws(Reflected(prior), Minibatch(evidence, batch, n / m), rng, moved, steps, noise, *draws)
     np.testing.assert_allclose(phi, moved, rtol=1e-9, atol=1e-12)
 
 

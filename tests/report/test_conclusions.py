@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from adobest_pp import RRRR, SRR, Responses
+from adobest_pp._wording import explanation_in_words
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.report.answer_sources import Poll
 from adobest_pp.report.conclusions import conclusions, contraction_in_words, privacy_in_words
@@ -109,8 +110,15 @@ def test_the_truth_is_counted_within_the_intervals(hostile_findings):
 def test_each_verdict_has_its_advice(hostile_findings, verdict, fault, advice):
     values = {"verdict": verdict, "fault": fault, "ess_bulk": 80.0, "r_hat": 1.4, "energy_p_value": 0.001}
     sentences = conclusions(changed(hostile_findings, **{name: ("sgld", value) for name, value in values.items()}))
-    (told,) = [sentence for sentence in sentences if sentence.startswith("SGLD")]
+    (told,) = [sentence for sentence in sentences if sentence.startswith("SGLD with the paper's steps")]
     assert advice in told
+
+
+def test_a_sampler_that_is_not_at_the_posterior_is_told_why(hostile_findings):
+    (told,) = [s for s in conclusions(hostile_findings) if s.startswith("SGLD with the paper's steps")]
+    assert told.endswith(explanation_in_words(hostile_findings.explanations["sgld"], "It"))
+    (right,) = [s for s in conclusions(hostile_findings) if s.startswith("SGLD with control variates")]
+    assert right.endswith("is indistinguishable from NUTS here: its draws may be used as well.")
 
 
 def test_an_exact_sampler_is_not_told_to_be_wrong(hostile_findings):

@@ -7,7 +7,7 @@ from adobest_pp import SRR, Responses, sample
 from adobest_pp.diagnostics import checkpoints
 from adobest_pp.report import grade_samplers
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
-from adobest_pp.report.findings import n_stages
+from adobest_pp.report.findings import _explanations, n_stages
 from adobest_pp.samplers.problems import logger, without_warnings_of
 
 
@@ -38,6 +38,26 @@ def test_the_estimate_learns_its_prior_by_default(hostile_findings):
     assert {tree.attrs["prior"][0] for tree in hostile_findings.draws.values()} == {1.0}
     truth, mean = hostile_findings.poll.truth, hostile_findings.estimate()["mean"].values
     assert hostile_findings.estimated["tv_truth"].item() == pytest.approx(0.5 * np.abs(mean - truth).sum())
+
+
+def test_sgld_is_explained_unless_it_is_at_the_posterior(hostile_findings):
+    (name,) = hostile_findings.explanations
+    assert (name, hostile_findings.explanations[name]["verdict"].item()) == (
+        "sgld",
+        hostile_findings.comparison["verdict"].sel(sampler="sgld").item(),
+    )
+    graded = hostile_findings.comparison.copy(deep=True)
+    graded["verdict"] = graded["verdict"].astype(object)
+    for sampler, verdict in (("sgld", "indistinguishable"), ("nuts", "reference_not_converged")):
+        planted = graded.copy(deep=True)
+        planted["verdict"].loc[{"sampler": sampler}] = verdict
+        assert _explanations(hostile_findings.poll, hostile_findings.draws, planted, 1) == {}
+
+
+def test_a_prior_that_control_variates_do_not_take_leaves_them_out():
+    findings = grade_samplers(simulated_poll(60), draws=100, prior=0.005)
+    assert list(findings.draws) == ["nuts", "gibbs", "sgld"]
+    assert n_stages(findings.poll, 0.005) == n_stages(findings.poll, 0.01) - 1
 
 
 def test_few_answers_are_enough():

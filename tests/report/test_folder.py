@@ -16,6 +16,7 @@ from adobest_pp._wording import interval_in_words, verdict_in_words
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.report import write_report
 from adobest_pp.report.figures import least_mixed
+from adobest_pp.report.findings import SAMPLERS
 from adobest_pp.report.folder import summary
 from tests.report.conftest import HOSTILE
 
@@ -92,6 +93,8 @@ def test_the_page_tells_what_was_found(tags, hostile_findings):
         assert visible(verdict_in_words(graded.sel(sampler=name))) in tags.text
     assert "NUTS under a prior that learns how uneven the shares are" in tags.text
     assert "The samplers are graded against NUTS, under the prior Dirichlet(1)" in tags.text
+    assert "What the squared error of sgld comes from" in tags.text
+    assert "gradient noise" in tags.text
     assert "e^3 = 20.1 times" in tags.text
     assert "at most 95.3 % sure" in tags.text  # 1/(1 + e^−3) = 0.9526
     assert '"random_seed": {"entropy": 3' in tags.text  # the settings of the collection
@@ -101,7 +104,7 @@ def test_the_page_tells_what_was_found(tags, hostile_findings):
 def test_draws_open_with_plain_xarray_and_can_be_graded_again(hostile_report, hostile_findings):
     with xr.open_datatree(hostile_report / "posterior.nc", engine="h5netcdf") as tree:
         tree.load()
-    trees = {name: tree[name] for name in ("nuts", "gibbs", "sgld")}
+    trees = {name: tree[name] for name in SAMPLERS}
     assert tuple(tree["nuts/posterior/theta"]["category"].values) == HOSTILE
     theta = tree["posterior/posterior/theta"].values.reshape(-1, len(HOSTILE))
     np.testing.assert_array_equal([tree["estimate/lower"], tree["estimate/upper"]], shortest_intervals(theta))
@@ -109,6 +112,7 @@ def test_draws_open_with_plain_xarray_and_can_be_graded_again(hostile_report, ho
     again = diagnostics.compare(trees, truth=hostile_findings.poll.truth, random_seed=3)
     xr.testing.assert_equal(again, hostile_findings.comparison)
     xr.testing.assert_allclose(tree["comparison"].to_dataset(), hostile_findings.comparison)
+    xr.testing.assert_allclose(tree["explanation/sgld"].to_dataset(), hostile_findings.explanations["sgld"])
 
 
 def test_the_settings_repeat_a_run(hostile_report):
@@ -123,7 +127,7 @@ def test_the_table_has_a_row_for_each_sampler_and_category(hostile_report, hosti
     with open(hostile_report / "comparison.csv", newline="", encoding="utf-8") as handle:
         rows = list(csv.DictReader(handle))
     assert [(row["sampler"], row["category"]) for row in rows] == [
-        (name, label) for name in ("nuts", "gibbs", "sgld") for label in HOSTILE
+        (name, label) for name in SAMPLERS for label in HOSTILE
     ]
     mean = hostile_findings.comparison["mean"].values.ravel()
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean)
@@ -149,5 +153,9 @@ def test_the_summary_is_json_without_nan(hostile_findings):
     assert [values["verdict"], values["fault"], values["r_hat"]] == [
         row[n].item() for n in ("verdict", "fault", "r_hat")
     ]
+    assert values["main_cause"] == hostile_findings.explanations["sgld"]["main_cause"].item()
+    assert values["explanation_in_words"].startswith("SGLD is not at the posterior: ")
+    assert set(values["parts"]) == {"not_mixed", "gradient_noise", "discretization", "boundary", "rest"}
+    assert "main_cause" not in told["samplers"]["sgld_cv"]
     assert told["samplers"]["nuts"]["verdict"] == "reference"
     assert told["samplers"]["nuts"]["fault"] is None

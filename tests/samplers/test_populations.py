@@ -1,4 +1,4 @@
-"""ReflectedSGLD on models with observed variables of several lengths, of none, and of no concern to it."""
+"""SGLD on models with observed variables of several lengths, of none, and of no concern to it."""
 
 import numpy as np
 import pymc as pm
@@ -32,7 +32,7 @@ def slope(rate, large, small, scales):
 
 def test_each_population_has_a_batch_of_its_own_scaled_by_its_own_length():
     with two_populations() as model:
-        step = ad.ReflectedSGLD(model["rate"], batch_size=30)
+        step = ad.SGLD(model["rate"], batch_size=30)
     assert step.populations == (40, 25)
     gradient = step.estimator.gradient
     batch = np.r_[RNG.integers(0, 40, 30), RNG.integers(0, 25, 25)]
@@ -49,7 +49,7 @@ def test_each_population_has_a_batch_of_its_own_scaled_by_its_own_length():
 
 def test_batches_follow_data_that_change_and_may_come_to_have_one_length():
     with two_populations() as model:
-        step = ad.ReflectedSGLD(model["rate"], batch_size=2)
+        step = ad.SGLD(model["rate"], batch_size=2)
         for n, populations in ((25, (25,)), (0, (0, 25))):
             model.set_data("counts", LARGE[:n])
             step.setup_chain(np.random.default_rng(0), 0, 1)
@@ -68,7 +68,7 @@ def test_the_posterior_of_two_populations(batch_size):
             pm.Poisson(name, rate, observed=counts)
         pm.Normal("unrelated", shift, observed=np.zeros(7))
         options = {"batch_size": batch_size, "step_size": 0.003, "diffusion": "preconditioned", "updates_per_draw": 5}
-        steps = [ad.ReflectedSGLD(rate, **options), pm.Slice([shift])]
+        steps = [ad.SGLD(rate, **options), pm.Slice([shift])]
         quiet = {"progressbar": False, "compute_convergence_checks": False}
         trace = pm.sample(2000, tune=200, chains=2, cores=1, random_seed=1, step=steps, model=model, **quiet)
     total, n = 2 + LARGE.sum() + SMALL.sum() + SINGLE, 1 + 40 + 25 + 1

@@ -15,7 +15,7 @@ STEPS = {
     "nuts": lambda: None,
     "gibbs": lambda: ad.DataAugmentationGibbs("theta"),
     "sgld by the graph": lambda: by_the_graph("phi", step_size=0.01),
-    "sgld": lambda: ad.ReflectedSGLD("phi", step_size=0.01),
+    "sgld": lambda: ad.SGLD("phi", step_size=0.01),
 }
 
 

@@ -23,6 +23,32 @@ def preconditioned(responses, prior, seed):
     return _full_batch(responses, prior, seed, diffusion="preconditioned")
 
 
+def log_ratio(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="log_ratio", gradient="control_variates", step_size=0.04)
+
+
+def log_ratio_on_all_evidence(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="log_ratio", gradient="full", step_size=0.04)
+
+
+def cox_ingersoll_ross(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="cox_ingersoll_ross", gradient="full", step_size=0.05)
+
+
+def mirrored(responses, prior, seed):
+    step = 0.4 / (len(responses) + 20)
+    return _pieces(responses, prior, seed, diffusion="mirrored", gradient="control_variates", step_size=step)
+
+
+def reflected_with_control_variates(responses, prior, seed):
+    step = 0.4 / (len(responses) + 20)
+    return _pieces(responses, prior, seed, diffusion="reflected", gradient="control_variates", step_size=step)
+
+
+def _pieces(responses, prior, seed, **options):
+    return _theta(responses, "sgld", prior, seed, draws=2000, tune=300, updates_per_draw=40, **options)
+
+
 def sgld_cv(responses, prior, seed):
     return _theta(responses, "sgld_cv", prior, seed, draws=2000, tune=500)
 
@@ -39,7 +65,18 @@ def _theta(responses, sampler, prior, seed, **settings):
 
 
 # The bias that is allowed, in standard deviations of the posterior: none for exact samplers.
-SAMPLERS = {nuts: 0.0, gibbs: 0.0, reflected: 0.1, preconditioned: 0.05, sgld_cv: 0.02}
+SAMPLERS = {
+    nuts: 0.0,
+    gibbs: 0.0,
+    reflected: 0.1,
+    preconditioned: 0.05,
+    log_ratio: 0.05,
+    log_ratio_on_all_evidence: 0.05,
+    cox_ingersoll_ross: 0.05,
+    mirrored: 0.05,
+    reflected_with_control_variates: 0.1,
+    sgld_cv: 0.02,
+}
 
 
 @pytest.mark.parametrize("case", harness.CASES, ids=str)

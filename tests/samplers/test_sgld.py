@@ -1,4 +1,4 @@
-"""ReflectedSGLD as a step method of PyMC: two gradients that agree, a bias that falls with the step, and refusals."""
+"""SGLD as a step method of PyMC: two gradients that agree, a bias that falls with the step, and refusals."""
 
 import cloudpickle
 import numpy as np
@@ -24,7 +24,7 @@ def by_the_graph(*arguments, **options):
     """The step method as in a model that is not the surrogate: its gradient is that of the model's graph."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sgld, "surrogate_of", lambda model, values: None)
-        return ad.ReflectedSGLD(*arguments, **options)
+        return ad.SGLD(*arguments, **options)
 
 
 def draw(step, **settings):
@@ -38,7 +38,7 @@ def test_evidence_and_model_give_the_same_gradient_on_the_same_indices(mechanism
     responses = simulated(mechanism, 200, seed=1)
     rows = rows_of(responses)
     with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
-        by_evidence = ad.ReflectedSGLD(model["phi"]).estimator
+        by_evidence = ad.SGLD(model["phi"]).estimator
         by_model = by_the_graph(model["phi"]).estimator
     assert isinstance(by_evidence, EvidenceGradient)
     assert isinstance(by_model, ModelGradient)
@@ -59,7 +59,7 @@ def test_draws_are_the_same_on_both_paths_and_on_any_number_of_cores(diffusion):
     responses = simulated(ad.RRRR(5, 2.0), 80, seed=1)
     options = {"batch_size": 10, "updates_per_draw": 3, "diffusion": diffusion}
     with ad.frequency_model(responses, PRIOR, surrogate=True) as model:
-        fast = ad.ReflectedSGLD(model["phi"], **options)
+        fast = ad.SGLD(model["phi"], **options)
         generic = by_the_graph(model["phi"], **options)
         one, again, two, other_path, other_path_two = (
             draw(step, cores=cores)["posterior"]["phi"].values
@@ -76,7 +76,7 @@ def test_draws_are_the_same_on_both_paths_and_on_any_number_of_cores(diffusion):
 def test_stats_say_what_happened():
     responses = simulated(ad.SRR(5, 1.0), 80, seed=1)
     with ad.frequency_model(responses, surrogate=True) as model:
-        step = ad.ReflectedSGLD(model["phi"], schedule=ad.DecayingSteps(0.5, 0.5))
+        step = ad.SGLD(model["phi"], schedule=ad.DecayingSteps(0.5, 0.5))
         draw(step, draws=5)  # a second run starts its schedule anew
         stats = draw(step, draws=50, tune=10)["sample_stats"]
     for chain in (0, 1):
@@ -87,13 +87,16 @@ def test_stats_say_what_happened():
     assert (stats["sgld_rejected"] == 0).all()
 
 
-@pytest.mark.parametrize("path", ["evidence", "model"])
+@pytest.mark.parametrize("path", ["evidence", "model", "anchored"])
 @pytest.mark.parametrize("copy", ["state", "pickle"])
 def test_a_chain_can_be_taken_up_again(path, copy):
     responses = simulated(ad.SRR(3, 1.0), 30, seed=1)
-    build = ad.ReflectedSGLD if path == "evidence" else by_the_graph
+    build = by_the_graph if path == "model" else ad.SGLD
+    pieces = {"diffusion": "log_ratio", "gradient": "control_variates"} if path == "anchored" else {}
     with ad.frequency_model(responses, surrogate=True) as model:
-        step, other = (build(model["phi"], rng=seed, schedule=ad.DecayingSteps(0.1)) for seed in (5, 6))
+        step, other = (build(model["phi"], rng=seed, schedule=ad.DecayingSteps(0.1), **pieces) for seed in (5, 6))
+        if path == "anchored":
+            step.anchor = np.array([0.9, 0.05, 0.05])
         point = model.initial_point()
     for _ in range(10):
         point, _ = step.step(point)
@@ -116,13 +119,13 @@ def test_any_model_of_positive_variables_can_be_sampled():
         rate = pm.Gamma("rate", 2.0, 1.0, shape=2, default_transform=None)
         data = pm.Data("data", counts)
         pm.Poisson("counts", rate, observed=data)
-        step = ad.ReflectedSGLD(batch_size=None, step_size=0.01, diffusion="preconditioned", updates_per_draw=2)
+        step = ad.SGLD(batch_size=None, step_size=0.01, diffusion="preconditioned", updates_per_draw=2)
         draws = draw(step, draws=4000, tune=500)["posterior"]["rate"].values
         for i in range(2):
             mean, sd = (2 + counts[:, i].sum()) / 61, np.sqrt(2 + counts[:, i].sum()) / 61
             harness.check_moment(draws[..., i], "mean", mean, tolerance=0.05 * sd)
             harness.check_moment(draws[..., i], "sd", sd, tolerance=0.1 * sd)
-        estimator = ad.ReflectedSGLD(batch_size=3).estimator
+        estimator = ad.SGLD(batch_size=3).estimator
         gradient = estimator.gradient(np.array([2.0, 3.0]), np.array([4, 4, 7]), 1e-9)
         chosen = counts[[4, 4, 7]]
         expected = 1 / np.array([2.0, 3.0]) - 1 + 20 * (chosen / [2.0, 3.0] - 1).sum(axis=0)
@@ -138,7 +141,7 @@ def test_other_variables_of_the_model_are_left_to_other_steps():
         shape = pm.HalfNormal("shape", 1.0)
         rate = pm.Gamma("rate", shape, 1.0, default_transform=None)
         pm.Poisson("counts", rate, observed=[1, 2, 3])
-        step = ad.ReflectedSGLD([rate])
+        step = ad.SGLD([rate])
         point = model.initial_point() | {"shape_log__": np.log(4.0)}
         moved, _ = step.step(point)
     assert moved["shape_log__"] == np.log(4.0)
@@ -178,24 +181,67 @@ def test_minibatches_add_variance_that_falls_with_the_step():
     assert abs(excess[1]) < 0.1
 
 
+PIECES = [
+    (diffusion, gradient)
+    for diffusion in ("log_ratio", "cox_ingersoll_ross", "mirrored", "preconditioned")
+    for gradient in ("control_variates", "full")
+    if (diffusion, gradient) != ("cox_ingersoll_ross", "control_variates")
+]
+
+
+@pytest.mark.parametrize(("diffusion", "gradient"), PIECES)
+def test_every_piece_is_a_step_method_whose_phi_has_its_own_posterior(diffusion, gradient):
+    """θ as quadrature has it, and Σφ as its prior, which the answers do not change: Gamma(Σρ)."""
+    case = harness.Case("rrrr", 3, 2000)
+    step_size = 0.02 if diffusion in ("log_ratio", "cox_ingersoll_ross") else 5e-4
+    with ad.frequency_model(case.responses(), case.prior, surrogate=True) as model:
+        step = ad.SGLD(model["phi"], diffusion=diffusion, gradient=gradient, step_size=step_size, updates_per_draw=200)
+        draws = draw(step, draws=1000, tune=200)["posterior"]
+    harness.check_posterior(draws["theta"].values, case, bias=0.05)
+    if diffusion != "preconditioned":
+        total = draws["phi"].values.sum(axis=-1)
+        harness.check_moment(total, "mean", case.prior.sum())
+        harness.check_moment(total, "sd", np.sqrt(case.prior.sum()))
+
+
+def test_a_chain_that_has_left_its_anchor_takes_another():
+    case = harness.Case("rrrr", 3, 2000)
+    with ad.frequency_model(case.responses(), case.prior, surrogate=True) as model:
+        step = ad.SGLD(model["phi"], gradient="control_variates", diffusion="log_ratio")
+    first = step.anchor
+    mean, sd = case.moments()
+    np.testing.assert_allclose(first, mean, atol=2 * sd.max())
+    near, far = first.copy(), np.array([0.02, 0.03, 0.95])
+    step.step({"phi": near})
+    assert step.anchor is first
+    step.step({"phi": far})
+    np.testing.assert_array_equal(step.anchor, far)
+    step.setup_chain(np.random.default_rng(0), 0, 1)
+    assert step.anchor is first
+
+
 def refusals():
     responses = CASE.responses()
 
     def transformed():
         with pm.Model():
-            ad.ReflectedSGLD(pm.Gamma("phi", 1.0, 1.0))
+            ad.SGLD(pm.Gamma("phi", 1.0, 1.0))
 
     def signed():
         with pm.Model():
-            ad.ReflectedSGLD(pm.Normal("phi", default_transform=None))
+            ad.SGLD(pm.Normal("phi", default_transform=None))
 
     def bounded():
         with pm.Model():
-            ad.ReflectedSGLD(pm.Dirichlet("theta", np.ones(3), default_transform=None))
+            ad.SGLD(pm.Dirichlet("theta", np.ones(3), default_transform=None))
 
     def surrogate(**options):
         with ad.frequency_model(responses, surrogate=True) as model:
-            ad.ReflectedSGLD(**{"vars": model["phi"], **options})
+            ad.SGLD(**{"vars": model["phi"], **options})
+
+    def other(**options):
+        with pm.Model():
+            ad.SGLD(pm.Gamma("rate", 1.0, 1.0, default_transform=None), **options)
 
     return [
         (transformed, "vars must be untransformed: create 'phi' with default_transform=None"),
@@ -209,6 +255,16 @@ def refusals():
         (lambda: surrogate(step_size=0.1, schedule=ad.PaperSteps()), "step_size must be left out"),
         (lambda: surrogate(schedule=0.1), "schedule must be a function"),
         (lambda: surrogate(diffusion="plain"), "diffusion must be one of 'reflected', 'preconditioned'"),
+        (
+            lambda: surrogate(gradient="all"),
+            "gradient must be one of 'minibatch', 'control_variates', 'full', got 'all'",
+        ),
+        (
+            lambda: surrogate(gradient="control_variates", diffusion="cox_ingersoll_ross"),
+            "gradient must be 'minibatch' or 'full' with diffusion='cox_ingersoll_ross', got 'control_variates'",
+        ),
+        (lambda: other(diffusion="log_ratio"), "diffusion must be 'reflected' or 'preconditioned' for a model that is"),
+        (lambda: other(gradient="control_variates"), "gradient must be 'minibatch' or 'full' for a model that is not"),
     ]
 
 
@@ -237,7 +293,7 @@ def other_models():
 @pytest.mark.parametrize("model", list(other_models()))
 def test_any_other_model_is_moved_by_the_gradient_of_its_graph(model):
     with model:
-        step = ad.ReflectedSGLD(model["phi"], batch_size=None)
+        step = ad.SGLD(model["phi"], batch_size=None)
     assert isinstance(step.estimator, ModelGradient)
     point = np.array([0.4, 1.1, 0.7])
     values = {name: value if name != "phi" else point for name, value in model.initial_point().items()}
@@ -252,13 +308,13 @@ def test_refuses(build, message):
 
 
 def test_is_never_chosen_automatically():
-    assert ad.ReflectedSGLD.competence(None, True) == 0
+    assert ad.SGLD.competence(None, True) == 0
 
 
 def test_without_responses_the_prior_is_sampled():
     responses = ad.Responses(ad.SRR(3, 1.0))
     with ad.frequency_model(responses, [2.0, 3.0, 4.0], surrogate=True) as model:
-        for build in (ad.ReflectedSGLD, by_the_graph):
+        for build in (ad.SGLD, by_the_graph):
             step = build(model["phi"], step_size=0.01)
             assert step.populations == (0,)
             gradient = step.estimator.gradient(np.ones(3), np.zeros(0, dtype=np.int64), kernels.TINY)

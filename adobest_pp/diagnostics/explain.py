@@ -1,0 +1,342 @@
+"""Why is a run of SGLD not at the posterior? Split its error by running what would have happened otherwise.
+
+The one diagnostic that runs a sampler: counterfactuals cannot be had from draws.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from adobest_pp._checks import check_integer
+from adobest_pp._progress import SlowProgress
+from adobest_pp._text import brief
+from adobest_pp._wording import verdict_in_words
+from adobest_pp.data.draws import responses_of, theta_of
+from adobest_pp.data.responses import Responses
+from adobest_pp.diagnostics._counterfactuals import (
+    Errors,
+    errors_of,
+    is_costly,
+    longer,
+    with_control_variates,
+    with_full_gradient,
+    with_half_steps,
+)
+from adobest_pp.diagnostics._verdicts import Verdict, mixing_fault
+from adobest_pp.diagnostics.comparison import compare
+from adobest_pp.intervals import shortest_intervals
+from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.sampling import recorded_arguments, sample
+
+__all__ = ["Cause", "explain"]
+
+# A part is a cause where it is beyond so many Monte-Carlo standard errors.
+CLEARLY = 2.0
+
+# Half a step has half the bias, and so a quarter of the squared error: three quarters of it are removed.
+BY_HALVING = 4 / 3
+
+RUNS = ("run", "longer", "full_gradient", "halved_steps", "preconditioned", "control_variates")
+
+MEANINGS = {
+    "main_cause": "what most of the error comes from",
+    "part": "part of the squared error of the run",
+    "part_mcse": "Monte-Carlo standard error of the part, at most",
+    "share": "part over the squared error of the run",
+    "squared_error": "mean of mean_shift² + (sd_ratio − 1)², without what Monte-Carlo error adds (with it for the run)",
+    "squared_error_mcse": "Monte-Carlo standard error of squared_error, at most",
+    "mean_shift": "difference of means to the reference, in standard deviations of the reference",
+    "sd_ratio": "standard deviation over that of the reference",
+    "r_hat": "largest rank-normalized split R-hat of a category",
+    "ess_bulk": "smallest bulk effective sample size of a category",
+    "may_be_empty": "whether the 95 % interval of the reference begins at zero",
+    "times_longer": "updates of a counterfactual over those of the run",
+    "noise_free": "gradient of the counterfactual full_gradient: full or control_variates",
+    "verdict": "verdict of compare",
+    "fault": "fault of compare",
+}
+
+
+class Cause(StrEnum):
+    """Why draws are not of the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
+
+    NONE = "at_the_posterior"
+    NOT_MIXED = "not_mixed"
+    GRADIENT_NOISE = "gradient_noise"
+    DISCRETIZATION = "discretization"
+    BOUNDARY = "boundary"
+    REST = "rest"
+
+
+def explain(
+    draws: xr.DataTree,
+    responses: Responses,
+    reference: xr.DataTree | None = None,
+    random_seed: int = 0,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Split the error of a run of SGLD into not mixed, gradient noise, discretization and boundary.
+
+    Parameters
+    ----------
+    draws : DataTree
+        Of ``sample(responses, "sgld", …)``, whose settings are in its attributes. Draws of other samplers are graded;
+        only their mixing can be at fault.
+    responses : Responses
+        What the draws were sampled from.
+    reference : DataTree, optional
+        Draws of the posterior under the same prior; by default NUTS is run.
+    random_seed : int, default 0
+        Seed of the counterfactuals.
+    progressbar : bool, default True
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``main_cause``, a value of `diagnostics.Cause`: ``at_the_posterior`` where `compare` cannot tell the draws from
+        the reference; otherwise the largest part that is clearly above zero (two standard errors); ``rest`` if none is.
+        ``verdict`` and ``fault``, as of `compare`.
+
+        By cause: ``part``, its Monte-Carlo standard error ``part_mcse``, and ``share``, the part of the whole error.
+        By counterfactual (``run`` is the run itself): ``squared_error`` and ``squared_error_mcse``, ``r_hat`` and
+        ``ess_bulk``; and by category also, ``mean_shift`` and ``sd_ratio``. A counterfactual that was not needed is
+        NaN. By category: ``may_be_empty``. ``times_longer``: how many times the updates of the run the counterfactuals
+        have.
+        `diagnostics.explanation_in_words` makes a sentence of it.
+
+    Notes
+    -----
+    **The error** of draws is the mean over categories of (difference of means)² + (ratio of sds − 1)², in standard
+    deviations of the reference: the squared 2-Wasserstein distance of normal distributions. What Monte-Carlo error adds
+    on average is subtracted (but not from the run, where it counts as not mixed), so right draws have an error of zero
+    on average. Standard errors take the categories as if they were perfectly correlated, which is the worst case.
+
+    **The parts** are differences of this error, in this order:
+
+    ``not_mixed``
+        The run, less the same settings with more updates (up to 16 times as many). If those have not mixed
+        either, nothing else can be told, and the other parts are NaN. If their error is within its Monte-Carlo error,
+        nothing is left to split, and the other parts are zero.
+    ``gradient_noise``
+        This longer run, less the same with the gradient of all responses (with control variates, where that takes too
+        long: ``noise_free`` says which).
+    ``boundary``
+        In the categories that may be empty (the 95 % interval of the reference begins at zero): the run with the full
+        gradient, less the same with the preconditioned diffusion, which needs no slope at zero and whose steps shrink
+        there. Halving steps would not do: reflection at zero, and the slope of the prior, which is
+        taken no closer to zero than a step, leave an error that hardly falls as steps get shorter (by a fifth to a
+        third of it for ρ = 0.1). For a run that is not reflected, 4/3 of what half the step removes.
+    ``discretization``
+        In the other categories: 4/3 of the run with the full gradient, less the same with half the step and twice the
+        updates. The bias of Euler's method is proportional to the step [1]_, so half of it has a quarter of the squared
+        error.
+    ``rest``
+        The error of the run less all of these: interactions, errors of empty categories that move the others through
+        the sum to one, and a bias that is not proportional to the step.
+
+    A part may be negative: one error can hide another. Parts depend on the order above; gradient noise is that at the
+    run's own step.
+
+    References
+    ----------
+    .. [1] D. Talay and L. Tubaro, Expansion of the global error for numerical schemes solving stochastic differential
+       equations, Stochastic Analysis and Applications 8 (1990).
+
+    See Also
+    --------
+    compare : Whether the draws are right.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 300 + [1] * 200)
+    >>> tree = ad.sample(responses, "sgld", step_size=0.05, batch_size=None, random_seed=1)
+    >>> ad.diagnostics.explain(tree, responses).main_cause.item()
+    'discretization'
+    """
+    if not isinstance(responses, Responses) or len(responses) == 0:
+        raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
+    theta_of(draws, "draws", responses.categories)
+    known = responses_of(draws)
+    if known is not None and known.categories == responses.categories and known.evidence() != responses.evidence():
+        raise ValueError(f"responses must be those that the draws were sampled from, got {len(responses)} others")
+    settings = recorded_arguments({str(name): value for name, value in draws.attrs.items()}) | {"progressbar": False}
+    seeds = iter(np.random.SeedSequence(check_integer(random_seed, "random_seed", 0)).generate_state(8).tolist())
+    with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:
+
+        def run(settings: dict[str, Any]) -> xr.DataTree:
+            with without_warnings_of(NOT_CONVERGED):  # R-hat is in the result
+                tree = sample(responses, **settings | {"random_seed": next(seeds)})
+            progress.advance(1)
+            return tree
+
+        if reference is None:
+            reference = run({"sampler": "nuts", "prior": settings["prior"], "draws": 2000, "progressbar": False})
+        graded = compare({"run": draws, "reference": reference}, "reference")
+        if graded["verdict"].sel(sampler="reference") != Verdict.REFERENCE:
+            told = verdict_in_words(graded.sel(sampler="reference"))
+            raise ValueError(f"reference must be draws that have converged, got others: {told}")
+        right = theta_of(reference, "reference", responses.categories).values
+        trial = _Trial(
+            settings,
+            lambda tree: errors_of(_theta(tree, responses), right),
+            run,
+            lambda settings: is_costly(settings, responses.evidence()),
+            _may_be_empty(right),
+        )
+        trial.split(draws, graded["verdict"].sel(sampler="run").item())
+    return _dataset(trial, graded.sel(sampler="run"), responses)
+
+
+def _theta(tree: xr.DataTree, responses: Responses) -> NDArray[np.float64]:
+    return theta_of(tree, "draws", responses.categories).values
+
+
+def _may_be_empty(theta: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(shortest_intervals(theta.reshape(-1, theta.shape[-1]))[0] == 0)
+
+
+class Part(NamedTuple):
+    """A part of the error, and its Monte-Carlo standard error."""
+
+    size: float
+    mcse: float
+
+
+class _Trial:
+    """Runs counterfactuals of one run, as many as are needed, and splits its error."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        errors: Callable[[xr.DataTree], Errors],
+        run: Callable[[dict[str, Any]], xr.DataTree],
+        is_costly: Callable[[Mapping[str, Any]], bool],
+        may_be_empty: NDArray[np.bool_],
+    ) -> None:
+        self._settings, self._errors, self._sample, self._is_costly = settings, errors, run, is_costly
+        self.may_be_empty, self.noise_free = may_be_empty, "full"
+        self.errors: dict[str, Errors] = {}
+        self.parts: dict[Cause, Part] = {}
+        self.times_longer = 1
+
+    def split(self, draws: xr.DataTree, verdict: str) -> None:
+        """Fill in the errors of the runs and the parts."""
+        run = self.errors["run"] = self._errors(draws)
+        if verdict == Verdict.INDISTINGUISHABLE:
+            return
+        whole = float(np.mean(run.raw))
+        if self._settings["sampler"] == "sgld" and self._make_longer():
+            if _is_clear(self.errors["longer"]):
+                self._split_noise()
+                self._split_steps()
+            else:  # nothing is left to split
+                self.parts |= dict.fromkeys(
+                    (Cause.GRADIENT_NOISE, Cause.DISCRETIZATION, Cause.BOUNDARY), Part(0.0, 0.0)
+                )
+        found = list(self.parts.values())
+        rest = whole - sum(part.size for part in found)
+        self.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found))
+
+    def _make_longer(self) -> bool:
+        """Make the run long enough, and tell whether it has mixed."""
+        run = self.errors["run"]
+        settings, self.times_longer = longer(self._settings, run.ess_bulk, mixed=not mixing_fault(vars(run)))
+        self._settings = settings
+        at_length = self.errors["longer"] = run if self.times_longer == 1 else self._errors(self._sample(settings))
+        # The error of the run itself is a fact about its draws.
+        self.parts[Cause.NOT_MIXED] = Part(float(np.mean(run.raw - at_length.squared)), float(np.mean(at_length.mcse)))
+        return not mixing_fault(vars(at_length))
+
+    def _split_noise(self) -> None:
+        noisy = exact = self.errors["longer"]
+        if self._settings["batch_size"] is None:
+            self.errors["full_gradient"] = exact
+            self.parts[Cause.GRADIENT_NOISE] = Part(0.0, 0.0)
+            return
+        anchored = with_control_variates(self._settings)
+        if self._is_costly(self._settings):
+            self._settings, self.noise_free = anchored, "control_variates"
+        else:
+            self._settings = with_full_gradient(self._settings)
+        exact = self.errors["full_gradient"] = self._errors(self._sample(self._settings))
+        self.parts[Cause.GRADIENT_NOISE] = part = _difference(noisy, exact)
+        if self.noise_free == "control_variates":
+            self.errors["control_variates"] = exact
+        elif part.size > CLEARLY * part.mcse:
+            self.errors["control_variates"] = self._errors(self._sample(anchored))
+
+    def _split_steps(self) -> None:
+        """Split what the full gradient leaves; nothing is run where that is within its error."""
+        full, empty = self.errors["full_gradient"], self.may_be_empty
+        halved = smooth = full
+        factor = BY_HALVING
+        if _is_clear(full):
+            halved = smooth = self.errors["halved_steps"] = self._errors(self._sample(with_half_steps(self._settings)))
+            if empty.any() and self._settings["diffusion"] == "reflected":
+                smooth = self._errors(self._sample(self._settings | {"diffusion": "preconditioned"}))
+                self.errors["preconditioned"], factor = smooth, 1.0
+        self.parts[Cause.DISCRETIZATION] = _difference(full, halved, ~empty, BY_HALVING)
+        self.parts[Cause.BOUNDARY] = _difference(full, smooth, empty, factor)
+
+
+def _is_clear(errors: Errors) -> bool:
+    """Tell whether an error is beyond what Monte-Carlo error explains."""
+    return bool(np.mean(errors.squared) > CLEARLY * np.mean(errors.mcse))
+
+
+def _difference(first: Errors, second: Errors, where: NDArray[np.bool_] | None = None, factor: float = 1.0) -> Part:
+    """Return how much less the error of the second is, in some categories, times a factor."""
+    if first is second:
+        return Part(0.0, 0.0)
+    some = np.ones(first.raw.size) if where is None else where
+    size = np.mean(some * (first.squared - second.squared))
+    return Part(factor * float(size), factor * float(np.mean(some * np.hypot(first.mcse, second.mcse))))
+
+
+def _main_cause(trial: _Trial, verdict: str) -> Cause:
+    if verdict == Verdict.INDISTINGUISHABLE:
+        return Cause.NONE
+    clear = {
+        cause: part.size
+        for cause, part in trial.parts.items()
+        if cause != Cause.REST and part.size > CLEARLY * part.mcse
+    }
+    if clear:
+        return max(clear, key=lambda cause: clear[cause])
+    return Cause.NOT_MIXED if verdict == Verdict.NOT_MIXED else Cause.REST
+
+
+def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses) -> xr.Dataset:
+    causes = [cause for cause in Cause if cause != Cause.NONE]
+    parts = np.array([trial.parts.get(cause, Part(np.nan, np.nan)) for cause in causes])
+    whole = float(np.mean(trial.errors["run"].raw))
+    unknown = np.full(responses.n_categories, np.nan)
+    missing = Errors(*(unknown,) * 4, np.nan, np.nan)
+    runs = [trial.errors.get(name, missing) for name in RUNS]
+    squared = [np.mean(one.raw if name == "run" else one.squared) for name, one in zip(RUNS, runs, strict=True)]
+    values: dict[str, tuple[Any, ...]] = {
+        "main_cause": ((), str(_main_cause(trial, row["verdict"].item()))),
+        "part": ("cause", parts[:, 0]),
+        "part_mcse": ("cause", parts[:, 1]),
+        "share": ("cause", parts[:, 0] / whole),
+        "squared_error": ("counterfactual", squared),
+        "squared_error_mcse": ("counterfactual", [np.mean(one.mcse) for one in runs]),
+        "mean_shift": (("counterfactual", "category"), [one.mean_shift for one in runs]),
+        "sd_ratio": (("counterfactual", "category"), [one.sd_ratio for one in runs]),
+        "r_hat": ("counterfactual", [one.r_hat for one in runs]),
+        "ess_bulk": ("counterfactual", [one.ess_bulk for one in runs]),
+        "may_be_empty": ("category", trial.may_be_empty),
+        "times_longer": ((), trial.times_longer),
+        "noise_free": ((), trial.noise_free),
+        "verdict": ((), row["verdict"].item()),
+        "fault": ((), row["fault"].item()),
+    }
+    named = {name: (*value, {"long_name": MEANINGS[name]}) for name, value in values.items()}
+    coords = {"cause": [str(cause) for cause in causes], "counterfactual": list(RUNS)}
+    return xr.Dataset(named, coords | {"category": list(responses.categories)})
