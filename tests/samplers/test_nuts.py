@@ -13,6 +13,7 @@ from scipy import stats
 
 import adobest_pp as ad
 import oracles
+from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.samplers import nutpie_bridge, nuts
 from oracles import rows_of
 from tests.strategies import simulated
@@ -53,7 +54,7 @@ def test_moments_are_exact(name, k, n):
 def test_moments_with_a_learned_concentration_are_exact(name, k, n):
     responses = simulated(MECHANISMS[name](k), n, seed=2)
     tree = nuts.sample_nuts(responses, prior="learned", **SETTINGS)
-    mean, sd, *of_scale = oracles.posterior_moments_learned(rows_of(responses), k)
+    mean, sd, *of_scale = oracles.posterior_moments_learned(rows_of(responses), k, *LOG_CONCENTRATION)
     assert_moments(draws_of(tree), mean, sd)
     # Of ln a, not of a, whose tails leave an sd without a reliable Monte Carlo error.
     logs = np.log(tree["posterior"]["concentration"].values[..., None])
