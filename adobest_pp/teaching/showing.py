@@ -15,7 +15,19 @@ from matplotlib.figure import Figure
 
 from adobest_pp.teaching.asking import Exercise, Question
 
-__all__ = ["ask", "canvas", "choices", "code", "controls", "editor", "lecture", "picture", "practise", "prose", "slider"]
+__all__ = [
+    "ask",
+    "canvas",
+    "choices",
+    "code",
+    "controls",
+    "editor",
+    "lecture",
+    "picture",
+    "practise",
+    "prose",
+    "slider",
+]
 
 BOX = "border:1px solid #c9d4e3;border-left:5px solid {};border-radius:6px;padding:0.7em 1em;margin:0.6em 0;"
 BLUE, GREEN, ORANGE = "#0072B2", "#009E73", "#D55E00"
@@ -37,7 +49,9 @@ def code(text: str) -> Any:
     return mo.md(f"```python\n{text.strip()}\n```")
 
 
-def canvas(columns: int = 1, rows: int = 1, size: tuple[float, float] = (9.0, 3.6), **options: Any) -> tuple[Figure, Any]:
+def canvas(
+    columns: int = 1, rows: int = 1, size: tuple[float, float] = (9.0, 3.6), **options: Any
+) -> tuple[Figure, Any]:
     """Return a figure and its axes without pyplot, whose global state two readers at a time would share."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
