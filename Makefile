@@ -1,7 +1,7 @@
 # make demo    set up .venv for running and do the main job    make lint     ruff and mypy
 # make test    set up .venv for developing, run all tests     make bench    every benchmark, one after another
 # make quick   lint, and the tests that take a minute         make install  set up .venv for developing only
-# make clean   remove .venv
+# make lessons the lessons as pages in build/lessons          make clean    remove .venv
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ DEV := $(VENV)/.installed-dev
 QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
-.PHONY: demo test quick install lint bench clean
+.PHONY: demo test quick install lint bench lessons clean
 
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
@@ -32,6 +32,9 @@ lint: $(DEV)
 
 bench: $(DEV)
 	set -e; for file in $$(ls benchmarks/*.py | grep -v timing); do $(BIN)/python $$file; done
+
+lessons: $(DEV)
+	$(BIN)/python -m adobest_pp.teaching.pages build/lessons
 
 clean:
 	rm -rf $(VENV)
