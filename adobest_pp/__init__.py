@@ -73,6 +73,7 @@ _HOMES = {
 }
 _MODULES = (
     "data",
+    "datasets",
     "design",
     "diagnostics",
     "intervals",
