@@ -38,7 +38,8 @@ def anes96() -> "pd.DataFrame":
 
     Notes
     -----
-    The data are in the public domain. They ship with statsmodels, as ``statsmodels.datasets.anes96``.
+    The data are in the public domain. They ship with statsmodels, as ``statsmodels.datasets.anes96``, whose labels of
+    schooling these are.
 
     Examples
     --------

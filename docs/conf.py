@@ -72,4 +72,6 @@ html_theme_options = {
     "footer_end": [],
 }
 html_css_files = ["site.css"]
+# Summaries would be fetched page by page, which browsers forbid for pages that are opened from a disk.
+html_show_search_summary = False
 copyright = "the authors of adobest_pp"
