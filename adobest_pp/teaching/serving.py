@@ -1,0 +1,63 @@
+"""A server of the lessons, on this machine alone."""
+
+import socket
+import threading
+import time
+import webbrowser
+from typing import Any
+
+from adobest_pp.teaching.lessons import LESSONS, lesson_file
+
+__all__ = ["build_app", "teach"]
+
+HOST = "127.0.0.1"  # exercises run the reader's code: nobody else's may come in
+MISSING = "the lessons need marimo: install it with pip install 'adobest-pp[teach]'"
+
+
+def build_app() -> Any:
+    """Return the ASGI application: the table of contents at ``/``, and the lessons at ``/1``, ``/2``, …"""
+    try:
+        import marimo
+    except ImportError:
+        raise ValueError(MISSING) from None
+    server = marimo.create_asgi_app(quiet=True)
+    for number in range(1, len(LESSONS) + 1):
+        server = server.with_app(path=f"/{number}", root=str(lesson_file(number)))
+    return server.with_app(path="", root=str(lesson_file(0))).build()
+
+
+def teach(lesson: int = 0, browser: bool = True, port: int | None = None) -> None:
+    """Serve the lessons until Ctrl-C, and open one in the browser.
+
+    Parameters
+    ----------
+    lesson : int, default 0
+        The lesson to open; 0 is the table of contents.
+    browser : bool, default True
+        Whether to open a browser, or only to print the address.
+    port : int, optional
+        The port; a free one by default.
+    """
+    lesson_file(lesson)
+    app = build_app()
+    import uvicorn
+
+    chosen = _free_port() if port is None else port
+    address = f"http://{HOST}:{chosen}/{lesson or ''}"
+    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=chosen, log_level="warning"))
+    threading.Thread(target=_when_ready, args=(server, address, browser), daemon=True).start()
+    server.run()
+
+
+def _when_ready(server: Any, address: str, browser: bool) -> None:
+    while not server.started:
+        time.sleep(0.05)
+    print(f"The lessons are at {address} (Ctrl-C ends).", flush=True)  # noqa: T201
+    if browser:
+        webbrowser.open(address)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        return int(free.getsockname()[1])

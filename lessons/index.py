@@ -1,0 +1,52 @@
+import marimo
+
+__generated_with = "0.25.2"
+app = marimo.App(app_title="Bayesian inference under local differential privacy")
+
+with app.setup:
+    import marimo as mo
+
+    from adobest_pp.teaching.lessons import LESSONS
+    from adobest_pp.teaching.showing import prose
+
+
+@app.cell
+def _():
+    prose(
+        """
+        # Learning from answers that nobody can hold against you
+
+        Seven lessons of 10 to 15 minutes. Each has sliders, one picture that answers at once, questions to answer *before* you
+        look, and one exercise that is checked. You need no privacy and no MCMC before: the first lesson begins with a coin.
+        """
+    )
+    return
+
+
+@app.cell
+def _():
+    _pages = mo.app_meta().mode not in ("run", "edit")
+    _rows = []
+    for _number, _lesson in enumerate(LESSONS, start=1):
+        _link = f"{_lesson.file.removesuffix('.py')}.html" if _pages else f"./{_number}"
+        _rows.append(f"| {_number} | [{_lesson.title}]({_link}) | {_lesson.about} |")
+    prose("| | lesson | what it is about |\n|---|---|---|\n" + "\n".join(_rows))
+    return
+
+
+@app.cell
+def _():
+    prose(
+        """
+        - **You teach?** Each lesson begins with notes for one hour and thirty students.
+        - **You know PyMC, and nothing of privacy?** Begin with lessons 1 and 3, then 7.
+        - **You know randomized response, and nothing of MCMC?** Begin with lesson 2, then 5 and 6.
+
+        Every number in a sentence of these lessons is computed when the page is made, and a test fails when it is no longer true.
+        """
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()
