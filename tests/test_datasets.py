@@ -70,7 +70,7 @@ def test_from_people_to_a_report(tmp_path):
     responses = ad.Responses.from_netcdf(tmp_path / "poll" / "responses.nc")
     assert len(responses) == 944
     # The answers are drawn from the system's entropy, so this differs from run to run. An interval of 95 % misses in
-    # 5 %; four of seven or more all miss in less than 1 of 5000 runs even if they did so independently.
+    # 5 %; if they missed independently, four or more of seven would in 1 of 5000 runs.
     draws = ad.sample(responses, "nuts", random_seed=1, progressbar=False)
     shown = ad.intervals.summary(draws.posterior.theta)
     truth = people["party"].value_counts(normalize=True)[list(responses.categories)].to_numpy()
