@@ -138,9 +138,9 @@ def privacy_share(
     Notes
     -----
     The posterior of n honest answers is Dirichlet(ρ + counts), with the counts that are expected of n people with the
-    estimated frequencies: n times the posterior mean of θ. Each share then is a Beta, whose interval is taken by the same
-    rule from 4000 equally likely quantiles. Where a model pools over groups, the comparison is with groups by themselves,
-    and the share of privacy may come out as zero.
+    estimated frequencies: n times the posterior mean of θ. Each share then is a Beta, whose interval is taken by the
+    same rule from 4000 equally likely quantiles. Where a model pools over groups, the comparison is with groups by
+    themselves, and the share of privacy may come out as zero.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The likelihood where people have different θ: one row of a matrix (G, K) for each group, or for each person.
 
-Responses of one group that tell the same are one pair (group, row of evidence) with a weight. Each pair costs as much as
-its row has members, so the cost is that of the distinct pairs; nothing of the size of θ is made but its gradient.
+Responses of one group that tell the same are one pair (group, row of evidence) with a weight. Each pair costs as much
+as its row has members, so the cost is that of the distinct pairs. Nothing of the size of θ is made but its gradient.
 """
 
 import numpy as np
