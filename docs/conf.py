@@ -26,7 +26,7 @@ nitpicky = True
 # Names of other packages are not links, because a build asks no other site for their addresses. Ours must resolve.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!adobest_pp\.).*"),
-    ("py:obj", r"adobest_pp\.samplers\.(augmentation|langevin_kernels)"),  # modules behind a public class
+    ("py:obj", r"adobest_pp\.samplers\.[a-z_]+"),  # modules behind a public class
     ("py:class", r"adobest_pp\.model\.private_response\.PrivateResponseRV"),
 ]
 
