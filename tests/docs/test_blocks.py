@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", with_programs())
+@pytest.mark.parametrize("page", list(with_programs()))
 def test_programs_run(page, folder):
     names = {"__name__": "page"}
     for block in programs_of(page):
@@ -76,7 +76,7 @@ def commands():
             yield pytest.param(lines, id=name_of(page))
 
 
-@pytest.mark.parametrize("lines", commands())
+@pytest.mark.parametrize("lines", list(commands()))
 def test_commands_run(lines, folder, capsys):
     people_csv(folder / "people.csv")
     np.savetxt(folder / "my_mechanism.csv", [[0.7, 0.3], [0.3, 0.7]], delimiter=",", fmt="%.6f")

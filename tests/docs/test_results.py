@@ -1,5 +1,6 @@
 """The figures of the pages are those of the files that the validation programs wrote."""
 
+import re
 import sys
 
 import pytest
@@ -49,3 +50,43 @@ def test_ratios_of_the_paper_are_read():
 def test_a_section_that_is_not_there_is_an_error():
     with pytest.raises(LookupError, match="must have a section 'nowhere'"):
         results.section("nowhere")
+
+
+def readme(start):
+    """Return the row of README's table of results that begins with these words."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return next(line for line in text.splitlines() if line.startswith(f"| {start}"))
+
+
+def test_the_figures_of_readme_on_samplers():
+    verdicts, cured, held = results.sampler_verdicts(), results.repaired_sgld(), results.calibration()
+    paper = verdicts[verdicts["sampler"].str.contains("paper")]
+    told = (~paper["verdict"].str.startswith("indistinguishable")).sum()
+    coverage = 100 * held[held["sampler"].str.contains("paper")]["95%"].astype(float)
+    row = readme("SGLD with the paper's steps")
+    assert f"told from NUTS in {told} of {len(paper)} settings" in row
+    assert f"in {coverage.min():.0f} to {coverage.max():.0f} %" in row
+    good = cured["verdict"].str.startswith("indistinguishable").sum()
+    times = cured["ESS/s over NUTS's"].str.rstrip("×").astype(float)
+    row = readme("SGLD repaired")
+    assert f"in {good} of {len(cured)} settings, with {times.min():g} to {times.max():g} times" in row
+
+
+def test_the_figures_of_readme_on_mechanisms():
+    errors = results.mechanism_errors()
+    wide = errors[errors["rho"] >= 0.1].pivot_table(
+        index=["prior", "K", "epsilon", "rho"], columns="mechanism", values="tv"
+    )
+    first = (wide.idxmin(axis=1) == "subset selection").sum()
+    assert f"in {first} of {len(wide)} settings" in readme("subset selection")
+
+
+def test_the_figures_of_readme_on_privacy_and_the_paper():
+    privacy = "\n".join(results.section("privacy"))
+    assert "PASS  the authors' program breaks ε in all 12 settings" in privacy
+    published = privacy.split("The authors' program: its worst true loss")[1].splitlines()
+    losses = [float(line.split()[3]) for line in published if re.match(r"\d+ +5 ", line)]
+    assert f"up to {max(losses):.1f} where ε = 5" in readme("RRRR keeps")
+    page = (ROOT / "validation/paper/README.md").read_text(encoding="utf-8")
+    ratios = page.split("with SGLD, of 9 (ε, ρ) adapting helps in")[1].split("ratios of ")[1].split(")")[0]
+    assert f"errors {ratios} times SRR's" in readme("at equal, true ε")
