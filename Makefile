@@ -1,6 +1,7 @@
 # make demo    set up .venv for running and do the main job    make lint     ruff and mypy
 # make test    set up .venv for developing, run all tests     make bench    every benchmark, one after another
 # make quick   lint, and the tests that take a minute         make install  set up .venv for developing only
+# make docs    the documentation, in docs/_build/html         make pictures the pictures of README and docs
 # make lessons the lessons as pages in build/lessons          make clean    remove .venv
 
 VENV := .venv
@@ -12,7 +13,7 @@ DEV := $(VENV)/.installed-dev
 QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
-.PHONY: demo test quick install lint bench lessons clean
+.PHONY: demo test quick install lint bench lessons docs pictures clean
 
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
@@ -35,6 +36,13 @@ bench: $(DEV)
 
 lessons: $(DEV)
 	$(BIN)/python -m adobest_pp.teaching.pages build/lessons
+
+# Offline, with every example executed, warnings as errors. Examples that did not change are not run again.
+docs: $(DEV)
+	$(BIN)/python -m sphinx -b html -n -W --keep-going -j 2 docs docs/_build/html
+
+pictures: $(DEV)
+	$(BIN)/python docs/make_pictures.py
 
 clean:
 	rm -rf $(VENV)

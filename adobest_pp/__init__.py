@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from adobest_pp.data.concat import concat as concat
     from adobest_pp.data.evidence import Evidence as Evidence
     from adobest_pp.data.responses import Responses as Responses
     from adobest_pp.design import Utility as Utility
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
     from adobest_pp.online import OnlineRun as OnlineRun
     from adobest_pp.online import simulate as simulate
+    from adobest_pp.samplers.extension import extend as extend
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
@@ -66,7 +68,9 @@ _HOMES = {
     "Utility": "design",
     "asymptotic_variance": "design",
     "audit": "mechanisms",
+    "concat": "data.concat",
     "efficiency": "design",
+    "extend": "samplers.extension",
     "frequency_model": "model.frequency",
     "optimal_mechanism": "design",
     "privacy_loss": "mechanisms",
@@ -79,6 +83,7 @@ _HOMES = {
 }
 _MODULES = (
     "data",
+    "datasets",
     "design",
     "diagnostics",
     "intervals",

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import PAGES
+
 ROOT = Path(__file__).parents[1]
 # Where a page may name a file without its folder.
 HOMES = ("", "adobest_pp", "adobest_pp/mechanisms", "adobest_pp/samplers", "adobest_pp/studies", "models")
@@ -15,7 +17,7 @@ def named(page):
     return sorted(set(PATH.findall((ROOT / page).read_text(encoding="utf-8"))))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/math.md"])
+@pytest.mark.parametrize("page", ["README.md", *(path.relative_to(ROOT).as_posix() for path in PAGES)])
 def test_every_file_that_is_named_exists(page):
     missing = [path for path in named(page) if not any((ROOT / home / path).exists() for home in HOMES)]
     assert missing == [], f"{page} names files that are not there"

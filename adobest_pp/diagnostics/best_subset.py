@@ -56,7 +56,7 @@ def best_subset_frequency(
     xarray.Dataset
         By label and people (the number asked up to the end of a window): ``frequency`` of S_t = S* within the window,
         ``cumulative`` frequency since the first person, and their standard errors over runs, ``frequency_se`` and
-        ``cumulative_se`` (NaN for a single run). By label: ``best_size`` |S*|, ``best_subset`` (by category),
+        ``cumulative_se`` (NaN for a single run). By label: ``best_size`` ``|S*|``, ``best_subset`` (by category),
         ``utility``, ``sampler`` and ``runs``.
 
     Notes

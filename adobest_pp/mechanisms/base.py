@@ -142,6 +142,10 @@ class Mechanism(ABC):
             raise ValueError(f"answers must be one index or a row of them, got an array of shape {array.shape}")
         return np.atleast_1d(array)
 
+    def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the privacy budget behind each of n checked answers, of shape (n,)."""
+        return np.full(len(answers), self.epsilon)
+
     # What an answer tells.
 
     @abstractmethod
@@ -185,6 +189,20 @@ class Mechanism(ABC):
         if matrix_of is None:
             raise NotImplementedError(f"{type(self).__name__} does not tell its information")
         return from_matrix(matrix_of() if subset is None else matrix_of(subset), theta)
+
+    def told(self, answers: NDArray[Any], published: Published) -> Published:
+        """Return what each person was told, as `evidence` and `drawing` take it: more than the subset for `Mixed`."""
+        return published
+
+    def simulate(self, truth: NDArray[np.int64], told: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw answers of people with these categories, told what `told` says. For simulation only."""
+        if not self.publishes_subset:
+            return np.asarray(self.privatize(truth, rng=rng))
+        answers = np.empty((truth.size, *self.answer_dims.values()), dtype=np.int64)
+        for row in np.unique(told.row):
+            is_row = told.row == row
+            answers[is_row] = self.privatize(truth[is_row], subset=told.subsets[row], rng=rng)
+        return answers
 
     # How it is named and stored.
 

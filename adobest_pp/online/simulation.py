@@ -43,7 +43,7 @@ class OnlineRun:
     responses : Responses
         What the collector holds in the end.
     sizes : array of int, shape (T,)
-        |S_t| for each person.
+        ``|S_t|`` for each person.
     path_people : array of int, shape (P,)
         How many people had been asked at each point of the path.
     path : array of shape (P, K)
@@ -129,7 +129,7 @@ def simulate(
     sampler : {"sgld", "exact"}
         What draws Θ_t: the paper's sampler, or one that leaves the true posterior invariant.
     smallest_size : int
-        The smallest candidate for |S|; the authors' program leaves 0 out.
+        The smallest candidate for ``|S|``; the authors' program leaves 0 out.
     path_length : int
         At most how many Θ_t to keep, evenly spaced.
     categories : sequence of K labels, optional

@@ -1,0 +1,84 @@
+"""Figures of the validation programs, read from the files that the programs wrote: pages type none by hand."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[2]
+TITLE = re.compile(r"^(?P<prior>flat|learned) prior, K = (?P<K>\d+), ε = (?P<epsilon>[\d.]+)$")
+
+
+def section(program: str, page: str = "validation/RESULTS.md") -> list[str]:
+    """Return the lines that a program printed, as the page of results has them."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.search(rf"^## {re.escape(program)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise LookupError(f"{page} must have a section {program!r}")
+    return found[1].splitlines()
+
+
+def columns(line: str) -> list[str]:
+    """Return the cells of a line of a printed table, which two spaces or more separate."""
+    return re.split(r"\s{2,}", line.strip())
+
+
+def mechanism_errors() -> pd.DataFrame:
+    """Return the median total variation to the truth, by prior, K, ε, mechanism and ρ (`mechanisms`)."""
+    rows, setting, widths = [], None, []
+    for line in section("mechanisms"):
+        if "hold the truth" in line:  # the tables of coverage follow
+            break
+        if title := TITLE.match(line):
+            setting = {"prior": title["prior"], "K": int(title["K"]), "epsilon": float(title["epsilon"])}
+        elif setting and "ρ =" in line:
+            widths = [float(cell.split("=")[1]) for cell in columns(line) if cell.startswith("ρ")]
+        elif setting and "[" in line:
+            name, *cells = columns(line)
+            medians = [float(cell.split()[0]) for cell in cells if cell[0].isdigit()]
+            rows += [setting | {"mechanism": name, "rho": r, "tv": tv} for r, tv in zip(widths, medians, strict=True)]
+    return pd.DataFrame(rows)
+
+
+def sampler_verdicts() -> pd.DataFrame:
+    """Return the verdicts on samplers against NUTS, by K and ε (`sampler_accuracy`)."""
+    lines = section("sampler_accuracy")
+    start = next(i for i, line in enumerate(lines) if line.startswith("Against NUTS"))
+    header = columns(lines[start + 2])
+    rows = []
+    for line in lines[start + 3 :]:
+        if not line.strip():
+            break
+        rows.append(dict(zip(header, columns(line), strict=True)))
+    return pd.DataFrame(rows)
+
+
+def calibration() -> pd.DataFrame:
+    """Return how often intervals hold the truth, by K, sampler and mechanism (`calibration`)."""
+    lines = [line for line in section("calibration") if line.strip()]
+    start = next(i for i, line in enumerate(lines) if "p of ranks" in line)
+    rows = []
+    for line in lines[start + 1 :]:
+        if line.startswith(("PASS", "FAIL")):
+            break
+        rows.append(dict(zip(columns(lines[start]), columns(line), strict=True)))
+    return pd.DataFrame(rows)
+
+
+def repaired_sgld() -> pd.DataFrame:
+    """Return what became of ``sgld_cv`` in each setting of the paper (`benchmarks/RESULTS.md`)."""
+    table = [line for line in section("SGLD with control variates", "benchmarks/RESULTS.md") if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    header = cells[0]
+    rows = [dict(zip(header, row, strict=True)) for row in cells[2:] if len(row) == len(header) and "verdict" in header]
+    return pd.DataFrame([row for row in rows if row["verdict"] and not set(row["verdict"]) <= {"-"}])
+
+
+def paper_ratios() -> pd.DataFrame:
+    """Return the error of the utilities over that of SRR at equal, true ε, by ε and ρ (`validation/paper`)."""
+    medians = pd.read_csv(ROOT / "validation/paper/medians_equal_privacy_exact_tv.csv")
+    at = ["K", "epsilon", "kappa", "rho"]
+    srr = medians[medians["method"] == "nonadaptive"].set_index(at)["median"]
+    utilities = medians[medians["method"].isin(["fisher", "entropy", "tv1", "tv2", "mse", "honest"])].set_index(at)
+    ratio = (utilities["median"] / srr.reindex(utilities.index)).rename("ratio").reset_index()
+    return ratio.groupby(["epsilon", "rho"])["ratio"].mean().unstack("rho")

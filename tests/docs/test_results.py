@@ -1,0 +1,92 @@
+"""The figures of the pages are those of the files that the validation programs wrote."""
+
+import re
+import sys
+
+import pytest
+
+from tests.docs.blocks import DOCS, ROOT
+
+sys.path.append(str(DOCS / "_ext"))
+import results
+
+
+def test_errors_of_mechanisms_are_those_of_the_file():
+    errors = results.mechanism_errors()
+    settings = errors.groupby(["prior", "K", "epsilon"]).size()
+    assert set(errors["rho"]) == {0.01, 0.1, 1.0}
+    assert (settings == 3 * errors["mechanism"].nunique()).all()
+    assert {"SRR", "subset selection", "RRRR, honest"} <= set(errors["mechanism"])
+    one = errors[(errors["prior"] == "flat") & (errors["K"] == 10) & (errors["epsilon"] == 0.5) & (errors["rho"] == 1.0)]
+    written = (ROOT / "validation/RESULTS.md").read_text(encoding="utf-8").split("flat prior, K = 10, ε = 0.5\n")[1]
+    row = next(line for line in written.splitlines() if line.startswith("SRR"))
+    assert f"{float(one[one['mechanism'] == 'SRR']['tv'].iloc[0]):.3f} [" in row
+
+
+def test_verdicts_of_samplers_are_read():
+    verdicts = results.sampler_verdicts()
+    assert {"NUTS", "Gibbs"} <= set(verdicts["sampler"])
+    assert (verdicts[verdicts["sampler"] == "NUTS"]["verdict"] == "reference").all()
+
+
+def test_coverage_is_read():
+    held = results.calibration()
+    assert held["95%"].astype(float).between(0, 1).all()
+    assert held["sampler"].str.contains("paper").any()
+
+
+def test_the_repaired_sampler_is_read():
+    cured = results.repaired_sgld()
+    assert len(cured) == 36
+    assert cured["ESS/s over NUTS's"].str.endswith("×").all()
+
+
+def test_ratios_of_the_paper_are_read():
+    ratios = results.paper_ratios()
+    assert list(ratios.columns) == [0.01, 0.1, 1.0]
+    assert (ratios > 0).all(axis=None)
+
+
+def test_a_section_that_is_not_there_is_an_error():
+    with pytest.raises(LookupError, match="must have a section 'nowhere'"):
+        results.section("nowhere")
+
+
+def readme(start):
+    """Return the row of README's table of results that begins with these words."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return next(line for line in text.splitlines() if line.startswith(f"| {start}"))
+
+
+def test_the_figures_of_readme_on_samplers():
+    verdicts, cured, held = results.sampler_verdicts(), results.repaired_sgld(), results.calibration()
+    paper = verdicts[verdicts["sampler"].str.contains("paper")]
+    told = (~paper["verdict"].str.startswith("indistinguishable")).sum()
+    coverage = 100 * held[held["sampler"].str.contains("paper")]["95%"].astype(float)
+    row = readme("SGLD with the paper's steps")
+    assert f"told from NUTS in {told} of {len(paper)} settings" in row
+    assert f"in {coverage.min():.0f} to {coverage.max():.0f} %" in row
+    good = cured["verdict"].str.startswith("indistinguishable").sum()
+    times = cured["ESS/s over NUTS's"].str.rstrip("×").astype(float)
+    row = readme("SGLD repaired")
+    assert f"in {good} of {len(cured)} settings, with {times.min():g} to {times.max():g} times" in row
+
+
+def test_the_figures_of_readme_on_mechanisms():
+    errors = results.mechanism_errors()
+    wide = errors[errors["rho"] >= 0.1].pivot_table(
+        index=["prior", "K", "epsilon", "rho"], columns="mechanism", values="tv"
+    )
+    first = (wide.idxmin(axis=1) == "subset selection").sum()
+    assert f"in {first} of {len(wide)} settings" in readme("subset selection")
+
+
+def test_the_figures_of_readme_on_privacy_and_the_paper():
+    privacy = "\n".join(results.section("privacy"))
+    assert "PASS  the authors' program breaks ε in all 12 settings" in privacy
+    published = privacy.split("The authors' program: its worst true loss")[1].splitlines()
+    losses = [float(line.split()[3]) for line in published if re.match(r"\d+ +5 ", line)]
+    assert f"up to {max(losses):.1f} where ε = 5" in readme("RRRR keeps")
+    page = (ROOT / "validation/paper/README.md").read_text(encoding="utf-8")
+    ratios = page.split("with SGLD, of 9 (ε, ρ) adapting helps in")[1].split("ratios of ")[1].split(")")[0]
+    assert f"errors {ratios} times SRR's" in readme("at equal, true ε")
