@@ -1,0 +1,63 @@
+"""The best question: its value against an independent solution over all sets, and how long a design takes.
+
+Run with ``python benchmarks/design.py``; with ``--full``, 200 random settings in place of 20.
+"""
+
+import argparse
+import resource
+
+import numpy as np
+from timing import best_seconds, markdown_table
+
+from adobest_pp import SubsetSelection, asymptotic_variance, audit, optimal_mechanism
+from oracles.designs import best_value
+
+
+def accuracy_rows(settings: int) -> list[list[str]]:
+    """Compare designs for K ≤ 8 with Frank and Wolfe's method over all 2^K sets, whose gap is at most 0.1 %."""
+    rng = np.random.default_rng(1)
+    worst, bounds, audits, gaps = 0.0, 0, 0, []
+    for _ in range(settings):
+        k, epsilon = int(rng.integers(2, 9)), float(rng.uniform(0.2, 5))
+        theta = rng.dirichlet(np.full(k, rng.choice([0.1, 0.3, 1.0, 5.0])))
+        design = optimal_mechanism(theta, epsilon)
+        upper, _ = best_value(theta, epsilon)
+        worst = max(worst, design.value / upper - 1)
+        bounds += design.lower_bound <= upper * (1 + 1e-9)
+        audits += audit(design.mechanism).holds
+        gaps.append(design.gap)
+    return [[f"{settings}", f"{worst:.3%}", f"{bounds}", f"{audits}", f"{np.max(gaps):.3%}"]]
+
+
+def time_rows() -> list[list[str]]:
+    """Time designs, and compare them with subset selection, which has all sets of one size."""
+    rows = []
+    for k in (10, 20, 50, 100):
+        for epsilon, rho in ((0.5, 0.5), (1.0, 0.5), (2.0, 0.1)):
+            theta = np.random.default_rng(k).dirichlet(np.full(k, rho))
+            design = optimal_mechanism(theta, epsilon)
+            seconds = best_seconds(lambda t=theta, e=epsilon: optimal_mechanism(t, e), 2 if k <= 20 else 1)
+            selection = asymptotic_variance(SubsetSelection(k, epsilon), theta)
+            gap = "–" if np.isnan(design.gap) else f"{design.gap:.2%}"
+            sets = len(design.mechanism.sets)
+            row = [k, f"{epsilon:g}", f"{rho:g}", f"{seconds:.2f}", sets, gap, f"{design.value / selection:.3f}"]
+            rows.append(list(map(str, row)))
+    return rows
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="200 random settings")
+    settings = 200 if parser.parse_args().full else 20
+    optimal_mechanism([0.5, 0.3, 0.2], 1.0)
+    headings = ["settings", "value above the oracle's, at most", "bound below it", "audit holds", "gap, at most"]
+    print(markdown_table(headings, accuracy_rows(settings)))
+    print()
+    headings = ["K", "ε", "ρ", "seconds", "sets", "gap", "variance over subset selection's"]
+    print(markdown_table(headings, time_rows()))
+    print(f"\nmemory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
