@@ -46,7 +46,7 @@ nb_execution_mode = "cache" if os.environ.get("DOCS_EXECUTE") != "off" else "off
 nb_execution_cache_path = str(DOCS / "_build" / "examples" / _state())
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 240
+nb_execution_timeout = 600
 nb_merge_streams = True
 nb_number_source_lines = False
 
@@ -71,6 +71,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_context = {"default_mode": "auto"}
 html_css_files = ["site.css"]
 # Summaries would be fetched page by page, which browsers forbid for pages that are opened from a disk.
 html_show_search_summary = False
