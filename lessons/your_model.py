@@ -289,7 +289,7 @@ def _():
         "empty categories": """
 with pm.Model(coords={"category": responses.categories}):
     concentration = pm.LogNormal("concentration", mu=-1, sigma=1)
-    theta = pm.Dirichlet("theta", a=concentration * np.ones(len(responses.categories)), dims="category")
+    theta = pm.Dirichlet("theta", a=concentration * np.ones(30), dims="category")
     ad.PrivateResponse("y", theta, responses, dims="response")
 # or, without writing it: ad.sample(responses, "nuts", prior="learned")
 """,
@@ -298,7 +298,7 @@ with pm.Model(coords={"category": categories, "region": list(by_region)}):
     common = pm.ZeroSumNormal("common", sigma=1.5, dims="category")
     spread = pm.HalfNormal("spread", 0.5)
     departure = pm.ZeroSumNormal("departure", dims=("region", "category"))
-    theta = pm.Deterministic("theta", pm.math.softmax(common + spread * departure, axis=-1), dims=("region", "category"))
+    theta = pm.math.softmax(common + spread * departure, axis=-1)
     for i, (region, responses) in enumerate(by_region.items()):
         ad.PrivateResponse(f"y_{region}", theta[i], responses, dims=f"response_{region}")
 """,
