@@ -86,7 +86,7 @@ def _():
             "No number: noise stays noise.": "We know the noise exactly. It averages out as people are added.",
         },
         "About 7,700.",
-        proof=abs(width(1, 7700) / width(HONEST, 1000) - 1) < 0.02,
+        proof=abs(width(1, 7700) / width(HONEST, 1000) - 1) < 0.02 and abs(width(HONEST, 1000) / 2 - 0.03) < 0.005,
     )
     first_answer = mo.ui.radio(list(first.options))
     return first, first_answer
