@@ -165,9 +165,8 @@ def privacy_share(
     others = [dim for dim in draws.dims if dim not in ("chain", "draw", "category")]
     mean = draws.mean(("chain", "draw")).transpose(*others, "category")
     counts = _check_people(people, mean.isel(category=0, drop=True))
-    flat = draws.transpose(*others, "chain", "draw", "category").values.reshape(
-        -1, draws["chain"].size * draws["draw"].size, k
-    )
+    n_draws = draws.sizes["chain"] * draws.sizes["draw"]
+    flat = draws.transpose(*others, "chain", "draw", "category").values.reshape(-1, n_draws, k)
     ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
     honest = _honest_widths(mean.values.reshape(-1, k), counts.ravel(), concentration, probability)
     width = (ends[:, 1] - ends[:, 0]).reshape(mean.shape)
@@ -186,7 +185,7 @@ def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, NDArray[np.float64]
         raise ValueError("theta must be of `sample` if it is a tree: pass the draws of a model, n and prior instead")
     prior = tree.attrs["prior"]
     if isinstance(prior, str):
-        prior = tree["posterior"]["concentration"].values.mean()
+        prior = np.mean(tree["posterior"].to_dataset()["concentration"].values)
     return theta, tree.attrs["n_responses"] if n is None else n, np.asarray(prior, dtype=np.float64)
 
 

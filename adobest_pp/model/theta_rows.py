@@ -35,7 +35,8 @@ def in_response_order(theta: Any, responses: Responses, model: Model | None) -> 
         return _check_numbers(theta, categories)
     if model is None:
         return Labelled(theta, None)
-    dims = model.named_vars_to_dims.get(theta.name, ()) if model.named_vars.get(theta.name) is theta else ()
+    is_named = model.named_vars.get(theta.name) is theta
+    dims: tuple[str | None, ...] = tuple(model.named_vars_to_dims.get(theta.name, ())) if is_named else ()
     rows = model.coords.get(dims[0]) if len(dims) == 2 and dims[0] is not None else None
     labels = _labels_in(model, dims[-1]) if dims else None
     if labels is not None and not same_labels(labels, categories):
