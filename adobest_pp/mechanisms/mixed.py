@@ -109,7 +109,7 @@ class Mixed(Mechanism):
         """Return answers of one part as answers of the whole."""
         rows = np.full((len(answers), 1 + max(self._widths)), PADDING, dtype=np.int64)
         rows[:, 0] = part
-        rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), -1))
+        rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), self._widths[part]))
         return rows
 
     def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:

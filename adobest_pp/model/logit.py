@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
-from adobest_pp.model.ops import source_version
+from adobest_pp.model.ops import partial_gradients, source_version
 
 __all__ = ["check_covariates", "multinomial_logit", "zero_sum"]
 
@@ -204,8 +204,7 @@ class LogitPullback(Op):
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
     ) -> list[Variable]:
         """Return second derivatives, from the plain graph."""
-        product = (_plain_pullback(*inputs) * cotangents[0]).sum()
-        return list(pt.grad(product, list(inputs), consider_constant=list(cotangents)))
+        return partial_gradients(_plain_pullback, inputs, cotangents[0])
 
 
 @njit(cache=True)
