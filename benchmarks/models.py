@@ -129,6 +129,7 @@ def compile_table() -> str:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", COLD],
             env=os.environ | caches,
+            cwd=Path(__file__).parents[1],
             capture_output=True,
             text=True,
             check=True,
