@@ -70,7 +70,7 @@ def plot(shown: xr.Dataset, reference: xr.Dataset, path: str) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.8), sharey=True, layout="constrained")
     place = np.arange(len(STEPS) - 1)
     for axis, name in zip(axes, NAMES, strict=True):
         one, other = shown.sel(term=name), reference.sel(term=name)
@@ -81,7 +81,7 @@ def plot(shown: xr.Dataset, reference: xr.Dataset, path: str) -> None:
         axis.axvline(0, color="0.7", lw=0.8, zorder=0)
         axis.set(title=name, xlabel="logit per standard deviation")
     axes[0].set_yticks(place, STEPS[1:])
-    axes[0].legend(fontsize=7, loc="lower right")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     figure.suptitle("Party identification, relative to strong Democrats (ANES 1996, n = 944)", fontsize=10)
     figure.savefig(path, dpi=120)
     plt.close(figure)

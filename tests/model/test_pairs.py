@@ -284,6 +284,14 @@ def test_other_refusals():
         ad.PrivateResponse.dist(theta, ANSWERS, group=pt.lvector())
 
 
+def test_samplers_of_one_vector_refuse_a_matrix():
+    with pm.Model() as model:
+        theta = pm.Dirichlet("theta", np.ones(3))
+        ad.PrivateResponse("y", theta[None, :], ANSWERS, group=[0, 0, 0, 0])
+    with pytest.raises(ValueError, match="'y' must be given one vector theta for all responses, got a matrix"):
+        ad.DataAugmentationGibbs("theta", model=model)
+
+
 def test_a_theta_of_unknown_rows_is_checked_when_evaluated():
     theta = pt.dmatrix("theta")
     terms = pm.logp(ad.PrivateResponse.dist(theta, ANSWERS, group=[0, 1, 1, 0]), ANSWERS.answers)
