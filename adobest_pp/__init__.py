@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from adobest_pp.data.concat import concat as concat
     from adobest_pp.data.evidence import Evidence as Evidence
     from adobest_pp.data.responses import Responses as Responses
     from adobest_pp.design import Utility as Utility
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
     from adobest_pp.online import OnlineRun as OnlineRun
     from adobest_pp.online import simulate as simulate
+    from adobest_pp.samplers.extension import extend as extend
     from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
@@ -62,6 +64,8 @@ _HOMES = {
     "UnaryEncoding": "mechanisms",
     "Utility": "design",
     "audit": "mechanisms",
+    "concat": "data.concat",
+    "extend": "samplers.extension",
     "frequency_model": "model.frequency",
     "privacy_loss": "mechanisms",
     "recorded_arguments": "samplers.sampling",

@@ -54,6 +54,13 @@ def check_count(value: Any, name: str, low: int = 1) -> int:
     return count
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False, or raise ValueError."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {brief(value)}")
+    return bool(value)
+
+
 def check_total(sizes: dict[str, int]) -> None:
     """Raise ValueError if a result of these sizes would hold more than MAX_NUMBERS numbers."""
     total = math.prod(sizes.values())

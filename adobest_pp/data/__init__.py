@@ -1,6 +1,7 @@
 """What the collector holds. NumPy suffices, but for files, which need xarray.
 
 - `Responses`: the answers, with the mechanism, the labels and the published subsets; in netCDF files, or from arrays.
+- `concat`: answers of several collections, of different mechanisms or budgets, as one.
 - `Evidence`: the answers collapsed to distinct rows with counts, which likelihood and samplers read.
 - `journal`: how the file of a collection keeps every acknowledged answer.
 """
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from adobest_pp.data.concat import concat as concat
     from adobest_pp.data.evidence import Evidence as Evidence
     from adobest_pp.data.responses import Responses as Responses
 
-_HOMES = {"Evidence": "evidence", "Responses": "responses"}
+_HOMES = {"concat": "concat", "Evidence": "evidence", "Responses": "responses"}
 
 __all__ = [*_HOMES]
 

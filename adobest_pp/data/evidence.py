@@ -8,13 +8,13 @@ where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_
 nothing downstream grows with the number of responses where answers repeat.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "Evidence", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
+__all__ = ["BITS", "Evidence", "pattern_rows", "set_rows", "stacked", "support_rows", "unique_rows"]
 
 # Sets whose masks are unpacked at a time: bounds the memory that making the list of members takes.
 _SETS_AT_ONCE = 1 << 16
@@ -164,6 +164,31 @@ def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tup
         codes=np.zeros((0, 0), dtype=np.uint16),
     )
     return evidence, row_of
+
+
+def stacked(parts: Sequence[Evidence]) -> Evidence:
+    """Return the rows of several pieces of evidence about the same categories, one after the other."""
+    n_categories = parts[0].n_categories
+    n_sets = sum(part.n_sets for part in parts)
+    sets_before, patterns_before, index = 0, 0, []
+    for part in parts:
+        of_set, of_pattern = part.set_index + sets_before, part.set_index - part.n_sets + n_sets + patterns_before
+        found = np.where(part.set_index < part.n_sets, of_set, of_pattern)
+        index.append(np.where(part.set_index < 0, -1, found))
+        sets_before += part.n_sets
+        patterns_before += len(part.patterns)
+    members = np.concatenate([part.members for part in parts])
+    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    masks = np.zeros((n_sets, n_categories), dtype=bool)
+    masks[np.repeat(np.arange(n_sets), sizes), members] = True
+    columns = ("base", "own", "inside", "log_scale", "category", "count", "patterns")
+    return Evidence(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
+        set_index=np.concatenate(index),
+        members=members,
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        codes=_codes(np.packbits(masks, axis=1), n_categories, members.size),
+    )
 
 
 def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -164,6 +164,11 @@ class Responses:
         """The row of `subsets` that each answer was given under, of shape (n,); empty if none is published."""
         return np.array(self._published().row)
 
+    @property
+    def epsilons(self) -> NDArray[np.float64]:
+        """The privacy budget of each person, of shape (n,)."""
+        return self.mechanism.budgets(self._answers.first(self._n))
+
     def __len__(self) -> int:
         return self._n
 
@@ -181,12 +186,16 @@ class Responses:
 
     def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
         """Return `evidence` and `evidence_index` from one pass over the answers."""
-        return self.mechanism.evidence(self._answers.first(self._n), self._published())
+        return self.mechanism.evidence(self._answers.first(self._n), self.told())
+
+    def told(self) -> Published:
+        """Return what each person was told before answering; see `Mechanism.told`."""
+        return self.mechanism.told(self._answers.first(self._n), self._published())
 
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
         answers = self._answers.first(self._n)
-        return self.mechanism.answer_counts(answers, self._published(), theta, listed)
+        return self.mechanism.answer_counts(answers, self.told(), theta, listed)
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it.

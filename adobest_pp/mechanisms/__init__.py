@@ -12,6 +12,7 @@ from adobest_pp.mechanisms.base import (
 from adobest_pp.mechanisms.channel import Channel
 from adobest_pp.mechanisms.hadamard_response import HadamardResponse
 from adobest_pp.mechanisms.local_hashing import LocalHashing
+from adobest_pp.mechanisms.mixed import Mixed
 from adobest_pp.mechanisms.privacy import Audit, AuditRow, audit, privacy_loss
 from adobest_pp.mechanisms.registry import (
     build_mechanism,
@@ -42,6 +43,7 @@ __all__ = [
     "HadamardResponse",
     "LocalHashing",
     "Mechanism",
+    "Mixed",
     "Published",
     "SetFamily",
     "SubsetSelection",

@@ -141,6 +141,10 @@ class Mechanism(ABC):
             raise ValueError(f"answers must be one index or a row of them, got an array of shape {array.shape}")
         return np.atleast_1d(array)
 
+    def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the privacy budget behind each of n checked answers, of shape (n,)."""
+        return np.full(len(answers), self.epsilon)
+
     # What an answer tells.
 
     @abstractmethod
@@ -174,6 +178,20 @@ class Mechanism(ABC):
         Without one, predictive sampling in PyMC runs `privatize` in Python, and PyTensor warns that it does.
         """
         raise NotImplementedError
+
+    def told(self, answers: NDArray[Any], published: Published) -> Published:
+        """Return what each person was told, as `evidence` and `drawing` take it: more than the subset for `Mixed`."""
+        return published
+
+    def simulate(self, truth: NDArray[np.int64], told: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw answers of people with these categories, told what `told` says. For simulation only."""
+        if not self.publishes_subset:
+            return np.asarray(self.privatize(truth, rng=rng))
+        answers = np.empty((truth.size, *self.answer_dims.values()), dtype=np.int64)
+        for row in np.unique(told.row):
+            is_row = told.row == row
+            answers[is_row] = self.privatize(truth[is_row], subset=told.subsets[row], rng=rng)
+        return answers
 
     # How it is named and stored.
 

@@ -57,13 +57,13 @@ class Audit:
 
     @property
     def worst(self) -> AuditRow:
-        """The row with the largest loss, so the least slack."""
+        """The row with the least slack: that of the largest loss, where all have one promise."""
         return min(self.rows, key=lambda row: row.slack)
 
     @property
     def loss(self) -> float:
         """The largest loss over all sizes."""
-        return self.worst.loss
+        return max(row.loss for row in self.rows)
 
     @property
     def slack(self) -> float:
@@ -127,7 +127,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
         subset for K ≤ 10, one subset of each size beyond. A matrix ``G[y, x]`` of floats is taken as rounded
         to a relative 2⁻⁴⁰, unless its rounding is stated.
     epsilon : float, optional
-        The promise; by default the mechanism's own. A matrix needs one.
+        The promise; by default the mechanism's own, and that of each part of a `Mixed`. A matrix needs one.
     rounding : float, optional
         For a matrix alone: by how much each entry may differ from the probability that it stands for, such as 1e-6 for
         six digits. The promise then holds only if it does for every channel that the matrix may stand for, that is for
@@ -158,11 +158,9 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     if isinstance(subject, Mechanism):
         if rounding is not None:
             raise ValueError(f"rounding must be left out for a mechanism, which is exact, got {brief(rounding)}")
-        promise = subject.epsilon if epsilon is None else check_epsilon(epsilon)
-        bound = exp_bounds(promise)[0]
-        by_size = groupby(subject.audit_cases(), key=lambda case: case.size)
-        rows = tuple(_audit_row([*cases], promise, bound) for _, cases in by_size)
-        return Audit(repr(subject), promise, rows)
+        promise = None if epsilon is None else check_epsilon(epsilon)
+        rows = [row for part in getattr(subject, "parts", (subject,)) for row in _audit_mechanism(part, promise)]
+        return Audit(repr(subject), subject.epsilon if promise is None else promise, tuple(rows))
     if epsilon is None:
         raise ValueError("epsilon must be given to audit a matrix: it is the promise to check")
     promise = check_epsilon(epsilon)
@@ -174,6 +172,14 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     case = AuditCase(0, outputs, list(range(matrix.shape[1])), weights)
     bound = exp_bounds(promise)[0] * (1 + MATRIX_ROUNDING)
     return Audit(f"matrix of shape {matrix.shape}", promise, (_audit_row([case], promise, bound),), True)
+
+
+def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditRow]:
+    """Return a row for each subset size, held to the promise, or without one to the mechanism's own."""
+    epsilon = mechanism.epsilon if promise is None else promise
+    bound = exp_bounds(epsilon)[0]
+    by_size = groupby(mechanism.audit_cases(), key=lambda case: case.size)
+    return [_audit_row([*cases], epsilon, bound) for _, cases in by_size]
 
 
 def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> AuditRow:

@@ -34,13 +34,17 @@ _HOMES = {
     "SetFamily": "set_family",
     "Channel": "channel",
 }
+# Made of other mechanisms: files name it, nobody builds it by name and settings.
+_COMPOSED = {"Mixed": "mixed"}
 _OTHERS: dict[str, type[Mechanism]] = {}
 
 
 def register[M: type[Mechanism]](mechanism: M) -> M:
     """Make a mechanism class known by its name; use as a decorator."""
     name = mechanism.__name__
-    known = _HOMES.get(name) or (_OTHERS.get(name) is not None and _OTHERS[name].__module__ != mechanism.__module__)
+    known = name in _HOMES | _COMPOSED or (
+        _OTHERS.get(name) is not None and _OTHERS[name].__module__ != mechanism.__module__
+    )
     if known:
         raise ValueError(f"mechanism must have a name of its own, got {brief(name)}, which is taken")
     _OTHERS[name] = mechanism
@@ -57,10 +61,11 @@ def find_mechanism(name: str) -> type[Mechanism]:
     if isinstance(name, str) and ":" in name:
         return _imported(name)
     wanted = _plain(name)
-    for known in mechanism_names():
+    homes = _HOMES | _COMPOSED
+    for known in [*mechanism_names(), *_COMPOSED]:
         if _plain(known) == wanted:
-            if known in _HOMES:
-                return _imported(f"adobest_pp.mechanisms.{_HOMES[known]}:{known}")
+            if known in homes:
+                return _imported(f"adobest_pp.mechanisms.{homes[known]}:{known}")
             if known in _OTHERS:
                 return _OTHERS[known]
             return register(_checked(entry_points(group=GROUP)[known].load(), known))

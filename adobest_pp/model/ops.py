@@ -18,6 +18,7 @@ from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.math import Sum
@@ -25,13 +26,11 @@ from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.likelihood import core
+from adobest_pp.likelihood import core, pairs
 from adobest_pp.likelihood.core import row_probabilities, value_and_gradient
+from adobest_pp.likelihood.pairs import SIMPLEX_TOLERANCE, is_simplex
 
-__all__ = ["MarginalLogLikelihood", "PointwiseLogLikelihood"]
-
-# How far from a sum of one, or below zero, a θ may be and still count as one that arithmetic has rounded.
-SIMPLEX_TOLERANCE = 1e-6
+__all__ = ["KERNEL_VERSION", "MarginalLogLikelihood", "PointwiseLogLikelihood", "evidence_tensors"]
 
 # Types and numbers of axes of the arrays of `Evidence`; counts may also be real weights.
 _EVIDENCE_TYPES = (
@@ -55,7 +54,7 @@ def source_version(*files: str) -> int:
     return zlib.crc32(b"".join(Path(file).read_bytes() for file in files))
 
 
-_KERNEL_VERSION = source_version(core.__file__, __file__)
+KERNEL_VERSION = source_version(core.__file__, pairs.__file__, __file__)
 
 
 class MarginalLogLikelihood(Op):
@@ -85,7 +84,7 @@ class MarginalLogLikelihood(Op):
     def make_node(self, theta: Any, *evidence: Any) -> Apply:
         """Check and convert the inputs."""
         vector = _theta_vector(theta)
-        return Apply(self, [vector, *_evidence_tensors(evidence)], [pt.dscalar(), vector.type()])
+        return Apply(self, [vector, *evidence_tensors(evidence)], [pt.dscalar(), vector.type()])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
         """Evaluate by the compiled kernel."""
@@ -128,7 +127,7 @@ class PointwiseLogLikelihood(Op):
         """Check and convert the inputs."""
         *evidence, index = arguments
         rows = pt.as_tensor(index).astype("int64")
-        inputs = [_theta_vector(theta), *_evidence_tensors(evidence), rows]
+        inputs = [_theta_vector(theta), *evidence_tensors(evidence), rows]
         return Apply(self, inputs, [pt.tensor(dtype="float64", shape=rows.type.shape)])
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
@@ -153,6 +152,16 @@ class PointwiseLogLikelihood(Op):
         return [slope, *(disconnected_type() for _ in inputs[1:])]
 
 
+def partial_gradients(
+    function: Callable[..., TensorVariable], inputs: Sequence[Variable], cotangent: Variable
+) -> list[Variable]:
+    """Return the pullback of a plain graph, with inputs that may depend on each other held apart."""
+    apart = [part.type() for part in inputs]
+    product = (function(*apart) * cotangent).sum()
+    slopes = pt.grad(product, apart, consider_constant=[cotangent], disconnected_inputs="ignore")
+    return list(graph_replace(slopes, dict(zip(apart, inputs, strict=True)), strict=False))
+
+
 def _theta_vector(theta: Any) -> TensorVariable:
     vector = pt.as_tensor(theta)
     if vector.ndim != 1:
@@ -160,22 +169,13 @@ def _theta_vector(theta: Any) -> TensorVariable:
     return vector.astype("float64")
 
 
-def _evidence_tensors(evidence: Sequence[Any]) -> list[TensorVariable]:
+def evidence_tensors(evidence: Sequence[Any]) -> list[TensorVariable]:
+    """Return the arrays of an `Evidence` as tensors of its types, or raise ValueError."""
     tensors = [pt.as_tensor(part) for part in evidence]
     if [tensor.ndim for tensor in tensors] != [ndim for _, ndim in _EVIDENCE_TYPES]:
         raise ValueError(f"evidence must be the {len(_EVIDENCE_TYPES)} arrays of an Evidence")
     pairs = zip(tensors, _EVIDENCE_TYPES, strict=True)
     return [tensor.astype(dtype) if dtype else tensor for tensor, (dtype, _) in pairs]
-
-
-@njit(cache=True)
-def _is_simplex(theta):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for value in theta:
-        if not value >= -SIMPLEX_TOLERANCE:
-            return False
-        total += value
-    return abs(total - 1.0) <= SIMPLEX_TOLERANCE
 
 
 @njit(cache=True)
@@ -187,7 +187,7 @@ def _marginal(theta, *evidence):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _marginal_on_simplex(theta, *evidence):  # type: ignore[no-untyped-def]
     value, slope = -np.inf, np.zeros(theta.size)
-    if _is_simplex(theta):
+    if is_simplex(theta):
         value, slope = value_and_gradient(theta, Evidence(*evidence))
     return np.asarray(value), slope
 
@@ -196,7 +196,7 @@ def _marginal_on_simplex(theta, *evidence):  # type: ignore[no-untyped-def]
 def _pointwise(theta, *arguments):  # type: ignore[no-untyped-def]
     evidence, index = Evidence(*arguments[:-1]), arguments[-1]
     rows = np.full(evidence.base.size, -np.inf)
-    if _is_simplex(theta):
+    if is_simplex(theta):
         h = row_probabilities(theta, evidence)
         for u in range(rows.size):
             if h[u] > 0.0:
@@ -206,12 +206,12 @@ def _pointwise(theta, *arguments):  # type: ignore[no-untyped-def]
 
 @register_funcify_default_op_cache_key(MarginalLogLikelihood)
 def _(op: MarginalLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return op.kernel, _KERNEL_VERSION
+    return op.kernel, KERNEL_VERSION
 
 
 @register_funcify_default_op_cache_key(PointwiseLogLikelihood)
 def _(op: PointwiseLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _pointwise, _KERNEL_VERSION
+    return _pointwise, KERNEL_VERSION
 
 
 @register_canonicalize
@@ -253,5 +253,5 @@ def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVa
     logs = pt.log(base * theta.sum() + own * theta[category] + inside * masses[set_index])
     if not on_simplex:
         return logs
-    is_simplex = (pt.abs(theta.sum() - 1) <= SIMPLEX_TOLERANCE) & (theta.min() >= -SIMPLEX_TOLERANCE)
-    return pt.switch(is_simplex, logs, -np.inf)
+    valid = (pt.abs(theta.sum() - 1) <= SIMPLEX_TOLERANCE) & (theta.min() >= -SIMPLEX_TOLERANCE)
+    return pt.switch(valid, logs, -np.inf)

@@ -2,16 +2,20 @@
 
 from typing import Any
 
+import numpy as np
 import pytensor.tensor as pt
+from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
+from adobest_pp.model.pair_ops import PointwisePairsLogLikelihood
 
 __all__ = [
     "MarginalLogLikelihood",
     "PointwiseLogLikelihood",
     "marginal_log_likelihood",
+    "pairs_log_likelihood",
     "pointwise_log_likelihood",
     "transition_matrix",
     "transition_rows",
@@ -103,3 +107,25 @@ def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> Tens
         The row of each response, from `Responses.evidence_index`.
     """
     return PointwiseLogLikelihood()(theta, *evidence, index)
+
+
+def pairs_log_likelihood(
+    theta: Any, evidence: Evidence, index: NDArray[np.int64], group: NDArray[np.int64]
+) -> TensorVariable:
+    """Return ln P(answer | θ) of every response as a graph of shape (n,), where θ has several rows.
+
+    Parameters
+    ----------
+    theta : tensor, shape (G, K)
+        Category probabilities, one row a group; where a row is off the simplex, its responses have −inf.
+    evidence : Evidence
+        Collapsed responses.
+    index : array of int, shape (n,)
+        The row of evidence of each response, from `Responses.evidence_index`.
+    group : array of int, shape (n,)
+        The row of θ of each response.
+    """
+    keys = group.astype(np.int64) * evidence.n_rows + index
+    pairs, pair_of, weight = np.unique(keys, return_inverse=True, return_counts=True)
+    places = np.divmod(pairs, max(evidence.n_rows, 1))
+    return PointwisePairsLogLikelihood()(theta, *evidence, *places, weight, pair_of)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
-from adobest_pp._checks import check_count, check_integer, check_prior, check_total, is_learned
+from adobest_pp._checks import check_count, check_flag, check_integer, check_prior, check_total, is_learned
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -19,13 +19,14 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
 from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.pointwise import add_log_likelihood
 from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
 from adobest_pp.samplers.sgld_cv import LEAST_TUNE, sgld_cv_draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["fresh_seed", "recorded_arguments", "sample"]
+__all__ = ["check_answer_fit", "fresh_seed", "recorded_arguments", "sample"]
 
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 SGLD_OPTIONS = ("batch_size", "step_size", "schedule", "updates_per_draw", "diffusion")
@@ -45,6 +46,7 @@ def sample(
     chains: int = 4,
     random_seed: int | None = None,
     progressbar: bool = True,
+    log_likelihood: bool = False,
     **options: Any,
 ) -> "xr.DataTree":
     """Draw category frequencies θ from their posterior given randomized answers.
@@ -69,6 +71,9 @@ def sample(
         The same seed gives the same draws. One is chosen and recorded if none is given.
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
+    log_likelihood : bool, default False
+        Whether to keep the log-likelihood of each response under each draw, in ``log_likelihood/y``: what `arviz.loo`
+        and `arviz.compare` need. It takes eight bytes for each response and draw.
     **options
         For ``"sgld"`` alone: `batch_size`, `step_size`, `schedule`, `updates_per_draw` (here 20 by default) and
         `diffusion` as of `ReflectedSGLD`.
@@ -99,6 +104,7 @@ def sample(
     See Also
     --------
     frequency_model : The PyMC model that this samples.
+    extend : More draws of a run.
     ReflectedSGLD, DataAugmentationGibbs : The same samplers for models of one's own.
 
     Examples
@@ -122,6 +128,8 @@ def sample(
     check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     settings = _settings(sampler, options)
+    if check_flag(log_likelihood, "log_likelihood"):
+        check_total({"draws": sizes["draws"], "chains": sizes["chains"], "responses": len(responses)})
 
     began = time.perf_counter()
     if sampler == "nuts":
@@ -139,7 +147,9 @@ def sample(
     elapsed = time.perf_counter() - began
     # Whether answers fit is asked of the posterior, and not of a part of it.
     if not warn_of_problems(tree, responses.evidence(), sampler, concentration):
-        details |= _check_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
+        details |= check_answer_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
+    if log_likelihood:
+        add_log_likelihood(tree, responses)
     return _labelled(
         tree,
         responses,
@@ -294,7 +304,7 @@ def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None])
     return np.concatenate(thetas)[tune:], kept
 
 
-def _check_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:
+def check_answer_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:
     """Return the p-value of the answers given exact draws, and log a warning if they do not fit."""
     draws = theta.reshape(-1, theta.shape[-1])
     if sampler == "sgld" or len(draws) < ENOUGH_DRAWS:

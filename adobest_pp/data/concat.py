@@ -1,0 +1,84 @@
+"""Answers of several collections as one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adobest_pp._text import brief
+from adobest_pp.data.responses import Responses
+from adobest_pp.mechanisms import Mechanism
+from adobest_pp.mechanisms.mixed import Mixed
+
+__all__ = ["concat"]
+
+
+def concat(responses: Sequence[Responses]) -> Responses:
+    """Return the answers of several collections as one, in their order, whatever mechanisms and budgets they had.
+
+    Parameters
+    ----------
+    responses : sequence of Responses
+        At least one, all with the same categories in the same order: an answer is a number, whose meaning is the order.
+
+    Returns
+    -------
+    Responses
+        Of the one mechanism if all have the same, and of a `mechanisms.Mixed` otherwise. `Responses.epsilons` has the
+        budget of each person. Everything takes it: files, audit, likelihood, models and samplers.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> first = ad.Responses.from_arrays(ad.SRR(3, epsilon=1.0), [0, 0, 2])
+    >>> second = ad.Responses.from_arrays(ad.UnaryEncoding(3, epsilon=2.0), [[0, 1, 1]])
+    >>> both = ad.concat([first, second])
+    >>> both.epsilons
+    array([1., 1., 1., 2.])
+    >>> round(ad.likelihood.log_likelihood([0.5, 0.2, 0.3], both.evidence()), 4)
+    -5.1336
+    """
+    given = [*responses] if isinstance(responses, list | tuple) else []
+    if not given or not all(isinstance(each, Responses) for each in given):
+        raise ValueError(f"responses must be a list of at least one Responses, got {brief(responses)}")
+    categories = given[0].categories
+    for i, each in enumerate(given):
+        if each.categories != categories:
+            raise ValueError(
+                f"responses must have the same categories in the same order, got {brief(list(categories))} "
+                f"and, in responses[{i}], {brief(list(each.categories))}"
+            )
+    parts = list(dict.fromkeys(part for each in given for part in _parts(each.mechanism)))
+    if len(parts) == 1:
+        return _joined(parts[0], given, [each.answers for each in given])
+    mixed = Mixed(parts)
+    return _joined(mixed, given, [_in_parts(each, mixed) for each in given])
+
+
+def _parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    return mechanism.parts if isinstance(mechanism, Mixed) else (mechanism,)
+
+
+def _in_parts(responses: Responses, mixed: Mixed) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the answers of one collection as answers of the whole."""
+    mechanism, answers = responses.mechanism, responses.answers
+    if not isinstance(mechanism, Mixed):
+        return mixed.answers_of(mixed.parts.index(mechanism), answers)
+    rows = np.zeros((len(answers), *mixed.answer_dims.values()), dtype=np.int64)
+    rows[:, : answers.shape[1]] = answers
+    rows[:, 0] = np.array([mixed.parts.index(part) for part in mechanism.parts])[answers[:, 0]]
+    return rows
+
+
+def _joined(mechanism: Mechanism, given: list[Responses], answers: list[Any]) -> Responses:
+    tables: dict[str, Any] = {}
+    if mechanism.publishes_subset:
+        # Row 0 is the empty subset: that of people to whom none was published.
+        masks, index = [np.zeros((1, mechanism.n_categories), dtype=bool)], []
+        for each in given:
+            published = each.mechanism.publishes_subset
+            start = sum(map(len, masks))
+            index.append(start + each.subset_index if published else np.zeros(len(each), dtype=np.int64))
+            masks.append(each.subsets if published else masks[0][:0])
+        tables = {"subsets": np.concatenate(masks), "subset_index": np.concatenate(index)}
+    return Responses.from_arrays(mechanism, np.concatenate(answers), categories=given[0].categories, **tables)

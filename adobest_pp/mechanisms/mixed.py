@@ -1,0 +1,232 @@
+"""Several mechanisms, or one with several budgets, behind the answers to one question."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._text import brief
+from adobest_pp.data.evidence import Evidence, stacked
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, rows_of
+from adobest_pp.mechanisms.registry import mechanism_from_settings
+
+# What stands behind the numbers of an answer that is shorter than the longest.
+PADDING = 0
+
+
+@dataclass(frozen=True, init=False)
+class Mixed(Mechanism):
+    """What people ran who did not all run the same: `concat` makes it.
+
+    An answer is the number of its part and then the numbers of the part's own answer, with zeros behind them up to the
+    length of the longest. It is public which part a person ran.
+
+    Parameters
+    ----------
+    parts : sequence of Mechanism
+        Two or more, all of the same number of categories.
+
+    Attributes
+    ----------
+    epsilon : float
+        The largest of the budgets: what holds for everybody.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.mechanisms.Mixed([ad.SRR(3, epsilon=1.0), ad.SRR(3, epsilon=2.0)]).epsilon
+    2.0
+    """
+
+    parts: tuple[Mechanism, ...]
+    n_categories: int = field(init=False, repr=False)
+    epsilon: float = field(init=False, repr=False)
+
+    def __init__(self, parts: Any) -> None:
+        given = tuple(parts) if isinstance(parts, list | tuple) else ()
+        if len(given) < 2 or not all(isinstance(part, Mechanism) and not isinstance(part, Mixed) for part in given):
+            raise ValueError(f"parts must be two or more mechanisms, none of them mixed, got {brief(parts)}")
+        sizes = sorted({part.n_categories for part in given})
+        if len(sizes) > 1:
+            raise ValueError(f"parts must have one number of categories, got {sizes[0]} and {sizes[-1]}")
+        object.__setattr__(self, "parts", given)
+        object.__setattr__(self, "n_categories", sizes[0])
+        object.__setattr__(self, "epsilon", max(part.epsilon for part in given))
+
+    @property
+    def publishes_subset(self) -> bool:  # type: ignore[override]
+        """Whether a part does; people of the other parts then have the empty subset."""
+        return any(part.publishes_subset for part in self.parts)
+
+    def privatize(
+        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> int | NDArray[np.int64]:
+        """Raise ValueError: a device runs one part."""
+        raise ValueError("privatize must be called on one of the parts: a device runs one mechanism")
+
+    def audit_cases(self) -> Iterator[AuditCase]:
+        """Yield those of every part; `audit` holds each part to its own budget."""
+        for part in self.parts:
+            yield from part.audit_cases()
+
+    @property
+    def answer_dims(self) -> dict[str, int]:
+        """The number of the part, and the numbers of its answer."""
+        return {"number": 1 + max(self._widths)}
+
+    @property
+    def answer_type(self) -> np.dtype[Any]:
+        """The integer type that holds the answers of every part, which are not negative."""
+        return np.result_type(np.uint16, *(np.dtype(f"u{part.answer_type.itemsize}") for part in self.parts))
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of possible answers."""
+        return sum(part.n_outputs for part in self.parts)
+
+    def outputs(self) -> NDArray[np.int64]:
+        """Return every possible answer, one part's after the other."""
+        return np.concatenate([self.answers_of(i, part.outputs()) for i, part in enumerate(self.parts)])
+
+    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+        """Return one answer or several as rows, or raise ValueError."""
+        allowed = f"rows of {1 + max(self._widths)} integers: the part, 0 to {len(self.parts) - 1}, and its answer"
+        rows = rows_of(answers, 1 + max(self._widths), allowed).astype(np.int64)
+        wrong = (rows[:, 0] < 0) | (rows[:, 0] >= len(self.parts))
+        if wrong.any():
+            raise ValueError(f"answers must be {allowed}, got the part {rows[wrong][0, 0]}")
+        for i, width in enumerate(self._widths):
+            mine = rows[rows[:, 0] == i]
+            self.parts[i].check_answers(self._own(i, mine))
+            if (mine[:, 1 + width :] != PADDING).any():
+                raise ValueError(f"answers must be {allowed}, got numbers behind an answer of part {i}")
+        return rows
+
+    def answers_of(self, part: int, answers: NDArray[Any]) -> NDArray[np.int64]:
+        """Return answers of one part as answers of the whole."""
+        rows = np.full((len(answers), 1 + max(self._widths)), PADDING, dtype=np.int64)
+        rows[:, 0] = part
+        rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), self._widths[part]))
+        return rows
+
+    def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the budget of the part of each answer."""
+        return np.asarray(np.array([part.epsilon for part in self.parts])[answers[:, 0]])
+
+    def told(self, answers: NDArray[Any], published: Published) -> Published:
+        """Return the part that each person ran and the row of the subset, as one number: part + parts · row."""
+        row = published.row if self.publishes_subset else np.zeros(len(answers), dtype=np.int64)
+        subsets = published.subsets if self.publishes_subset else np.zeros((1, self.n_categories), dtype=bool)
+        return Published(answers[:, 0] + len(self.parts) * row, subsets)
+
+    def simulate(self, truth: NDArray[np.int64], told: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw answers of people of every part. For simulation only."""
+        answers = np.empty((truth.size, 1 + max(self._widths)), dtype=np.int64)
+        for i, part in enumerate(self.parts):
+            mine, own = self._told_to(i, told)
+            answers[mine] = self.answers_of(i, part.simulate(truth[mine], own, rng))
+        return answers
+
+    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+        """Stack the evidence of the parts."""
+        found, row_of, start = [], np.empty(len(answers), dtype=np.int64), 0
+        for i, part in enumerate(self.parts):
+            mine, own = self._told_to(i, published)
+            evidence, rows = part.evidence(self._own(i, answers[mine]), own)
+            row_of[mine] = start + rows
+            start += evidence.n_rows
+            found.append(evidence)
+        return stacked(found), row_of
+
+    def answer_counts(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts | None:
+        """Count the answers of every part that has something to count; parts are independent."""
+        found = []
+        for i, part in enumerate(self.parts):
+            mine, own = self._told_to(i, published)
+            counts = part.answer_counts(self._own(i, answers[mine]), own, theta, listed) if mine.any() else None
+            found += [] if counts is None else [counts]
+        if not found:
+            return None
+        sizes = np.cumsum([0, *(counts.observed.size for counts in found)])
+        covariance = np.zeros((sizes[-1], sizes[-1]))
+        for start, end, counts in zip(sizes[:-1], sizes[1:], found, strict=True):
+            covariance[start:end, start:end] = counts.covariance
+        observed, constant, slope = (np.concatenate([counts[j] for counts in found]) for j in range(3))
+        return Counts(observed, constant, slope, covariance)
+
+    def drawing(self) -> Drawing:
+        """Draw by the function of the part that was told."""
+        tables = [part.drawing().table for part in self.parts]
+        rows = np.cumsum([0, *(len(table) for table in tables)])
+        table = np.zeros((rows[-1], max(each.shape[1] for each in tables)))
+        kernel: Any = None
+        for i, (part, each) in enumerate(zip(self.parts, tables, strict=True)):
+            table[rows[i] : rows[i + 1], : each.shape[1]] = each
+            kernel = _drawing_part(i, part.drawing().kernel, self._widths[i], (*rows[i : i + 2], each.shape[1]), kernel)
+        return Drawing(_drawing_any(kernel, len(self.parts), 1 + max(self._widths)), table)
+
+    def settings(self) -> dict[str, Any]:
+        """Return plain values that build an equal mechanism."""
+        shared = {"mechanism": "Mixed", "n_categories": self.n_categories, "epsilon": self.epsilon}
+        return shared | {"parts": [part.settings() for part in self.parts]}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Build it from `settings`."""
+        parts = settings["parts"]
+        if not isinstance(parts, list):
+            raise ValueError(f"parts must be a list of settings of mechanisms, got {brief(parts)}")
+        return cls([mechanism_from_settings(part) for part in parts])
+
+    @cached_property
+    def _widths(self) -> list[int]:
+        """How many numbers an answer of each part has."""
+        return [int(np.prod([*part.answer_dims.values()], dtype=int)) for part in self.parts]
+
+    def _own(self, part: int, answers: NDArray[Any]) -> NDArray[Any]:
+        """Return answers of one part, given as answers of the whole, as that part has them."""
+        own = answers[:, 1 : 1 + self._widths[part]]
+        return own if self.parts[part].answer_dims else own[:, 0]
+
+    def _told_to(self, part: int, told: Published) -> tuple[NDArray[np.bool_], Published]:
+        """Return whose part it is, and what they were told as that part takes it."""
+        mine = told.row % len(self.parts) == part
+        if not self.parts[part].publishes_subset:
+            return mine, Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
+        return mine, Published(told.row[mine] // len(self.parts), told.subsets)
+
+
+def _drawing_part(
+    part: int, kernel: Callable[..., Any], width: int, place: tuple[int, int, int], others: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """Return the compiled function that writes an answer of this part into `answer`, or calls `others`."""
+    from numba import njit
+
+    start, end, columns = map(int, place)
+
+    @njit
+    def draw(rng, theta, wanted, row, subsets, table, answer):  # type: ignore[no-untyped-def]
+        if others is None or wanted == part:
+            answer[1 : 1 + width] = kernel(rng, theta, row, subsets, table[start:end, :columns])
+        else:
+            others(rng, theta, wanted, row, subsets, table, answer)
+
+    return draw  # type: ignore[no-any-return]
+
+
+def _drawing_any(draw_part: Callable[..., Any], n_parts: int, length: int) -> Callable[..., Any]:
+    from numba import njit
+
+    @njit
+    def draw(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+        answer = np.zeros(length, dtype=np.int64)
+        answer[0] = row % n_parts
+        draw_part(rng, theta, answer[0], row // n_parts, subsets, table, answer)
+        return answer
+
+    return draw  # type: ignore[no-any-return]

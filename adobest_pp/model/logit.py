@@ -1,0 +1,286 @@
+"""θ of each person from public covariates: the multinomial logit, as one PyTensor node that compiles fast."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.tensor.variable import TensorVariable
+
+from adobest_pp._checks import as_numbers
+from adobest_pp._text import brief
+from adobest_pp.model.ops import partial_gradients, source_version
+
+__all__ = ["check_covariates", "multinomial_logit", "zero_sum"]
+
+_VERSION = source_version(__file__)
+
+
+def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
+    """Return θ of each person, the softmax of an intercept and the covariates times coefficients, of shape (n, K).
+
+    Parameters
+    ----------
+    covariates : array of shape (n, P)
+        Public numbers, one row a person; centered and scaled they make sampling easier. None may be missing.
+    coefficients : tensor, shape (1 + P, K)
+        The intercepts of the K categories first, then those of each covariate. A constant added to all K of a row
+        changes nothing: use `zero_sum`, or fix those of one category at zero.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> theta = ad.model.multinomial_logit([[0.0], [1.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]])
+    >>> theta.eval(mode="FAST_COMPILE").round(3)
+    array([[0.333, 0.333, 0.333],
+           [0.665, 0.245, 0.09 ]])
+    """
+    # Registers the rewrite that fuses this node with the likelihood.
+    from adobest_pp.model import logit_likelihood  # noqa: F401
+
+    table = check_covariates(covariates)
+    weights = pt.as_tensor(coefficients).astype("float64")
+    if weights.ndim != 2 or weights.type.shape[0] not in (None, 1 + table.shape[1]):
+        got = "×".join(map(str, weights.type.shape)) or "one number"
+        rows = f"{1 + table.shape[1]} rows, the intercepts and one a covariate"
+        raise ValueError(f"coefficients must be a matrix with {rows}, got {got}")
+    columns = np.ascontiguousarray(np.vstack([np.ones(len(table)), table.T]))
+    return MultinomialLogit()(columns, weights)
+
+
+def zero_sum(free: Any) -> TensorVariable:
+    """Return rows of K numbers that sum to zero, given K−1 free ones each: independent normals stay normal.
+
+    The free numbers are coordinates in an orthonormal basis, so ``pymc.Normal(sigma=s)`` on them is
+    ``pymc.ZeroSumNormal(sigma=s)`` on the result, in one node that compiles fast.
+
+    Parameters
+    ----------
+    free : tensor, shape (P, K−1)
+        Free coordinates.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.model.zero_sum([[1.0, 0.0]]).eval(mode="FAST_COMPILE").round(3)
+    array([[ 0.789, -0.211, -0.577]])
+    """
+    matrix = pt.as_tensor(free).astype("float64")
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"free must be a matrix, one row for each list that sums to zero, got {matrix.ndim} dimensions"
+        )
+    return ZeroSum()(matrix)
+
+
+def check_covariates(covariates: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return covariates as a table of finite numbers (n, P), or raise ValueError."""
+    allowed = "a table of finite numbers, one row a person and one column a covariate"
+    try:
+        table = as_numbers(covariates, "biuf").astype(np.float64)
+    except TypeError:
+        raise ValueError(f"covariates must be {allowed}, got {brief(covariates)}") from None
+    if table.ndim != 2:
+        raise ValueError(f"covariates must be {allowed}, got an array of shape {table.shape}")
+    wrong = ~np.isfinite(table)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(f"covariates must be {allowed}, got {table[row, column]} in row {row}, column {column}")
+    return table
+
+
+class ZeroSum(Op):
+    """Rows (P, K) that sum to zero, given their coordinates (P, K−1) in an orthonormal basis; or the transpose."""
+
+    __props__ = ("transposed",)
+
+    def __init__(self, transposed: bool = False) -> None:
+        self.transposed = transposed
+
+    def make_node(self, matrix: Any) -> Apply:
+        """Return one column more, or one less."""
+        given = pt.as_tensor(matrix).astype("float64")
+        rows, columns = given.type.shape
+        columns = None if columns is None else columns + (-1 if self.transposed else 1)
+        return Apply(self, [given], [pt.tensor(dtype="float64", shape=(rows, columns))])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0] = (_to_free if self.transposed else _to_zero_sum)(*inputs)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return one column more, or one less."""
+        return [(shapes[0][0], shapes[0][1] + (-1 if self.transposed else 1))]
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
+    ) -> list[Variable]:
+        """Return the transpose of a linear map."""
+        return [ZeroSum(not self.transposed)(cotangents[0])]
+
+
+@njit(cache=True)
+def _to_zero_sum(free):  # type: ignore[no-untyped-def]
+    k = free.shape[1] + 1
+    root = np.sqrt(k)
+    out = np.empty((len(free), k))
+    for p in range(len(free)):
+        total = 0.0
+        for c in range(k - 1):
+            total += free[p, c]
+        for c in range(k - 1):
+            out[p, c] = free[p, c] - total / (root + k)
+        out[p, k - 1] = -total / root
+    return out
+
+
+@njit(cache=True)
+def _to_free(by_sum):  # type: ignore[no-untyped-def]
+    k = by_sum.shape[1]
+    root = np.sqrt(k)
+    out = np.empty((len(by_sum), k - 1))
+    for p in range(len(by_sum)):
+        shared = by_sum[p, k - 1] / root
+        for c in range(k - 1):
+            shared += by_sum[p, c] / (root + k)
+        for c in range(k - 1):
+            out[p, c] = by_sum[p, c] - shared
+    return out
+
+
+class MultinomialLogit(Op):
+    """θ (n, K), given the covariates as columns (P, n) and the weights (P, K)."""
+
+    __props__ = ()
+
+    def make_node(self, columns: Any, weights: Any) -> Apply:
+        """Convert the inputs."""
+        inputs = [pt.as_tensor(part).astype("float64") for part in (columns, weights)]
+        shape = inputs[0].type.shape[1], inputs[1].type.shape[1]
+        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shape)])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0] = _logit(*inputs)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the shape of θ."""
+        return [(shapes[0][1], shapes[1][1])]
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
+    ) -> list[Variable]:
+        """Return the derivative with respect to the weights as a node, that of the covariates as a plain graph."""
+        by_logits = outputs[0] * (cotangents[0] - (outputs[0] * cotangents[0]).sum(axis=1, keepdims=True))
+        return [inputs[1] @ by_logits.T, LogitPullback()(inputs[0], outputs[0], cotangents[0])]
+
+
+class LogitPullback(Op):
+    """The gradient with respect to the weights, given the covariates, θ and the gradient with respect to θ."""
+
+    __props__ = ()
+
+    def make_node(self, columns: Any, theta: Any, by_theta: Any) -> Apply:
+        """Convert the inputs."""
+        inputs = [pt.as_tensor(part).astype("float64") for part in (columns, theta, by_theta)]
+        shape = inputs[0].type.shape[0], inputs[1].type.shape[1]
+        return Apply(self, inputs, [pt.tensor(dtype="float64", shape=shape)])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0] = _logit_pullback(*inputs)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the shape of the weights."""
+        return [(shapes[0][0], shapes[1][1])]
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
+    ) -> list[Variable]:
+        """Return second derivatives, from the plain graph."""
+        return partial_gradients(_plain_pullback, inputs, cotangents[0])
+
+
+@njit(cache=True)
+def _logit(columns, weights):  # type: ignore[no-untyped-def]
+    n, k = columns.shape[1], weights.shape[1]
+    theta = np.empty((n, k))
+    for i in range(n):
+        largest = -np.inf
+        for c in range(k):
+            logit = 0.0
+            for j in range(len(columns)):
+                logit += columns[j, i] * weights[j, c]
+            theta[i, c] = logit
+            largest = max(largest, logit)
+        total = 0.0
+        for c in range(k):
+            theta[i, c] = np.exp(theta[i, c] - largest)
+            total += theta[i, c]
+        for c in range(k):
+            theta[i, c] /= total
+    return theta
+
+
+@njit(cache=True)
+def _logit_pullback(columns, theta, by_theta):  # type: ignore[no-untyped-def]
+    n, k = theta.shape
+    pulled = np.zeros((len(columns), k))
+    for i in range(n):
+        mean = 0.0
+        for c in range(k):
+            mean += theta[i, c] * by_theta[i, c]
+        for c in range(k):
+            by_logit = theta[i, c] * (by_theta[i, c] - mean)
+            for j in range(len(columns)):
+                pulled[j, c] += columns[j, i] * by_logit
+    return pulled
+
+
+@register_funcify_default_op_cache_key(MultinomialLogit)
+def _(op: MultinomialLogit, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return _logit, _VERSION
+
+
+@register_funcify_default_op_cache_key(LogitPullback)
+def _(op: LogitPullback, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return _logit_pullback, _VERSION
+
+
+@register_funcify_default_op_cache_key(ZeroSum)
+def _(op: ZeroSum, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return (_to_free if op.transposed else _to_zero_sum), _VERSION
+
+
+@node_rewriter([MultinomialLogit, LogitPullback, ZeroSum])
+def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
+    if isinstance(node.op, ZeroSum):
+        return [_plain_zero_sum(node.op.transposed, *node.inputs)]
+    return [(_plain_logit if isinstance(node.op, MultinomialLogit) else _plain_pullback)(*node.inputs)]
+
+
+optdb.register("expand_logit_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
+
+
+def _plain_zero_sum(transposed: bool, matrix: TensorVariable) -> TensorVariable:
+    k = (matrix.shape[1] + (0 if transposed else 1)).astype("float64")
+    root = pt.sqrt(k)
+    if transposed:
+        first, last = matrix[:, :-1], matrix[:, -1:]
+        return first - first.sum(axis=1, keepdims=True) / (root + k) - last / root
+    total = matrix.sum(axis=1, keepdims=True)
+    return pt.concatenate([matrix - total / (root + k), -total / root], axis=1)
+
+
+def _plain_logit(columns: TensorVariable, weights: TensorVariable) -> TensorVariable:
+    return pt.special.softmax(columns.T @ weights, axis=1)
+
+
+def _plain_pullback(columns: TensorVariable, theta: TensorVariable, by_theta: TensorVariable) -> TensorVariable:
+    return columns @ (theta * (by_theta - (theta * by_theta).sum(axis=1, keepdims=True)))
