@@ -1,8 +1,8 @@
 # make demo    set up .venv for running and do the main job    make lint     ruff and mypy
 # make test    set up .venv for developing, run all tests     make bench    every benchmark, one after another
 # make quick   lint, and the tests that take a minute         make install  set up .venv for developing only
-# make docs    the documentation, in docs/_build/html        make pictures the pictures of README and docs
-# make clean   remove .venv
+# make docs    the documentation, in docs/_build/html         make pictures the pictures of README and docs
+# make lessons the lessons as pages in build/lessons          make clean    remove .venv
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +13,7 @@ DEV := $(VENV)/.installed-dev
 QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
-.PHONY: demo test quick install lint bench docs pictures clean
+.PHONY: demo test quick install lint bench lessons docs pictures clean
 
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
@@ -33,6 +33,9 @@ lint: $(DEV)
 
 bench: $(DEV)
 	set -e; for file in $$(ls benchmarks/*.py | grep -v timing); do $(BIN)/python $$file; done
+
+lessons: $(DEV)
+	$(BIN)/python -m adobest_pp.teaching.pages build/lessons
 
 # Offline, with every example executed, warnings as errors. Examples that did not change are not run again.
 docs: $(DEV)

@@ -69,7 +69,7 @@ def _():
         ),
         state("Its privacy loss is ε = ln 3 ≈ {}.", 1.1, ad.privacy_loss([[0.75, 0.25], [0.25, 0.75]])),
         state("At ε = 1 one answer changes the odds by a factor of at most {}.", 2.72, math.exp(1)),
-        state("If you believed 10 % before and hear “yes” at ε = 1, you believe {:.0%} after.", 0.23, belief(0.1, 1), 0.005),
+        state("If you believed 10 % before and hear “yes” at ε = 1, you believe {} % after.", 23, 100 * belief(0.1, 1)),
         state("At ε = 5 the factor is {}, and there is not much left to hide behind.", 148, math.exp(5)),
     ]
     prose(

@@ -158,6 +158,18 @@ def collect(
         print_collection(collector, out, shown_under, listed=labels is not None)
 
 
+@app.command(epilog="Example: adobest teach 3")
+def teach(
+    lesson: Annotated[int, typer.Argument(help="The lesson to open; without one, the table of contents.")] = 0,
+    port: Annotated[int | None, typer.Option(help="The port on this machine (default: a free one).")] = None,
+    browser: Annotated[bool, typer.Option(help="Open a browser, or only print the address.")] = True,
+) -> None:
+    """Open the course in the browser: seven lessons with sliders, questions and exercises. Ctrl-C ends it."""
+    from adobest_pp.teaching.serving import teach as serve
+
+    serve(lesson, browser, port)
+
+
 @contextmanager
 def _telling_how_to_go_on(out: Path) -> Iterator[None]:
     """On Ctrl-C and SIGTERM, end with the answers so far on disk, and say how to continue."""

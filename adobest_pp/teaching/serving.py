@@ -15,7 +15,7 @@ MISSING = "the lessons need marimo: install it with pip install 'adobest-pp[teac
 
 
 def build_app() -> Any:
-    """Return the ASGI application: the table of contents at ``/``, and the lessons at ``/1``, ``/2``, …"""
+    """Return the ASGI application: the table of contents at ``/``, lesson 1 at ``/1``, and so on."""
     try:
         import marimo
     except ImportError:

@@ -15,7 +15,19 @@ from matplotlib.figure import Figure
 
 from adobest_pp.teaching.asking import Exercise, Question
 
-__all__ = ["ask", "canvas", "choices", "code", "controls", "editor", "lecture", "picture", "practise", "prose", "slider"]
+__all__ = [
+    "ask",
+    "canvas",
+    "choices",
+    "code",
+    "controls",
+    "editor",
+    "lecture",
+    "picture",
+    "practise",
+    "prose",
+    "slider",
+]
 
 BOX = "border:1px solid #c9d4e3;border-left:5px solid {};border-radius:6px;padding:0.7em 1em;margin:0.6em 0;"
 BLUE, GREEN, ORANGE = "#0072B2", "#009E73", "#D55E00"
@@ -37,7 +49,9 @@ def code(text: str) -> Any:
     return mo.md(f"```python\n{text.strip()}\n```")
 
 
-def canvas(columns: int = 1, rows: int = 1, size: tuple[float, float] = (9.0, 3.6), **options: Any) -> tuple[Figure, Any]:
+def canvas(
+    columns: int = 1, rows: int = 1, size: tuple[float, float] = (9.0, 3.6), **options: Any
+) -> tuple[Figure, Any]:
     """Return a figure and its axes without pyplot, whose global state two readers at a time would share."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
@@ -79,11 +93,11 @@ def ask(question: Question, answer: Any) -> Any:
         return mo.Html(_boxed(f"{title}<ul>{options}</ul>{_folded('The answer', reply)}", BLUE))
     verdict = question.verdict(answer.value)
     if verdict is None:
-        return mo.Html(_boxed(f"{title}{answer}", BLUE))
+        return mo.Html(_boxed(f"{title}{_spaced(answer)}", BLUE))
     right, why = verdict
     word, color = ("Right.", GREEN) if right else ("Not quite.", ORANGE)
     reply = mo.md(f"**{word}** {why}").text
-    return mo.Html(_boxed(f'{title}{answer}<div class="verdict">{reply}</div>', color))
+    return mo.Html(_boxed(f'{title}{_spaced(answer)}<div class="verdict">{reply}</div>', color))
 
 
 def editor(exercise: Exercise) -> Any:
@@ -103,7 +117,7 @@ def practise(exercise: Exercise, written: Any) -> Any:
         color = GREEN if right else ORANGE
         word = "Right." if right else "Not yet."
         result = f'<div class="verdict"><b>{word}</b> {html.escape(told)}</div>'
-    return mo.Html(_boxed(f"{title}{written}{result}{solution}", color))
+    return mo.Html(_boxed(f"{title}{_spaced(written)}{result}{solution}", color))
 
 
 def _live() -> bool:
@@ -112,6 +126,10 @@ def _live() -> bool:
 
 def _boxed(inner: str, color: str) -> str:
     return f'<div class="box" style="{BOX.format(color)}">{inner}</div>'
+
+
+def _spaced(element: Any) -> str:
+    return f'<div style="margin:0.6em 0">{element}</div>'
 
 
 def _folded(summary: str, inner: str) -> str:

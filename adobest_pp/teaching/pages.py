@@ -1,0 +1,93 @@
+"""The lessons as pages without Python: the default state of each, in one file that loads nothing.
+
+marimo's own export is a program that fetches itself from a host, and whose sliders are dead. These pages are plain
+HTML, with the pictures inside and answers to unfold.
+"""
+
+import html
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from adobest_pp._files import replacing
+from adobest_pp.teaching.lessons import INDEX, LESSONS, lesson_file
+
+__all__ = ["export", "page_of", "run_lesson"]
+
+STYLE = """
+body{font:17px/1.6 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1d2530}
+h1,h2{font-family:Georgia,serif;font-weight:normal;line-height:1.2} img{max-width:100%}
+code{font-size:.92em;background:#f2f4f7;padding:.1em .25em;border-radius:3px}
+pre{background:#f2f4f7;padding:.8em;overflow-x:auto;border-radius:6px} pre code{padding:0}
+table{border-collapse:collapse} td,th{border-bottom:1px solid #d5dce5;padding:.3em .8em;text-align:left}
+.paragraph{display:block;margin:.9em 0} .controls{background:#f2f4f7;padding:.5em .8em;border-radius:6px} a{color:#0072B2} summary{cursor:pointer}
+"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title><style>{style}</style></head>
+<body>
+{body}
+<hr><p><a href="index.html">All lessons</a> · This page shows one state. The live lesson has sliders:
+<code>pip install 'adobest-pp[teach]'</code>, then <code>adobest teach{number}</code>.</p>
+</body></html>
+"""
+
+
+def run_lesson(number: int) -> tuple[list[Any], dict[str, Any]]:
+    """Run a lesson as a script, and return what its cells show and what they define; 0 is the table of contents."""
+    path = lesson_file(number)
+    spec = importlib.util.spec_from_file_location(f"adobest_lesson_{number}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    outputs, names = module.app.run()
+    return [output for output in outputs if output is not None], dict(names)
+
+
+def page_of(number: int, outputs: list[Any]) -> str:
+    """Return the page of a lesson from what its cells show."""
+    title = f"{number} · {LESSONS[number - 1].title}" if number else "Lessons"
+    body = "\n".join(_linked(str(output.text)) for output in outputs)
+    told = f" {number}" if number else ""
+    return PAGE.format(policy=POLICY, title=html.escape(title), style=STYLE, body=body, number=told)
+
+
+def export(folder: str | Path) -> list[Path]:
+    """Write a page for each lesson and a table of contents; return their paths.
+
+    Parameters
+    ----------
+    folder : path
+        Where to write; it is made if it is missing, and pages of earlier runs are replaced.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number in range(len(LESSONS) + 1):
+        outputs, _ = run_lesson(number)
+        path = place / _page_name(number)
+        with replacing(path) as temporary:
+            Path(temporary).write_text(page_of(number, outputs), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _page_name(number: int) -> str:
+    return (LESSONS[number - 1].file if number else INDEX).replace(".py", ".html")
+
+
+def _linked(text: str) -> str:
+    """Point links between lessons at their pages."""
+    for number in range(len(LESSONS), -1, -1):
+        text = text.replace(f'href="../{number or ""}"', f'href="{_page_name(number)}"')
+    return text
+
+
+if __name__ == "__main__":
+    for _path in export(sys.argv[1]):
+        print(_path)  # noqa: T201

@@ -1,0 +1,100 @@
+"""Every lesson runs, says what the code computes, asks what has one right answer, and has a solution that works."""
+
+import re
+from functools import cache
+
+import pytest
+
+from adobest_pp.teaching import Exercise, Question, state
+from adobest_pp.teaching.lessons import INDEX, LESSONS, folder, lesson_file
+from adobest_pp.teaching.pages import page_of, run_lesson
+
+NUMBERS = range(1, len(LESSONS) + 1)
+
+
+@cache
+def lesson(number):
+    """What a lesson shows and defines; each runs once for all tests."""
+    return run_lesson(number)
+
+
+def of_type(number, kind):
+    return [value for value in lesson(number)[1].values() if isinstance(value, kind)]
+
+
+def test_every_lesson_has_its_file():
+    assert all(lesson_file(number).is_file() for number in range(len(LESSONS) + 1))
+    others = {path.name for path in folder().glob("*.py")} - {one.file for one in LESSONS} - {INDEX, "precompute.py"}
+    assert not others
+
+
+def test_a_lesson_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="lesson must be an integer from 0 to 7, got 8"):
+        lesson_file(8)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_statements_are_what_the_code_computes(number):
+    statements = lesson(number)[1]["statements"]
+    assert len(statements) >= 4
+    assert [str(one) for one in statements if not one.holds] == []
+    shown = " ".join(output.text for output in lesson(number)[0])
+    plain = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", shown))
+    for one in statements:
+        assert re.sub(r"\s+", " ", one.text) in plain  # and readers see it
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_questions_have_one_right_answer_that_the_code_proves(number):
+    questions = of_type(number, Question)
+    assert len(questions) == 2
+    for question in questions:
+        assert question.proof
+        assert len(question.options) == 3
+        assert [question.verdict(option)[0] for option in question.options].count(True) == 1
+        assert all(question.verdict(option)[1] for option in question.options)
+        assert question.verdict(None) is None
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_solution_passes_and_other_code_does_not(number):
+    (exercise,) = of_type(number, Exercise)
+    assert exercise.grade(exercise.solution) == (True, "That is right.")
+    right, hint = exercise.grade(exercise.start)
+    assert not right
+    assert len(hint) > 20
+    for wrong in ("x = (", "", f"def {exercise.name}(*a):\n    return 0.123", f"def {exercise.name}(*a):\n    1 / 0"):
+        assert not exercise.grade(wrong)[0]
+
+
+@pytest.mark.parametrize("number", [0, *NUMBERS])
+def test_pages_load_nothing_and_have_nothing_dead(number):
+    page = page_of(number, lesson(number)[0])
+    assert "<marimo-" not in page
+    assert "<script" not in page
+    assert "No longer true" not in page
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:image/png|[a-z_]+\.html)""", page)
+    links = set(re.findall(r'href="([a-z_]+)\.html"', page))
+    known = {one.file.removesuffix(".py") for one in LESSONS} | {"index"}
+    assert links <= known
+    assert ("data:image/png" in page) == (number > 0)
+    if number:
+        assert "For the lecturer" in page
+        assert page.count("The answer") == 2
+        assert page.count("A solution") == 1
+    else:
+        assert links == known
+
+
+def test_a_statement_that_is_no_longer_true_is_noticed():
+    assert state("It is {} times.", 2.2, 2.24).holds
+    wrong = state("It is {} times.", 2.2, 2.26)
+    assert not wrong.holds
+    assert "No longer true: the code computes 2.26" in str(wrong)
+    assert state("It is {} %.", 23, 23.4).holds
+    assert not state("It is {} %.", 23, 23.6).holds
+
+
+def test_a_question_without_its_right_answer_is_refused():
+    with pytest.raises(ValueError, match="right must be one of the options, got 'c'"):
+        Question("?", {"a": "", "b": ""}, "c", True)
