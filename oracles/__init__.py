@@ -13,7 +13,13 @@ from oracles.mechanisms import (
     subset_selection_matrix,
     theorem_epsilon2,
 )
-from oracles.posteriors import beta_quadrature, posterior_moments_k2, posterior_moments_k3, posterior_moments_learned
+from oracles.posteriors import (
+    beta_quadrature,
+    learned_posterior_k2,
+    posterior_moments_k2,
+    posterior_moments_k3,
+    posterior_moments_learned,
+)
 from oracles.response_rows import answer_row, answer_rows, rows_of
 from oracles.utilities import (
     DENSE_UTILITIES,
@@ -41,6 +47,7 @@ __all__ = [
     "honest_utility",
     "invert",
     "langevin_update",
+    "learned_posterior_k2",
     "log_likelihood",
     "mse_utility",
     "phi_gradient_of_the_paper",

@@ -56,6 +56,7 @@ TESTS = {
     "adobest_pp/design": ["tests/design"],
     "adobest_pp/samplers/augmentation.py": ["tests/samplers/test_augmentation.py"],
     "adobest_pp/samplers/densities.py": ["tests/samplers/test_densities.py"],
+    "adobest_pp/samplers/learned_density.py": ["tests/samplers/test_learned_density.py"],
     "adobest_pp/samplers/emptiness.py": ["tests/samplers/test_problems.py"],
     "adobest_pp/samplers/problems.py": ["tests/samplers/test_problems.py"],
     "adobest_pp/samplers/nuts.py": ["tests/samplers/test_nuts.py", "tests/samplers/test_interrupts.py"],

@@ -1,6 +1,7 @@
 """Is the sampling right? Functions of draws, never of samplers; each returns a labelled Dataset."""
 
 from adobest_pp._wording import verdict_in_words
+from adobest_pp.diagnostics import references
 from adobest_pp.diagnostics._verdicts import Fault, Verdict
 from adobest_pp.diagnostics.best_subset import best_subset_frequency
 from adobest_pp.diagnostics.calibration import calibration
@@ -18,6 +19,7 @@ __all__ = [
     "compare",
     "contraction",
     "goodness_of_fit",
+    "references",
     "step_size_study",
     "verdict_in_words",
 ]

@@ -1,12 +1,12 @@
 """The posterior of θ on unconstrained coordinates, compiled to C functions that NUTS calls.
 
-θ ~ Dirichlet(ρ), or θ ~ Dirichlet(a·ρ) with a learned: ln a ~ N(−1, 1). The coordinates are K−1 of ψ ~ Dirichlet, one
-for each category that is boosted, and ln a where it is learned, in this order.
-
-Where a concentration ρ of the prior is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
+Under a given prior, θ ~ Dirichlet(ρ), the coordinates are K−1 of ψ ~ Dirichlet, and one for each category that is
+boosted. Where a concentration ρ is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
 NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_, and ln(−ln U) is
 one more coordinate, with a scale of one. We call such a category boosted. Categories that the answers show to be held
 do not need it (docs/math.md, section 4).
+
+Under a prior that is learned, the coordinates are those of `adobest_pp.samplers.learned_density`.
 
 References
 ----------
@@ -15,7 +15,6 @@ References
 """
 
 import functools
-import math
 from typing import Any
 
 import numba
@@ -23,10 +22,10 @@ import numpy as np
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
-from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.model.simplex import log_theta, pull_to_free
+from adobest_pp.samplers.learned_density import learned_log_density, learned_theta
 
 __all__ = ["compiled_functions", "log_density", "pack"]
 
@@ -38,17 +37,31 @@ _LARGEST_LOG = 700.0
 
 
 def pack(
-    prior: NDArray[np.float64], boosted: NDArray[np.bool_], learned: bool, evidence: Evidence
+    first: NDArray[np.float64],
+    second: NDArray[np.float64] | NDArray[np.bool_],
+    evidence: Evidence,
+    learned: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
-    """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins."""
+    """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins.
+
+    Parameters
+    ----------
+    first, second : array of shape (K,)
+        Of a given prior, its concentrations and which categories are boosted; of a learned one, scales and shifts.
+    evidence : Evidence
+        Collapsed responses.
+    learned : tuple of float, optional
+        Mean and standard deviation of ln a, of a prior that is learned.
+    """
     n_tables = len(evidence.codes)
     # Where masses are looked up, the lists of members are not read.
     members = evidence.members[:0] if n_tables else evidence.members
     of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables
-    sizes = (learned, prior.size, evidence.n_rows, *of_sets)
+    sizes = (learned is not None, first.size, evidence.n_rows, *of_sets)
+    prior = np.concatenate([first, second, learned or (0.0, 0.0)])
     rows = evidence[: Evidence._fields.index("members")]
-    parts = (np.array(sizes), prior, boosted.astype(np.int64), *rows, evidence.offsets, evidence.patterns)
-    whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in (*parts, members, evidence.codes))
+    parts = (np.array(sizes), prior, *rows, evidence.offsets, evidence.patterns, members, evidence.codes)
+    whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in parts)
     return np.frombuffer(whole, dtype=np.int64).copy()
 
 
@@ -64,7 +77,8 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
     # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
     if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
         return 1
-    rows = _HEADER + 2 * k
+    prior = _HEADER + 2 * k
+    rows = prior + 2
     offsets = rows + 7 * u
     patterns = offsets + o
     members = patterns + d * k
@@ -85,9 +99,11 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
         reals[patterns:members].reshape(d, k),
         carray(block_, 4 * codes + n_codes, np.uint16)[4 * codes :].reshape(t, o - 1),
     )
-    value, gradient = log_density(
-        carray(free_, dim), reals[_HEADER : _HEADER + k], words[_HEADER + k : rows], learned, evidence
-    )
+    free, first, second = carray(free_, dim), reals[_HEADER : _HEADER + k], reals[_HEADER + k : prior]
+    if learned:
+        value, gradient = learned_log_density(free, first, second, reals[prior], reals[prior + 1], evidence)
+    else:
+        value, gradient = log_density(free, first, second, evidence)
     carray(value_, 1)[0] = value
     out = carray(gradient_, dim)
     finite = np.isfinite(value)
@@ -101,23 +117,14 @@ def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyp
     """Write θ, and a after it where it is learned."""
     header = carray(block_, _HEADER, np.int64)
     learned, k = header[0], header[1]
-    weights = carray(block_, _HEADER + k, np.float64)[_HEADER:]
-    boosted = carray(block_, _HEADER + 2 * k, np.int64)[_HEADER + k :]
-    free = carray(free_, dim)
-    prior = concentrations(free, weights, learned)
-    _, theta = boosted_theta(free, prior, boosted)
+    free, prior = carray(free_, dim), carray(block_, _HEADER + 2 * k, np.float64)[_HEADER:]
+    theta = learned_theta(free, prior[:k], prior[k:]) if learned else boosted_theta(free, prior[:k], prior[k:])[1]
     out = carray(expanded_, n_expanded)
     for i in range(k):
         out[i] = theta[i]
     if learned:
         out[k] = np.exp(free[dim - 1])
     return 0
-
-
-@njit(cache=True)
-def concentrations(free, weights, learned):  # type: ignore[no-untyped-def]
-    """Return ρ of the Dirichlet: the given one, times a where it is learned."""
-    return weights * np.exp(free[free.size - 1]) if learned else weights.copy()
 
 
 @njit(cache=True)
@@ -143,9 +150,8 @@ def boosted_theta(free, prior, boosted):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def log_density(free, weights, boosted, learned, evidence):  # type: ignore[no-untyped-def]
-    """Return the log-density of the free coordinates, up to a constant, and its gradient."""
-    prior = concentrations(free, weights, learned)
+def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
+    """Return the log-density of the free coordinates under a given prior, up to a constant, and its gradient."""
     log_psi, theta = boosted_theta(free, prior, boosted)
     value, slope = value_and_gradient(theta, evidence)
     average = 0.0
@@ -153,53 +159,19 @@ def log_density(free, weights, boosted, learned, evidence):  # type: ignore[no-u
         average += slope[i] * theta[i]
     gradient = np.empty(free.size)
     extra = theta.size - 1
-    by_scale = 0.0
     for i in range(theta.size):
         slope[i] = theta[i] * (slope[i] - average)
         # The Jacobian of the softmax is Πψ, which turns the exponents of the Dirichlet from ρ−1 into ρ.
-        by_scale += prior[i] * log_psi[i]
+        exponent = prior[i]
         if boosted[i]:
             gap = np.exp(free[extra])
             value += free[extra] - gap
             gradient[extra] = 1 - gap - slope[i] * gap / prior[i]
-            by_scale += slope[i] * gap / prior[i]
-            prior[i] += 1
+            exponent += 1
             extra += 1
-        value += prior[i] * log_psi[i]
-        slope[i] += prior[i]
+        value += exponent * log_psi[i]
+        slope[i] += exponent
     by_free = pull_to_free(slope, np.exp(log_psi))
     for i in range(by_free.size):
         gradient[i] = by_free[i]
-    if learned:
-        constant, by_constant = _scale_density(free[extra], prior, boosted)
-        value += constant
-        gradient[extra] = by_scale + by_constant
     return value, gradient
-
-
-@njit(cache=True)
-def _scale_density(log_scale, exponents, boosted):  # type: ignore[no-untyped-def]
-    """Return what depends on a alone, the logarithms of its prior and of Γ(Σ)/ΠΓ, and the derivative."""
-    mean, sd = LOG_CONCENTRATION
-    distance = (log_scale - mean) / sd
-    total, scaled = 0.0, 0.0
-    value, slope = -0.5 * distance**2, -distance / sd
-    for i in range(exponents.size):
-        part = exponents[i] - (1.0 if boosted[i] else 0.0)
-        total += exponents[i]
-        scaled += part
-        value -= math.lgamma(exponents[i])
-        slope -= part * digamma(exponents[i])
-    return value + math.lgamma(total), slope + scaled * digamma(total)
-
-
-@njit(cache=True)
-def digamma(x):  # type: ignore[no-untyped-def]
-    """Return the derivative of ln Γ at x > 0: upwards by its recurrence, and there by its asymptotic series."""
-    below = 0.0
-    while x < 8.0:
-        below += 1.0 / x
-        x += 1.0
-    s = 1.0 / (x * x)
-    series = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * 691 / 32760)))))
-    return math.log(x) - 0.5 / x - series - below

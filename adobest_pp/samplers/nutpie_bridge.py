@@ -14,6 +14,7 @@ import nutpie
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.samplers.densities import compiled_functions
 
 if TYPE_CHECKING:
@@ -52,15 +53,17 @@ def is_known() -> bool:
         return False
 
 
-def from_c_functions(block: NDArray[np.int64], n_free: int, categories: tuple[str, ...], learned: bool) -> Any:
+def from_c_functions(
+    block: NDArray[np.int64], start: NDArray[np.float64], categories: tuple[str, ...], learned: bool
+) -> Any:
     """Return what `nutpie.compile_pymc_model` would, around the C functions of `densities`.
 
     Parameters
     ----------
     block : array of int
         Prior and evidence, from `densities.pack`.
-    n_free : int
-        Number of unconstrained coordinates.
+    start : array
+        Where chains begin, but for a number between −1 and 1 added to each unconstrained coordinate.
     categories : tuple of str
         The labels.
     learned : bool
@@ -76,7 +79,7 @@ def from_c_functions(block: NDArray[np.int64], n_free: int, categories: tuple[st
         reparameterized_names=[],
         compiled_logp_func=log_density,
         compiled_expand_func=expand,
-        initial_point_func=lambda seed: np.random.default_rng(seed).uniform(-1, 1, size=n_free),
+        initial_point_func=lambda seed: start + np.random.default_rng(seed).uniform(-1, 1, size=start.size),
         shared_data={},
         shared_var_keys={},
         user_data=block,
@@ -84,14 +87,18 @@ def from_c_functions(block: NDArray[np.int64], n_free: int, categories: tuple[st
         shape_info=(list(shapes), [slice(0, k), slice(k, k + 1)][: len(shapes)], list(shapes.values())),
         logp_func=None,
         expand_func=None,
-        _n_dim=n_free,
+        _n_dim=start.size,
         _shapes=shapes,
         _coords={"category": pd.Index(categories)},
     )
 
 
-def from_pymc(responses: "Responses", prior: NDArray[np.float64] | str) -> Any:
+def from_pymc(
+    responses: "Responses", prior: NDArray[np.float64] | str, log_concentration: tuple[float, float] = LOG_CONCENTRATION
+) -> Any:
     """Return the posterior compiled by nutpie itself, from the PyMC model that says the same."""
     from adobest_pp.model.frequency import frequency_model
 
+    if log_concentration != LOG_CONCENTRATION:
+        raise RuntimeError(f"the law of ln a must be the package's with nutpie {nutpie.__version__}, which is unknown")
     return nutpie.compile_pymc_model(frequency_model(responses, prior))

@@ -20,6 +20,7 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.marginal import climb, gradient, log_likelihood
 from adobest_pp.samplers import nutpie_bridge
 from adobest_pp.samplers.densities import pack
+from adobest_pp.samplers.learned_density import choose_coordinates
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,6 +46,8 @@ def sample_nuts(
     random_seed: int | None,
     progressbar: bool,
     cores: int | None = None,
+    log_mean: float = LOG_CONCENTRATION[0],
+    log_sd: float = LOG_CONCENTRATION[1],
 ) -> "xr.DataTree":
     """Draw from the posterior of θ under a Dirichlet prior.
 
@@ -54,7 +57,7 @@ def sample_nuts(
         What was collected; with none the posterior is the prior.
     prior : array of shape (K,) or "learned"
         The concentrations of the Dirichlet prior, positive; or the prior whose concentration a, the same for all
-        categories, is learned: ln a ~ N(−1, 1).
+        categories, is learned: ln a is normal.
     draws, tune, chains : int
         Draws to keep and to discard in each chain, and the number of chains.
     random_seed : int, optional
@@ -63,6 +66,8 @@ def sample_nuts(
         Whether to show progress.
     cores : int, optional
         How many chains run at once; by default as many as the machine has cores.
+    log_mean, log_sd : float
+        Mean and standard deviation of ln a where it is learned. Only `validation/hyperprior.py` gives others.
 
     Returns
     -------
@@ -71,7 +76,7 @@ def sample_nuts(
         (chain, draw) where it is learned.
     """
     background = nutpie.sample(
-        _posterior(responses, prior),
+        _posterior(responses, prior, (log_mean, log_sd)),
         blocking=False,
         draws=draws,
         tune=tune,
@@ -126,21 +131,20 @@ def describe_nuts(prior: NDArray[np.float64] | str) -> dict[str, Any]:
     }
 
 
-def _posterior(responses: Responses, prior: NDArray[np.float64] | str) -> Any:
+def _posterior(responses: Responses, prior: NDArray[np.float64] | str, log_concentration: tuple[float, float]) -> Any:
     """Return the posterior as nutpie takes it."""
     if not nutpie_bridge.is_known():
-        return nutpie_bridge.from_pymc(responses, prior)
-    k = responses.n_categories
-    learned = is_learned(prior)
-    weights = np.ones(k) if isinstance(prior, str) else prior
+        return nutpie_bridge.from_pymc(responses, prior, log_concentration)
     evidence = responses.evidence()
-    # A concentration that is learned may always be below one.
-    boosted = np.full(k, True) if learned else weights < 1
+    if isinstance(prior, str):
+        scales, shifts, start = choose_coordinates(evidence, log_concentration[0])
+        block = pack(scales, shifts, evidence, log_concentration)
+        return nutpie_bridge.from_c_functions(block, start, responses.categories, learned=True)
+    boosted = prior < 1
     if boosted.any():
-        boosted &= ~held_for_certain(evidence, weights)
-    n_free = k - 1 + int(boosted.sum()) + learned
-    block = pack(weights, boosted, learned, evidence)
-    return nutpie_bridge.from_c_functions(block, n_free, responses.categories, learned)
+        boosted &= ~held_for_certain(evidence, prior)
+    start = np.zeros(responses.n_categories - 1 + int(boosted.sum()))
+    return nutpie_bridge.from_c_functions(pack(prior, boosted, evidence), start, responses.categories, learned=False)
 
 
 def held_for_certain(evidence: Evidence, prior: NDArray[np.float64]) -> NDArray[np.bool_]:

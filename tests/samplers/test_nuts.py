@@ -13,6 +13,7 @@ from scipy import stats
 
 import adobest_pp as ad
 import oracles
+from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.samplers import nutpie_bridge, nuts
 from oracles import rows_of
 from tests.strategies import simulated
@@ -239,7 +240,7 @@ def dirichlet(rng):
 
 def learned(rng):
     """The prior with a learned concentration, and θ from it."""
-    return "learned", rng.dirichlet(np.full(4, np.exp(rng.normal(-1, 1))))
+    return "learned", draw_dirichlet(rng, np.full(4, np.exp(rng.normal(-2, 2))))
 
 
 def calibration_p_values(draw_prior, replications, n=40, k=4, draws=99, thin=5):
