@@ -11,7 +11,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(DOCS / "_ext")]
-# Examples run in processes of their own, in empty folders: they find the library and the programs of this checkout here.
+# Examples run in processes of their own, in empty folders: they find the library and our programs here.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(DOCS / "_ext"), os.environ.get("PYTHONPATH", "")])
 
 import adobest_pp  # noqa: E402
@@ -34,6 +34,7 @@ nitpick_ignore_regex = [
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
+
 
 # Examples: executed once for each state of the library and of the figures that they read.
 def _state() -> str:

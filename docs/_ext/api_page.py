@@ -36,7 +36,8 @@ def _within(name: str) -> list[str]:
 
 def page() -> str:
     """Return the page that lists every public name, in reStructuredText."""
-    lines = ["API", "===", "", "Every public name, from its docstring. The usual import is ``import adobest_pp as ad``.", ""]
+    first = "Every public name, from its docstring. The usual import is ``import adobest_pp as ad``."
+    lines = ["API", "===", "", first, ""]
     for module, names in public_names().items():
         summary = (getdoc(import_module(f"adobest_pp.{module}")) or "").partition("\n")[0]
         lines += [f"adobest_pp.{module}", "-" * (11 + len(module)), "", summary, ""]

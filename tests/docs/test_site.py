@@ -135,17 +135,21 @@ def browser():
 IMAGES = """(async () => {
   await Promise.all([...document.images].map(image => image.decode().catch(() => null)));
   const images = [...document.images].filter(image => image.getBoundingClientRect().width > 0);
-  return {shown: images.filter(image => image.naturalWidth > 100).length, broken: images.filter(image => !image.naturalWidth).length};
+  return {
+    shown: images.filter(image => image.naturalWidth > 100).length,
+    broken: images.filter(image => !image.naturalWidth).length,
+  };
 })()"""
 FOUND = """(async () => {
-  for (let i = 0; i < 100 && !document.querySelector('#search-results li a'); i++) await new Promise(r => setTimeout(r, 100));
+  for (let i = 0; i < 100 && !document.querySelector('#search-results li a'); i++)
+    await new Promise(r => setTimeout(r, 100));
   await new Promise(r => setTimeout(r, 300));
   return [...document.querySelectorAll('#search-results li a')].map(link => link.getAttribute('href'));
 })()"""
 
 
 def open_page(browser, address, expression):
-    """Open a page; return what an expression is there, the errors in its console, and the addresses that it asks for."""
+    """Open a page; return what an expression is there, the errors in its console, and what it asks for."""
     errors, asked = [], []
     with browser.new_context() as context:
         context.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
