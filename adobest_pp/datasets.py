@@ -33,8 +33,8 @@ def anes96() -> "pd.DataFrame":
     -------
     pandas.DataFrame
         A row for each person: ``party`` (seven ordered categories, the question to ask privately), ``vote`` (Clinton or
-        Dole), ``education`` (seven ordered categories), ``age`` in years, ``income`` (a bracket, 1 … 24), ``population``
-        of the place in thousands, ``tv_news`` (days a week) and ``left_right`` (own position, 1 … 7).
+        Dole), ``education`` (seven ordered categories), ``age`` in years, ``income`` (a bracket, 1 … 24),
+        ``population`` of the place in thousands, ``tv_news`` (days a week) and ``left_right`` (own position, 1 … 7).
 
     Notes
     -----
@@ -78,8 +78,8 @@ def birth_states() -> "pd.DataFrame":
     Returns
     -------
     pandas.DataFrame
-        A row for each man: ``state`` (52 categories: the states, the District of Columbia and "not stated"; the question
-        to ask privately), ``veteran`` of the Second World War or of Korea, and ``owns_home``.
+        A row for each man: ``state`` (52 categories: the states, the District of Columbia and "not stated"; the
+        question to ask privately), ``veteran`` of the Second World War or of Korea, and ``owns_home``.
 
     Notes
     -----

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_real
+from adobest_pp._checks import as_numbers, check_prior, check_real
 from adobest_pp._text import brief
 
 if TYPE_CHECKING:
@@ -154,20 +154,19 @@ def privacy_share(
     import xarray as xr
 
     if isinstance(theta, xr.DataTree):
-        draws, people, concentration = _of_tree(theta, n)
+        draws, n, prior = _of_tree(theta, n)
     else:
-        draws, people, concentration = theta, n, np.asarray(prior, dtype=np.float64)
+        draws = theta
     if not isinstance(draws, xr.DataArray) or not {"chain", "draw", "category"} <= set(draws.dims):
         raise ValueError(f"theta must be a DataArray of draws by chain, draw and category, got {brief(theta)}")
     k = draws.sizes["category"]
-    if concentration.shape not in ((), (k,)) or not (concentration > 0).all():
-        raise ValueError(f"prior must be a positive number, or {k} of them, got {brief(prior)}")
+    labels = tuple(map(str, draws["category"].values)) if "category" in draws.coords else None
+    concentration = check_prior(prior, k, labels)
     others = [dim for dim in draws.dims if dim not in ("chain", "draw", "category")]
     mean = draws.mean(("chain", "draw")).transpose(*others, "category")
-    counts = _check_people(people, mean.isel(category=0, drop=True))
-    flat = draws.transpose(*others, "chain", "draw", "category").values.reshape(
-        -1, draws["chain"].size * draws["draw"].size, k
-    )
+    counts = _check_people(n, mean.isel(category=0, drop=True))
+    n_draws = draws.sizes["chain"] * draws.sizes["draw"]
+    flat = draws.transpose(*others, "chain", "draw", "category").values.reshape(-1, n_draws, k)
     ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
     honest = _honest_widths(mean.values.reshape(-1, k), counts.ravel(), concentration, probability)
     width = (ends[:, 1] - ends[:, 0]).reshape(mean.shape)
@@ -177,7 +176,7 @@ def privacy_share(
     return xr.Dataset(found, mean.coords, {"interval": INTERVAL_KIND, "probability": probability})
 
 
-def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, NDArray[np.float64]]:
+def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, Any]:
     """Return θ, the number of people and the prior of a tree of `sample`, or raise ValueError."""
     from adobest_pp.data.draws import theta_of
 
@@ -186,8 +185,8 @@ def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, NDArray[np.float64]
         raise ValueError("theta must be of `sample` if it is a tree: pass the draws of a model, n and prior instead")
     prior = tree.attrs["prior"]
     if isinstance(prior, str):
-        prior = tree["posterior"]["concentration"].values.mean()
-    return theta, tree.attrs["n_responses"] if n is None else n, np.asarray(prior, dtype=np.float64)
+        prior = np.mean(tree["posterior"].to_dataset()["concentration"].values)
+    return theta, tree.attrs["n_responses"] if n is None else n, prior
 
 
 def _check_people(n: Any, like: "xr.DataArray") -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(DOCS / "_ext")]
-# Examples run in processes of their own, in empty folders: they find the library and the programs of this checkout here.
+# Examples run in processes of their own, in empty folders: they find the library and our programs here.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(DOCS / "_ext"), os.environ.get("PYTHONPATH", "")])
 
 import adobest_pp  # noqa: E402
@@ -35,6 +35,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
+
 # Examples: executed once for each state of the library and of the figures that they read.
 def _state() -> str:
     folders = ["adobest_pp", "models", "validation", "docs/_ext"]
@@ -46,7 +47,7 @@ nb_execution_mode = "cache" if os.environ.get("DOCS_EXECUTE") != "off" else "off
 nb_execution_cache_path = str(DOCS / "_build" / "examples" / _state())
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 240
+nb_execution_timeout = 600
 nb_merge_streams = True
 nb_number_source_lines = False
 
@@ -71,6 +72,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_context = {"default_mode": "auto"}
 html_css_files = ["site.css"]
 # Summaries would be fetched page by page, which browsers forbid for pages that are opened from a disk.
 html_show_search_summary = False

@@ -42,7 +42,7 @@ def _():
         - **You know PyMC, and nothing of privacy?** Begin with lessons 1 and 3, then 7.
         - **You know randomized response, and nothing of MCMC?** Begin with lesson 2, then 5 and 6.
 
-        Every number in a sentence of these lessons is computed when the page is made, and a test fails when it is no longer true.
+        A test fails when a statement of these lessons is no longer what the code computes.
         """
     )
     return

@@ -86,7 +86,7 @@ def _():
             "No number: noise stays noise.": "We know the noise exactly. It averages out as people are added.",
         },
         "About 7,700.",
-        proof=abs(width(1, 7700) / width(HONEST, 1000) - 1) < 0.02,
+        proof=abs(width(1, 7700) / width(HONEST, 1000) - 1) < 0.02 and abs(width(HONEST, 1000) / 2 - 0.03) < 0.005,
     )
     first_answer = mo.ui.radio(list(first.options))
     return first, first_answer
@@ -152,17 +152,15 @@ def _():
             2.8,
             width(1, 1000) / width(HONEST, 1000),
         ),
-        state(
-            "Four times as many people make it half as wide: {} times.", 0.5, width(1, 40_000) / width(1, 10_000), 0.01
-        ),
+        state("Four times as many people make it {} times as wide.", 0.5, width(1, 40_000) / width(1, 10_000), 0.01),
         state(
             "For two categories and even shares, ε = 1 needs {} people for one honest answer.",
             4.7,
             (width(1, 100_000, (0.5, 0.5)) / width(HONEST, 100_000, (0.5, 0.5))) ** 2,
         ),
         state(
-            "One private answer carries {} % of the signal at ε = 1 and K = 3: the chance of “never” rises by that much, "
-            "from a population without any to one with nothing else.",
+            "Why? One private answer carries {} % of the signal at ε = 1: the chance to hear “never” rises by so much only, "
+            "from a person for whom it is false to one for whom it is true.",
             36,
             100 * (ad.SRR(3, 1).transition_matrix()[0] @ [1, -0.5, -0.5]),
         ),
@@ -213,7 +211,7 @@ def _():
 
     exercise = Exercise(
         "Two categories, half of the people in each. Write `people_needed(n, epsilon)`: how many private answers tell as much "
-        "as n honest ones? The probability of a true answer is p = e^ε/(e^ε + 1), that of a false one q = 1 − p, and an answer "
+        "as n honest ones? The probability of a true answer is p = e<sup>ε</sup>/(e<sup>ε</sup> + 1), that of a false one q = 1 − p, and an answer "
         "carries the share p − q of the signal.",
         "people_needed",
         "import math\n\ndef people_needed(n, epsilon):\n    return n\n",

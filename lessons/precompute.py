@@ -38,14 +38,13 @@ def three_categories(n):
 
 
 def sampling():
-    """Draws of every sampler of lesson 5, as 16-bit shares of the first two categories, 300 of each."""
+    """Draws of every sampler of lesson 5, as 16-bit shares of the first two categories, 300 of each; and the sd of all."""
     draws = {}
     for n in PEOPLE:
-        for name in EXACT_SAMPLERS:
-            draws[f"{name}_{n}"] = packed(exact_draws(n, name))
-        for step in STEPS:
-            for batch in BATCHES:
-                draws[f"sgld_{n}_{step:g}_{batch}"] = packed(sgld_draws(n, step, batch))
+        made = {f"{name}_{n}": exact_draws(n, name) for name in EXACT_SAMPLERS}
+        made |= {f"sgld_{n}_{step:g}_{batch}": sgld_draws(n, step, batch) for step in STEPS for batch in BATCHES}
+        draws |= {key: packed(theta) for key, theta in made.items()}
+        draws |= {f"sd_{key}": theta.std(axis=(0, 1)).astype(np.float32) for key, theta in made.items()}
     np.savez_compressed(DATA / "sampling.npz", **draws)
 
 

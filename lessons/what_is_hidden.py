@@ -28,9 +28,9 @@ with app.setup:
     K, KAPPA = 5, 0.9
     LABELS = ["A", "B", "C", "D", "E"]
     MECHANISMS = [
-        "randomized response",
         "RRRR, as proved",
         "RRRR, with the published ε₂",
+        "randomized response",
         "subset selection",
         "subset selection, truth first",
     ]
@@ -65,11 +65,11 @@ def truth_first(epsilon, d):
 @app.function
 def matrix_of(name, epsilon, size):
     if name == MECHANISMS[0]:
-        return ad.SRR(K, epsilon).transition_matrix()
-    if name == MECHANISMS[1]:
         return ad.RRRR(K, epsilon, KAPPA).transition_matrix(range(size))
-    if name == MECHANISMS[2]:
+    if name == MECHANISMS[1]:
         return published(K, epsilon).transition_matrix(range(size))
+    if name == MECHANISMS[2]:
+        return ad.SRR(K, epsilon).transition_matrix()
     if name == MECHANISMS[3]:
         return ad.SubsetSelection(K, epsilon, size).transition_matrix()
     return truth_first(epsilon, size)[1]
@@ -211,7 +211,7 @@ def _():
 
 @app.cell
 def _():
-    _losses = [ad.privacy_loss(matrix_of(MECHANISMS[2], 1, size_given)) for size_given in (1, 2, 3, 4)]
+    _losses = [ad.privacy_loss(matrix_of(MECHANISMS[1], 1, size_given)) for size_given in (1, 2, 3, 4)]
     second = Question(
         "RRRR with the published ε₂ promises ε = 1. For which sizes of the subset does it keep its promise, with five categories?",
         {

@@ -287,28 +287,26 @@ def _():
 def _():
     programs = {
         "empty categories": """
-with pm.Model(coords={"category": responses.categories}):
+with pm.Model(coords={"category": responses.categories}) as model:
     concentration = pm.LogNormal("concentration", mu=-1, sigma=1)
-    theta = pm.Dirichlet("theta", a=concentration * np.ones(len(responses.categories)), dims="category")
+    even = np.ones(responses.n_categories)
+    theta = pm.Dirichlet("theta", a=concentration * even, dims="category")
     ad.PrivateResponse("y", theta, responses, dims="response")
 # or, without writing it: ad.sample(responses, "nuts", prior="learned")
 """,
         "regions": """
-with pm.Model(coords={"category": categories, "region": list(by_region)}):
+with pm.Model(coords={"category": responses.categories, "region": labels}) as model:
     common = pm.ZeroSumNormal("common", sigma=1.5, dims="category")
     spread = pm.HalfNormal("spread", 0.5)
     departure = pm.ZeroSumNormal("departure", dims=("region", "category"))
-    theta = pm.Deterministic("theta", pm.math.softmax(common + spread * departure, axis=-1), dims=("region", "category"))
-    for i, (region, responses) in enumerate(by_region.items()):
-        ad.PrivateResponse(f"y_{region}", theta[i], responses, dims=f"response_{region}")
+    theta = pm.math.softmax(common + spread * departure, axis=-1)
+    ad.PrivateResponse("y", theta, responses, group=region, dims="response")
 """,
         "regression": """
-with pm.Model(coords={"category": categories}):
-    intercept = pm.ZeroSumNormal("intercept", sigma=1.5, dims="category")
-    slope = pm.ZeroSumNormal("slope", sigma=1.5, dims="category")
-    for i, (age, responses) in enumerate(by_age.items()):  # people of one age share their θ
-        theta = pm.math.softmax(intercept + slope * (age - 50) / 17)
-        ad.PrivateResponse(f"y_{i}", theta, responses, dims=f"response_{i}")
+with pm.Model(coords={"category": responses.categories, "term": ["intercept", "age"]}) as model:
+    weights = pm.ZeroSumNormal("weights", sigma=1.5, dims=("term", "category"))
+    theta = ad.model.multinomial_logit(age, weights)  # age: standardized, of shape (n, 1)
+    ad.PrivateResponse("y", theta, responses, dims="response")
 """,
     }
     return (programs,)
@@ -377,7 +375,7 @@ def _(exercise, written):
 def _():
     prose(
         """
-        **In the package:** `models/` has these programs, ready to run, and `ad.PrivateResponse` takes any θ of a PyMC model. You have
+        **In the package:** `models/` has these programs, ready to run (`sparse.py`, `regions.py`, `regression.py`), and more. You have
         reached the end. [All lessons](../).
         """
     )

@@ -30,7 +30,7 @@ def standardized(covariates) -> np.ndarray:
 
 
 def build(responses: ad.Responses, covariates, names: Sequence[str], scale: float = 1.5) -> pm.Model:
-    """Return the model: θ of a person is softmax(intercept + z·coefficient), z the standardized covariates.
+    """Return the model: θ of a person is the softmax of (1, z)·coefficient, z the standardized covariates.
 
     Parameters
     ----------
@@ -46,10 +46,12 @@ def build(responses: ad.Responses, covariates, names: Sequence[str], scale: floa
     z = standardized(covariates)
     if z.shape != (len(responses), len(names)):
         raise ValueError(f"covariates must be {len(responses)} rows of {len(names)}, got an array of shape {z.shape}")
-    with pm.Model(coords={"category": responses.categories, "covariate": list(names)}) as model:
-        intercept = pm.ZeroSumNormal("intercept", sigma=scale, dims="category")
-        coefficient = pm.ZeroSumNormal("coefficient", sigma=scale, dims=("covariate", "category"))
-        theta = ad.model.multinomial_logit(z, coefficient, intercept)
+    coords = {"category": responses.categories, "term": ["intercept", *names]}
+    with pm.Model(coords=coords) as model:
+        # Free coordinates of lists that sum to zero: as ZeroSumNormal, but compiled in a fraction of the time.
+        free = pm.Normal("free", sigma=scale, shape=(1 + len(names), responses.n_categories - 1))
+        coefficient = pm.Deterministic("coefficient", ad.model.zero_sum(free), dims=("term", "category"))
+        theta = ad.model.multinomial_logit(z, coefficient)
         ad.PrivateResponse("y", theta, responses, dims="response")
     return model
 
@@ -61,27 +63,27 @@ def marginal_effects(posterior: xr.Dataset, covariates, most_draws: int = 500) -
     """
     stacked = posterior.stack(sample=("chain", "draw"))
     picked = np.linspace(0, stacked.sizes["sample"] - 1, min(most_draws, stacked.sizes["sample"])).astype(int)
-    beta = stacked["coefficient"].transpose("sample", "covariate", "category").values[picked]
-    alpha = stacked["intercept"].transpose("sample", "category").values[picked]
+    coefficient = stacked["coefficient"].transpose("sample", "term", "category").values[picked]
     z = standardized(covariates)
-    effects = np.empty(beta.shape)
-    for s in range(len(picked)):
-        logits = alpha[s] + z @ beta[s]
+    effects = np.empty((len(picked), z.shape[1], coefficient.shape[2]))
+    for s, (alpha, *slopes) in enumerate(coefficient):
+        beta = np.array(slopes)
+        logits = alpha + z @ beta
         theta = np.exp(logits - logits.max(axis=1, keepdims=True))
         theta /= theta.sum(axis=1, keepdims=True)
-        effects[s] = theta.mean(axis=0) * beta[s] - (theta @ beta[s].T).T @ theta / len(z)
-    labels = {name: posterior[name].values for name in ("covariate", "category")}
+        effects[s] = theta.mean(axis=0) * beta - beta @ theta.T @ theta / len(z)
+    labels = {"covariate": posterior["term"].values[1:], "category": posterior["category"].values}
     return xr.DataArray(effects[None], dims=("chain", "draw", "covariate", "category"), coords=labels)
 
 
-def simulate(people: int, mechanism: ad.mechanisms.Mechanism, seed: int) -> tuple[ad.Responses, np.ndarray, dict]:
-    """Simulate people with four covariates; return the responses, the covariates and the true parameters."""
+def simulate(people: int, mechanism: ad.mechanisms.Mechanism, seed: int) -> tuple[ad.Responses, np.ndarray, np.ndarray]:
+    """Simulate people with four covariates; return the responses, the covariates and the true coefficients."""
     rng = np.random.default_rng(seed)
     k = mechanism.n_categories
     z = rng.normal(size=(people, 4)) @ np.array([[1, 0.4, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0.3], [0, 0, 0, 1]])
-    truth = {"intercept": rng.normal(scale=0.5, size=k), "coefficient": rng.normal(scale=0.6, size=(4, k))}
-    truth = {name: value - value.mean(axis=-1, keepdims=True) for name, value in truth.items()}
-    logits = truth["intercept"] + standardized(z) @ truth["coefficient"]
+    truth = rng.normal(scale=0.6, size=(5, k))
+    truth -= truth.mean(axis=1, keepdims=True)
+    logits = truth[0] + standardized(z) @ truth[1:]
     ends = np.cumsum(np.exp(logits), axis=1)
     x = (rng.random(people)[:, None] * ends[:, -1:] >= ends).sum(axis=1)
     return ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng)), z, truth

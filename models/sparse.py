@@ -24,7 +24,7 @@ def build(responses: ad.Responses) -> pm.Model:
        Mathematical Software 26(3).
     """
     with pm.Model(coords={"category": responses.categories}) as model:
-        concentration = pm.LogNormal("concentration", mu=-1, sigma=1)
+        concentration = pm.LogNormal("concentration", mu=-2, sigma=2)
         boosted = pm.Gamma("boosted", concentration + 1, 1, dims="category")
         gap = pm.Exponential("gap", 1, dims="category")
         log_phi = pm.math.log(boosted) - gap / concentration

@@ -20,7 +20,7 @@ from oracles.posteriors import (
     posterior_moments_k3,
     posterior_moments_learned,
 )
-from oracles.response_rows import rows_of
+from oracles.response_rows import answer_row, answer_rows, rows_of
 from oracles.utilities import (
     DENSE_UTILITIES,
     entropy_utility,
@@ -37,6 +37,8 @@ from oracles.utilities import (
 __all__ = [
     "DENSE_UTILITIES",
     "algorithm_1",
+    "answer_row",
+    "answer_rows",
     "beta_quadrature",
     "entropy_utility",
     "exp_bracket",

@@ -15,16 +15,17 @@ def posterior_moments_k3(rows, prior):
     return _moments(*_triangle(prior, min(len(rows) // 2 + 3, 400)), rows)
 
 
-def _triangle(prior, m):
+def _triangle(prior, m, quadrature=None):
     """Nodes (3, m²) and weights of that grid."""
-    u, u_weights = beta_quadrature(prior[0], prior[1] + prior[2], m)
-    v, v_weights = beta_quadrature(prior[1], prior[2], m)
+    quadrature = quadrature or beta_quadrature
+    u, u_weights = quadrature(prior[0], prior[1] + prior[2], m)
+    v, v_weights = quadrature(prior[1], prior[2], m)
     first, share = (grid.ravel() for grid in np.meshgrid(u, v, indexing="ij"))
     theta = np.stack([first, (1 - first) * share, (1 - first) * (1 - share)])
     return theta, np.outer(u_weights, v_weights).ravel()
 
 
-def posterior_moments_learned(rows, n_categories, mean, sd, m=200):
+def posterior_moments_learned(rows, n_categories, mean=-2.0, sd=2.0, m=300):
     """Mean and sd of θ, and of ln a, under θ ~ Dirichlet(a, …, a) with ln a ~ N(mean, sd²), for K = 2 or 3.
 
     The posterior is a mixture over a of those with a fixed, weighted by their evidence; ln a by Gauss–Legendre over
@@ -42,7 +43,7 @@ def posterior_moments_learned(rows, n_categories, mean, sd, m=200):
     return mean, np.sqrt(square - mean**2), center, np.sqrt(weights @ (log_scales - center) ** 2)
 
 
-def learned_posterior_k2(rows, mean, sd, n=4000, m=300):
+def learned_posterior_k2(rows, mean=-2.0, sd=2.0, n=4000, m=300):
     """The posterior of (θ₁, ln a) for K = 2 on a grid: ln a (m,), θ₁ (m, n) and weights (m, n) that sum to one.
 
     The log-odds of θ₁ are hyperbolic sines of equally spaced points, dense in the middle and out to where the prior
@@ -65,10 +66,10 @@ def learned_posterior_k2(rows, mean, sd, n=4000, m=300):
 def _unnormalized(scale, rows, n_categories, m):
     """The log-evidence, and the first and second moments of θ, for one a."""
     if n_categories == 2:
-        nodes, weights = beta_quadrature(scale, scale, m)
+        nodes, weights = beta_trapezoids(scale, scale, m)
         theta = np.stack([nodes, 1 - nodes])
     else:
-        theta, weights = _triangle([scale] * 3, m)
+        theta, weights = _triangle([scale] * 3, m, beta_trapezoids)
     log_density = _log_density(theta, rows)
     peak = log_density.max()
     weights = weights * np.exp(log_density - peak)
@@ -83,6 +84,19 @@ def beta_quadrature(a, b, m):
     """
     x, weights = roots_jacobi(m, b - 1, a - 1)
     return (1 + x) / 2, weights / weights.sum()
+
+
+def beta_trapezoids(a, b, m):
+    """Nodes and weights for Beta(a, b) with a and b however small, where Gauss–Jacobi fails.
+
+    The trapezoidal rule on log-odds that are hyperbolic sines, out to where e^(−40) is left of the density.
+    """
+    end = np.arcsinh(40 + 40 / min(a, b))
+    points = np.linspace(-end, end, m)
+    odds = np.sinh(points)
+    logs = -a * np.logaddexp(0, -odds) - b * np.logaddexp(0, odds) + np.log(np.cosh(points))
+    weights = np.exp(logs - logs.max())
+    return 1 / (1 + np.exp(-np.clip(odds, -700, 700))), weights / weights.sum()
 
 
 def _moments(theta, weights, rows):

@@ -57,11 +57,11 @@ def test_a_missing_package_is_named_with_what_to_install(load, package, monkeypa
 
 
 def test_from_people_to_a_report(tmp_path):
-    """A file of real people, randomized exactly, sampled and graded: the intervals hold nearly all of the true shares."""
+    """A file of real people, randomized exactly, sampled and graded: most intervals hold the true shares."""
     people = ad.datasets.anes96()
     people[["party"]].to_csv(tmp_path / "people.csv", index=False)
     parties = ",".join(people["party"].cat.categories)
-    options = ["--column", "party", "--categories", parties, "--epsilon", "3", "--draws", "500", "--seed", "1", "--quiet"]
+    options = ["--column", "party", "--categories", parties, "--epsilon", "3", "--draws", "500", "--quiet"]
     with pytest.raises(SystemExit) as end:
         main(["compare", "--data", str(tmp_path / "people.csv"), *options, "--out", str(tmp_path / "poll")])
     assert end.value.code in (0, None)

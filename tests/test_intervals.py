@@ -8,7 +8,8 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from scipy.stats import beta, gamma
 
-from adobest_pp.intervals import shortest_intervals, summary
+import adobest_pp as ad
+from adobest_pp.intervals import privacy_share, shortest_intervals, summary
 
 
 def column(values):
@@ -111,3 +112,72 @@ def test_the_summary_is_labelled():
     np.testing.assert_array_equal([found["lower"], found["upper"]], shortest_intervals(theta.reshape(-1, 3), 0.8))
     assert found.attrs == {"interval": "hdi", "probability": 0.8}
     assert list(found.data_vars) == ["mean", "lower", "upper"]
+
+
+# ---------------------------------------------------------------- how much is due to privacy
+def answered(epsilon, n=4000):
+    mechanism = ad.SRR(3, epsilon)
+    x = np.repeat([0, 1, 2], [n // 2, n * 3 // 10, n // 5])
+    return ad.Responses.from_arrays(
+        mechanism, mechanism.privatize(x, rng=np.random.default_rng(1)), categories=[*"abc"]
+    )
+
+
+def test_the_share_of_privacy_is_that_of_the_information_that_is_lost():
+    shares = []
+    for epsilon in (0.5, 2.0, 12.0):
+        tree = ad.sample(answered(epsilon), "nuts", draws=1000, chains=2, random_seed=1, progressbar=False)
+        found = privacy_share(tree)
+        np.testing.assert_allclose(found["sample"] + found["privacy"], 1)
+        shares.append(found["privacy"].mean().item())
+    assert shares[0] > shares[1] > shares[2]
+    # With ε = 12 one answer in some ten thousand is not honest, and with 0.5 the widths are √(variance ratio) apart.
+    assert shares[2] < 0.05
+    theta, e = 1 / 3, np.exp(0.5)
+    h = (1 + (e - 1) * theta) / (e + 2)
+    ratio = np.sqrt(theta * (1 - theta)) / (np.sqrt(h * (1 - h)) * (e + 2) / (e - 1))
+    assert shares[0] == pytest.approx(1 - ratio, abs=0.03)
+
+
+def test_honest_widths_are_those_of_dirichlet_draws():
+    rng = np.random.default_rng(2)
+    draws = xr.DataArray(rng.dirichlet([50, 30, 20], size=(2, 500)), dims=("chain", "draw", "category"))
+    found = privacy_share(draws, 400, prior=[1.0, 2.0, 3.0])
+    honest = rng.dirichlet(np.array([1, 2, 3]) + 400 * draws.mean(("chain", "draw")).values, size=40_000)
+    lower, upper = shortest_intervals(honest)
+    np.testing.assert_allclose(found["honest_width"], upper - lower, rtol=0.02)
+    lower, upper = shortest_intervals(draws.values.reshape(-1, 3))
+    np.testing.assert_allclose(found["width"], upper - lower)
+
+
+def test_groups_have_their_own_numbers_of_people_by_label():
+    rng = np.random.default_rng(3)
+    dims = ("chain", "draw", "region", "category")
+    draws = xr.DataArray(rng.dirichlet([5, 3, 2], size=(2, 300, 2)), dims=dims, coords={"region": ["north", "south"]})
+    people = xr.DataArray([10, 1000], dims="region", coords={"region": ["south", "north"]})
+    found = privacy_share(draws, people)
+    assert found["privacy"].dims == ("region", "category")
+    alone = privacy_share(draws.sel(region="south"), 10)
+    np.testing.assert_allclose(found["privacy"].sel(region="south"), alone["privacy"])
+    assert (found["honest_width"].sel(region="north") < found["honest_width"].sel(region="south")).all()
+
+
+def test_a_learned_prior_stands_with_its_mean():
+    tree = ad.sample(answered(2.0, 200), prior="learned", draws=200, chains=2, random_seed=1, progressbar=False)
+    same = privacy_share(tree.posterior.theta, 200, float(tree.posterior["concentration"].mean()))
+    np.testing.assert_allclose(privacy_share(tree)["privacy"], same["privacy"])
+
+
+def test_what_has_no_share_is_refused():
+    draws = xr.DataArray(np.full((1, 2, 2), 0.5), dims=("chain", "draw", "category"))
+    for arguments, message in (
+        ((draws, -1), "n must be the number of people that answered, not negative, got -1"),
+        ((draws, None), "n must be the number of people"),
+        ((draws, "many"), "n must be the number of people"),
+        ((draws, 5, 0.0), "prior must be a positive number, or 2 of them"),
+        ((draws, 5, 1.0, 2.0), "probability must be a number between 0 and 1"),
+        ((draws.isel(chain=0), 5), "theta must be a DataArray of draws by chain, draw and category"),
+        ((xr.DataTree(), 5), "theta must hold posterior/theta"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            privacy_share(*arguments)

@@ -29,7 +29,7 @@ from validation.sign_test import median_interval
 STUDY = Path(__file__).parents[1] / "studies" / "hyperprior.toml"
 LAWS = {"m1_s1": (-1.0, 1.0), "m2_s1": (-2.0, 1.0), "m2_s15": (-2.0, 1.5)}
 LAWS |= {"m1_s2": (-1.0, 2.0), "m2_s2": (-2.0, 2.0), "m3_s2": (-3.0, 2.0)}
-NARROW = "m1_s1"
+NARROW, LEFT = "m1_s1", "m3_s2"
 # The law of the fits: wider than all of them, so no draw has a large weight.
 WIDE = (-2.0, 2.5)
 DRAWS, TUNE = 1000, 500
@@ -119,7 +119,9 @@ def print_tables(runs: xr.Dataset) -> None:
     print("Mean and median TV of the posterior mean, and coverage of 95 % intervals with equal tails and as shown\n")
     for rho in rhos:
         some = runs.sel(run=runs["rho"] == rho)
-        print(f"ρ = {rho:g}, all settings, {some.sizes['run']} runs; TV ratio: to that of N(-1, 1²), run by run\n")
+        print(
+            f"ρ = {rho:g}, all settings, {some.sizes['run']} runs; TV ratio: to that of {label(NARROW)}, run by run\n"
+        )
         ratio = (some["tv"] / some["tv"].sel(law=NARROW)).mean("run")
         rows = [
             [label(law), *(float(value) for value in _row(some.sel(law=law))), float(ratio.sel(law=law))]
@@ -154,19 +156,20 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
     (chosen,) = [name for name, law in LAWS.items() if law == LOG_CONCENTRATION]
     ratio = np.log(runs["tv"].sel(law=chosen) / runs["tv"].sel(law=NARROW))
     sparse, even = (ratio.sel(run=runs["rho"] == rho).values for rho in (0.01, 1.0))
+    cost = np.exp(even.mean()) - 1
     cover = runs["tails"].sel(run=runs["rho"] == 0.01).mean("run")
-    gain, cost = median_interval(sparse, 0.99), np.exp(even.mean()) - 1
-    return [
+    found = [
         finding(
             "weights",
-            "no candidate has fewer effective draws than a tenth of those of the fit",
-            runs["effective"].min() > 0.1,
+            "half of the draws of a fit are effective for every candidate in most runs, and one in twenty in all",
+            runs["effective"].median() > 0.5 and runs["effective"].min() > 0.05,
+            median=runs["effective"].median(),
             least=runs["effective"].min(),
         ),
         finding(
             "closer",
-            f"ρ = 0.01: ln a ~ {label(chosen)} comes closer to the truth than N(-1, 1²) (sign test at 1 %)",
-            gain.upper < 0 or (quick and np.median(sparse) < 0),
+            f"ρ = 0.01: ln a ~ {label(chosen)} comes closer to the truth than {label(NARROW)} (sign test at 1 %)",
+            median_interval(sparse, 0.99).upper < 0 or (quick and np.median(sparse) < 0),
             median_ratio=np.exp(np.median(sparse)),
         ),
         finding(
@@ -177,6 +180,30 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
             narrow=cover.sel(law=NARROW),
         ),
         finding("cost", "ρ = 1: it costs at most 5 % of TV", cost < 0.05, cost=cost),
+    ]
+    return found if quick else found + in_full(runs, chosen)
+
+
+def in_full(runs: xr.Dataset, chosen: str) -> list[Finding]:
+    """Return what needs the runs of the full mode: why the law is not narrower, nor farther left."""
+    tv, tails, shown = (runs[kind].groupby("rho").mean("run") for kind in KINDS)
+    cover = np.array([part.sel(law=chosen) for part in (tails, shown)])
+    return [
+        finding(
+            "always_covers",
+            "and at every ρ both kinds of its intervals hold the truth in 92 to 98 %",
+            (cover > 0.92).all() and (cover < 0.98).all(),
+            least=cover.min(),
+            most=cover.max(),
+        ),
+        finding(
+            "farther_left",
+            f"{label(LEFT)} is closer still at ρ = 0.01, but at ρ = 0.1 fewer of its intervals as shown hold the truth",
+            tv.sel(law=LEFT, rho=0.01) < tv.sel(law=chosen, rho=0.01)
+            and shown.sel(law=LEFT, rho=0.1) < shown.sel(law=chosen, rho=0.1) - 0.01,
+            chosen=shown.sel(law=chosen, rho=0.1),
+            left=shown.sel(law=LEFT, rho=0.1),
+        ),
     ]
 
 

@@ -254,6 +254,18 @@ def _data() -> list[Entry]:
             {"theta": never, "probability": real(0, 1, closed_high=False)},
         ),
         _entry(
+            "intervals.privacy_share",
+            ad.intervals.privacy_share,
+            {"theta": Made("theta"), "n": 100, "prior": 1.0, "probability": 0.95},
+            {
+                "theta": never,
+                "n": real(0, np.inf, closed_low=True, closed_high=False),
+                "prior": prior(3, NAMES),
+                "probability": real(0, 1, closed_high=False),
+            },
+        ),
+        _entry("concat", ad.concat, {"responses": [RESPONSES]}, {"responses": never}),
+        _entry(
             "intervals.shortest_intervals",
             ad.intervals.shortest_intervals,
             {"draws": [[0.5, 0.5]], "probability": 0.95},
@@ -476,6 +488,12 @@ def _samplers() -> list[Entry]:
             {"schedule": _none},
         ),
         _entry("a schedule of one's own", steps, {"returned": 0.1}, {"returned": _step}, {"returned": "schedule"}),
+        _entry(
+            "extend",
+            lambda **given: ad.extend(progressbar=False, **given),
+            {"tree": Made("tree"), "draws": 5},
+            {"tree": never, "draws": small},
+        ),
         _entry("recorded_arguments", ad.recorded_arguments, {"attributes": {}}, {"attributes": never}),
         _entry("ConstantSteps", ad.ConstantSteps, {"step_size": 0.1}, {"step_size": positive}),
         _entry("PaperSteps", ad.PaperSteps, {"scale": 0.1}, {"scale": positive}),

@@ -1,6 +1,7 @@
 """Is the sampling right? Functions of draws; each returns a labelled Dataset. `explain` alone runs a sampler."""
 
 from adobest_pp._wording import explanation_in_words, verdict_in_words
+from adobest_pp.diagnostics import references
 from adobest_pp.diagnostics._verdicts import Fault, Verdict
 from adobest_pp.diagnostics.best_subset import best_subset_frequency
 from adobest_pp.diagnostics.calibration import calibration
@@ -22,6 +23,7 @@ __all__ = [
     "explain",
     "explanation_in_words",
     "goodness_of_fit",
+    "references",
     "step_size_study",
     "verdict_in_words",
 ]

@@ -15,6 +15,7 @@ from adobest_pp.diagnostics._distances import energy_test, wasserstein
 from adobest_pp.diagnostics._draws import TAILS, Draws, independent, read
 from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
 from adobest_pp.diagnostics._stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
+from adobest_pp.diagnostics.references import Reference
 from adobest_pp.intervals import shortest_intervals
 
 __all__ = ["compare"]
@@ -67,7 +68,7 @@ BY_CATEGORY = (
 
 def compare(
     draws: Mapping[str, xr.DataTree],
-    reference: str = "nuts",
+    reference: str | Reference | xr.DataTree = "nuts",
     truth: ArrayLike | None = None,
     max_points: int = 500,
     resamples: int = 1999,
@@ -82,8 +83,9 @@ def compare(
         needs the responses (``observed_data``) and the attribute ``prior``; times need the attribute
         ``sampling_time``. `sample` leaves all three in its trees. Without them the values are NaN. The discrepancy is
         also NaN under the prior ``"learned"``, where the density of θ has no closed form.
-    reference : str, default "nuts"
-        The name of the sampler that the others are compared with.
+    reference : str or Reference or DataTree, default "nuts"
+        The name of the sampler that the others are compared with; or what `references.load` returns, or other draws,
+        which the result then calls ``"reference"``.
     truth : array of shape (K,), optional
         The true frequencies, by label (of xarray or pandas) or in the order of the categories of the first draws.
     max_points : int, default 500
@@ -140,6 +142,7 @@ def compare(
     >>> result.verdict.values.tolist()
     ['reference', 'indistinguishable']
     """
+    draws, reference = _named_reference(draws, reference)
     samplers = read(draws)
     if not isinstance(reference, str) or reference not in samplers:
         raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
@@ -157,6 +160,16 @@ def compare(
     _judge(rows, base)
     settings = {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
     return _dataset(rows, base.categories, settings)
+
+
+def _named_reference(draws: Any, reference: Any) -> tuple[Any, Any]:
+    """Return the draws with a reference that was given apart among them, and its name."""
+    tree = reference.draws if isinstance(reference, Reference) else reference
+    if not isinstance(tree, xr.DataTree) or not isinstance(draws, Mapping):
+        return draws, reference
+    if "reference" in draws:
+        raise ValueError("draws must not have the name 'reference' where the reference is given apart, got it")
+    return {**draws, "reference": tree}, "reference"
 
 
 def _check_one_posterior(samplers: Mapping[str, Draws], base: Draws) -> None:

@@ -109,12 +109,12 @@ class Mixed(Mechanism):
         """Return answers of one part as answers of the whole."""
         rows = np.full((len(answers), 1 + max(self._widths)), PADDING, dtype=np.int64)
         rows[:, 0] = part
-        rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), -1))
+        rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), self._widths[part]))
         return rows
 
     def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return the budget of the part of each answer."""
-        return np.array([part.epsilon for part in self.parts])[answers[:, 0]]
+        return np.asarray(np.array([part.epsilon for part in self.parts])[answers[:, 0]])
 
     def told(self, answers: NDArray[Any], published: Published) -> Published:
         """Return the part that each person ran and the row of the subset, as one number: part + parts · row."""
@@ -156,15 +156,15 @@ class Mixed(Mechanism):
         covariance = np.zeros((sizes[-1], sizes[-1]))
         for start, end, counts in zip(sizes[:-1], sizes[1:], found, strict=True):
             covariance[start:end, start:end] = counts.covariance
-        joined = (np.concatenate([counts[j] for counts in found]) for j in range(3))
-        return Counts(*joined, covariance)
+        observed, constant, slope = (np.concatenate([counts[j] for counts in found]) for j in range(3))
+        return Counts(observed, constant, slope, covariance)
 
     def drawing(self) -> Drawing:
         """Draw by the function of the part that was told."""
         tables = [part.drawing().table for part in self.parts]
         rows = np.cumsum([0, *(len(table) for table in tables)])
         table = np.zeros((rows[-1], max(each.shape[1] for each in tables)))
-        kernel: Callable[..., Any] | None = None
+        kernel: Any = None
         for i, (part, each) in enumerate(zip(self.parts, tables, strict=True)):
             table[rows[i] : rows[i + 1], : each.shape[1]] = each
             kernel = _drawing_part(i, part.drawing().kernel, self._widths[i], (*rows[i : i + 2], each.shape[1]), kernel)
@@ -219,7 +219,7 @@ def _drawing_part(
     return draw  # type: ignore[no-any-return]
 
 
-def _drawing_any(draw_part: Callable[..., Any] | None, n_parts: int, length: int) -> Callable[..., Any]:
+def _drawing_any(draw_part: Callable[..., Any], n_parts: int, length: int) -> Callable[..., Any]:
     from numba import njit
 
     @njit

@@ -3,7 +3,7 @@
 - `PrivateResponse`: randomized answers as a PyMC distribution, for models of your own.
 - `frequency_model`: the usual model, ready to sample.
 - `marginal_log_likelihood`, `pointwise_log_likelihood` and `pairs_log_likelihood`: the likelihood as PyTensor graphs.
-- `multinomial_logit`: θ of each person from public covariates.
+- `multinomial_logit` and `zero_sum`: θ of each person from public covariates, and coefficients for it.
 - `transition_matrix` and `transition_rows`: RRRR as PyTensor graphs, symbolic in the budgets.
 - `simplex`, a module: the transform of θ to free coordinates, in two nodes that compile fast.
 """
@@ -15,6 +15,7 @@ from adobest_pp._lazy import lazy_names
 if TYPE_CHECKING:
     from adobest_pp.model.frequency import frequency_model as frequency_model
     from adobest_pp.model.logit import multinomial_logit as multinomial_logit
+    from adobest_pp.model.logit import zero_sum as zero_sum
     from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
     from adobest_pp.model.tensors import marginal_log_likelihood as marginal_log_likelihood
     from adobest_pp.model.tensors import pairs_log_likelihood as pairs_log_likelihood
@@ -31,6 +32,7 @@ _HOMES = {
     "pointwise_log_likelihood": "tensors",
     "transition_matrix": "tensors",
     "transition_rows": "tensors",
+    "zero_sum": "logit",
 }
 
 __all__ = [*_HOMES]

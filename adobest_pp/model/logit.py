@@ -15,44 +15,68 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
-from adobest_pp.model.ops import source_version
+from adobest_pp.model.ops import partial_gradients, source_version
 
-__all__ = ["check_covariates", "multinomial_logit"]
+__all__ = ["check_covariates", "multinomial_logit", "zero_sum"]
 
 _VERSION = source_version(__file__)
 
 
-def multinomial_logit(covariates: Any, coefficients: Any, intercept: Any) -> TensorVariable:
-    """Return θ of each person, the softmax of ``intercept + covariates · coefficients``, of shape (n, K).
+def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
+    """Return θ of each person, the softmax of an intercept and the covariates times coefficients, of shape (n, K).
 
     Parameters
     ----------
     covariates : array of shape (n, P)
         Public numbers, one row a person; centered and scaled they make sampling easier. None may be missing.
-    coefficients : tensor, shape (P, K)
-        One for each covariate and category. A constant added to all K of a covariate changes nothing: give them a prior
-        that sums to zero (`pymc.ZeroSumNormal`), or fix those of one category at zero.
-    intercept : tensor, shape (K,)
-        The logits of a person whose covariates are zero.
+    coefficients : tensor, shape (1 + P, K)
+        The intercepts of the K categories first, then those of each covariate. A constant added to all K of a row
+        changes nothing: use `zero_sum`, or fix those of one category at zero.
 
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> theta = ad.model.multinomial_logit([[0.0], [1.0]], [[1.0, 0.0, -1.0]], [0.0, 0.0, 0.0])
+    >>> theta = ad.model.multinomial_logit([[0.0], [1.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]])
     >>> theta.eval(mode="FAST_COMPILE").round(3)
     array([[0.333, 0.333, 0.333],
            [0.665, 0.245, 0.09 ]])
     """
+    # Registers the rewrite that fuses this node with the likelihood.
+    from adobest_pp.model import logit_likelihood  # noqa: F401
+
     table = check_covariates(covariates)
-    columns = np.ascontiguousarray(np.vstack([np.ones(len(table)), table.T]))
     weights = pt.as_tensor(coefficients).astype("float64")
-    if weights.ndim != 2 or weights.type.shape[0] not in (None, table.shape[1]):
+    if weights.ndim != 2 or weights.type.shape[0] not in (None, 1 + table.shape[1]):
         got = "×".join(map(str, weights.type.shape)) or "one number"
-        raise ValueError(f"coefficients must be a matrix with {table.shape[1]} rows, one a covariate, got {got}")
-    constant = pt.as_tensor(intercept).astype("float64")
-    if constant.ndim != 1:
-        raise ValueError(f"intercept must be a vector with one number a category, got {constant.ndim} dimensions")
-    return MultinomialLogit()(columns, pt.concatenate([constant[None], weights]))
+        rows = f"{1 + table.shape[1]} rows, the intercepts and one a covariate"
+        raise ValueError(f"coefficients must be a matrix with {rows}, got {got}")
+    columns = np.ascontiguousarray(np.vstack([np.ones(len(table)), table.T]))
+    return MultinomialLogit()(columns, weights)
+
+
+def zero_sum(free: Any) -> TensorVariable:
+    """Return rows of K numbers that sum to zero, given K−1 free ones each: independent normals stay normal.
+
+    The free numbers are coordinates in an orthonormal basis, so ``pymc.Normal(sigma=s)`` on them is
+    ``pymc.ZeroSumNormal(sigma=s)`` on the result, in one node that compiles fast.
+
+    Parameters
+    ----------
+    free : tensor, shape (P, K−1)
+        Free coordinates.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.model.zero_sum([[1.0, 0.0]]).eval(mode="FAST_COMPILE").round(3)
+    array([[ 0.789, -0.211, -0.577]])
+    """
+    matrix = pt.as_tensor(free).astype("float64")
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"free must be a matrix, one row for each list that sums to zero, got {matrix.ndim} dimensions"
+        )
+    return ZeroSum()(matrix)
 
 
 def check_covariates(covariates: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -69,6 +93,65 @@ def check_covariates(covariates: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
         row, column = np.argwhere(wrong)[0]
         raise ValueError(f"covariates must be {allowed}, got {table[row, column]} in row {row}, column {column}")
     return table
+
+
+class ZeroSum(Op):
+    """Rows (P, K) that sum to zero, given their coordinates (P, K−1) in an orthonormal basis; or the transpose."""
+
+    __props__ = ("transposed",)
+
+    def __init__(self, transposed: bool = False) -> None:
+        self.transposed = transposed
+
+    def make_node(self, matrix: Any) -> Apply:
+        """Return one column more, or one less."""
+        given = pt.as_tensor(matrix).astype("float64")
+        rows, columns = given.type.shape
+        columns = None if columns is None else columns + (-1 if self.transposed else 1)
+        return Apply(self, [given], [pt.tensor(dtype="float64", shape=(rows, columns))])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0] = (_to_free if self.transposed else _to_zero_sum)(*inputs)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return one column more, or one less."""
+        return [(shapes[0][0], shapes[0][1] + (-1 if self.transposed else 1))]
+
+    def pullback(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
+    ) -> list[Variable]:
+        """Return the transpose of a linear map."""
+        return [ZeroSum(not self.transposed)(cotangents[0])]
+
+
+@njit(cache=True)
+def _to_zero_sum(free):  # type: ignore[no-untyped-def]
+    k = free.shape[1] + 1
+    root = np.sqrt(k)
+    out = np.empty((len(free), k))
+    for p in range(len(free)):
+        total = 0.0
+        for c in range(k - 1):
+            total += free[p, c]
+        for c in range(k - 1):
+            out[p, c] = free[p, c] - total / (root + k)
+        out[p, k - 1] = -total / root
+    return out
+
+
+@njit(cache=True)
+def _to_free(by_sum):  # type: ignore[no-untyped-def]
+    k = by_sum.shape[1]
+    root = np.sqrt(k)
+    out = np.empty((len(by_sum), k - 1))
+    for p in range(len(by_sum)):
+        shared = by_sum[p, k - 1] / root
+        for c in range(k - 1):
+            shared += by_sum[p, c] / (root + k)
+        for c in range(k - 1):
+            out[p, c] = by_sum[p, c] - shared
+    return out
 
 
 class MultinomialLogit(Op):
@@ -121,8 +204,7 @@ class LogitPullback(Op):
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
     ) -> list[Variable]:
         """Return second derivatives, from the plain graph."""
-        product = (_plain_pullback(*inputs) * cotangents[0]).sum()
-        return list(pt.grad(product, list(inputs), consider_constant=list(cotangents)))
+        return partial_gradients(_plain_pullback, inputs, cotangents[0])
 
 
 @njit(cache=True)
@@ -171,12 +253,29 @@ def _(op: LogitPullback, node: Apply | None = None, **_: Any) -> tuple[Callable[
     return _logit_pullback, _VERSION
 
 
-@node_rewriter([MultinomialLogit, LogitPullback])
+@register_funcify_default_op_cache_key(ZeroSum)
+def _(op: ZeroSum, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return (_to_free if op.transposed else _to_zero_sum), _VERSION
+
+
+@node_rewriter([MultinomialLogit, LogitPullback, ZeroSum])
 def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
+    if isinstance(node.op, ZeroSum):
+        return [_plain_zero_sum(node.op.transposed, *node.inputs)]
     return [(_plain_logit if isinstance(node.op, MultinomialLogit) else _plain_pullback)(*node.inputs)]
 
 
 optdb.register("expand_logit_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
+
+
+def _plain_zero_sum(transposed: bool, matrix: TensorVariable) -> TensorVariable:
+    k = (matrix.shape[1] + (0 if transposed else 1)).astype("float64")
+    root = pt.sqrt(k)
+    if transposed:
+        first, last = matrix[:, :-1], matrix[:, -1:]
+        return first - first.sum(axis=1, keepdims=True) / (root + k) - last / root
+    total = matrix.sum(axis=1, keepdims=True)
+    return pt.concatenate([matrix - total / (root + k), -total / root], axis=1)
 
 
 def _plain_logit(columns: TensorVariable, weights: TensorVariable) -> TensorVariable:

@@ -18,6 +18,7 @@ from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.math import Sum
@@ -149,6 +150,16 @@ class PointwiseLogLikelihood(Op):
         evidence[_COUNT] = pt.zeros(evidence[_COUNT].shape)[index].inc(cotangents[0])
         _, slope = MarginalLogLikelihood(on_simplex=True).make_node(theta, *evidence).outputs
         return [slope, *(disconnected_type() for _ in inputs[1:])]
+
+
+def partial_gradients(
+    function: Callable[..., TensorVariable], inputs: Sequence[Variable], cotangent: Variable
+) -> list[Variable]:
+    """Return the pullback of a plain graph, with inputs that may depend on each other held apart."""
+    apart = [part.type() for part in inputs]
+    product = (function(*apart) * cotangent).sum()
+    slopes = pt.grad(product, apart, consider_constant=[cotangent], disconnected_inputs="ignore")
+    return list(graph_replace(slopes, dict(zip(apart, inputs, strict=True)), strict=False))
 
 
 def _theta_vector(theta: Any) -> TensorVariable:

@@ -20,7 +20,7 @@ from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.variable import TensorVariable
 
-from adobest_pp.model.ops import source_version
+from adobest_pp.model.ops import partial_gradients, source_version
 
 __all__ = ["simplex"]
 
@@ -119,8 +119,7 @@ class SimplexPullback(Op):
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
     ) -> list[Variable]:
         """Return second derivatives, from the plain graph."""
-        product = (_plain_pullback(*inputs) * cotangents[0]).sum()
-        return list(pt.grad(product, list(inputs), consider_constant=list(cotangents)))
+        return partial_gradients(_plain_pullback, inputs, cotangents[0])
 
 
 class OrthonormalSimplex(Transform):

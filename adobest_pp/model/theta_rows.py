@@ -35,7 +35,8 @@ def in_response_order(theta: Any, responses: Responses, model: Model | None) -> 
         return _check_numbers(theta, categories)
     if model is None:
         return Labelled(theta, None)
-    dims = model.named_vars_to_dims.get(theta.name, ()) if model.named_vars.get(theta.name) is theta else ()
+    is_named = model.named_vars.get(theta.name) is theta
+    dims: tuple[str | None, ...] = tuple(model.named_vars_to_dims.get(theta.name, ())) if is_named else ()
     rows = model.coords.get(dims[0]) if len(dims) == 2 and dims[0] is not None else None
     labels = _labels_in(model, dims[-1]) if dims else None
     if labels is not None and not same_labels(labels, categories):
@@ -75,7 +76,8 @@ def rows_of_theta(
                 f"theta must have one row for each of {n} responses where group is left out, got {sizes[0]} rows"
             )
         return pt.specify_shape(theta, (n, n_categories)), np.arange(n)
-    rows = _check_group(group, n, sizes[0], labelled.rows)
+    n_rows = len(labelled.rows) if sizes[0] is None and labelled.rows is not None else sizes[0]
+    rows = _check_group(group, n, n_rows, labelled.rows)
     theta = pt.specify_shape(theta, (None, n_categories))
     if sizes[0] is None and n:
         enough = pt.gt(theta.shape[0], rows.max())
@@ -134,7 +136,7 @@ def _check_numbers(theta: Any, categories: tuple[str, ...]) -> Labelled:
     rows = None
     if hasattr(theta, "dims") and theta.dims[0] in theta.coords:
         rows = tuple(theta[theta.dims[0]].values.tolist())
-    elif hasattr(theta, "index"):
+    elif hasattr(theta, "columns"):
         rows = tuple(theta.index.tolist())
     table = np.asarray(by_column(theta, categories, "theta"))
     for i, row in enumerate(table):

@@ -67,10 +67,11 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     responses = responses_of(tree)
     if responses is None:
         raise ValueError("tree must hold the responses in observed_data, as of `sample`, got one without them")
-    arguments, more = recorded_arguments(tree.attrs), check_count(draws, "draws")
-    shown = {"progressbar": progressbar, "log_likelihood": "log_likelihood" in tree}
+    arguments = recorded_arguments({str(name): value for name, value in tree.attrs.items()})
+    more = check_count(draws, "draws")
     if arguments["sampler"] == "sgld":
-        return sample(responses, **arguments | {"draws": arguments["draws"] + more}, **shown)
+        arguments |= {"draws": arguments["draws"] + more, "log_likelihood": "log_likelihood" in tree}
+        return sample(responses, progressbar=progressbar, **arguments)
     before = [int(count) for count in np.atleast_1d(tree.attrs.get("extended_by", []))]
     if theta.sizes["draw"] != arguments["draws"] + sum(before):
         raise ValueError(f"tree must have all of its draws, got {theta.sizes['draw']} in each chain")

@@ -88,7 +88,10 @@ def _evidence_of(model: "Model", rv: Any, theta_of: Callable[[Array], Array]) ->
     (answers,) = dependent
     (term,) = model.logp(vars=[answers], sum=False)
     nodes = [variable.owner for variable in ancestors([term]) if variable.owner]
-    (node,) = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
+    found = {node for node in nodes if isinstance(node.op, PointwiseLogLikelihood)}
+    if len(found) != 1:
+        raise ValueError(f"{answers.name!r} must be given one vector theta for all responses, got a matrix")
+    (node,) = found
     *arrays, row_of = constant_fold(node.inputs[1:])
     evidence = Evidence(*arrays)
     if not _is_function(rv, answers.owner.op.dist_params(answers.owner)[0], theta_of, evidence.n_categories):

@@ -93,11 +93,11 @@ def ask(question: Question, answer: Any) -> Any:
         return mo.Html(_boxed(f"{title}<ul>{options}</ul>{_folded('The answer', reply)}", BLUE))
     verdict = question.verdict(answer.value)
     if verdict is None:
-        return mo.Html(_boxed(f"{title}{answer}", BLUE))
+        return mo.Html(_boxed(f"{title}{_spaced(answer)}", BLUE))
     right, why = verdict
     word, color = ("Right.", GREEN) if right else ("Not quite.", ORANGE)
     reply = mo.md(f"**{word}** {why}").text
-    return mo.Html(_boxed(f'{title}{answer}<div class="verdict">{reply}</div>', color))
+    return mo.Html(_boxed(f'{title}{_spaced(answer)}<div class="verdict">{reply}</div>', color))
 
 
 def editor(exercise: Exercise) -> Any:
@@ -117,7 +117,7 @@ def practise(exercise: Exercise, written: Any) -> Any:
         color = GREEN if right else ORANGE
         word = "Right." if right else "Not yet."
         result = f'<div class="verdict"><b>{word}</b> {html.escape(told)}</div>'
-    return mo.Html(_boxed(f"{title}{written}{result}{solution}", color))
+    return mo.Html(_boxed(f"{title}{_spaced(written)}{result}{solution}", color))
 
 
 def _live() -> bool:
@@ -126,6 +126,10 @@ def _live() -> bool:
 
 def _boxed(inner: str, color: str) -> str:
     return f'<div class="box" style="{BOX.format(color)}">{inner}</div>'
+
+
+def _spaced(element: Any) -> str:
+    return f'<div style="margin:0.6em 0">{element}</div>'
 
 
 def _folded(summary: str, inner: str) -> str:

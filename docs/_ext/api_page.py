@@ -1,7 +1,7 @@
 """The pages of the API, made from what the modules declare public: a new name in an ``__all__`` is a new page."""
 
 from importlib import import_module
-from inspect import getdoc
+from inspect import getdoc, ismodule
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -15,21 +15,29 @@ MORE_MODULES = ("report",)
 
 def public_names() -> dict[str, list[str]]:
     """Return the full names to document, by module: as ``adobest_pp.SRR`` where the package has the name itself."""
-    top = {name for name in adobest_pp.__all__ if name not in adobest_pp._MODULES and not name.startswith("_")}
+    top = {name for name in adobest_pp._HOMES if not ismodule(getattr(adobest_pp, name))}
     listed: dict[str, list[str]] = {}
     for module in sorted({*adobest_pp._MODULES, *MORE_MODULES}):
         names = import_module(f"adobest_pp.{module}").__all__
         listed[module] = [f"adobest_pp.{name}" if name in top else f"adobest_pp.{module}.{name}" for name in names]
+        listed[module] = [part for name in listed[module] for part in _within(name)]
     rest = top - {name.rpartition(".")[2] for names in listed.values() for name in names}
-    homes = {name: adobest_pp._HOMES[name].partition(".")[0] for name in sorted(rest)}
-    for name, module in homes.items():
-        listed[module].append(f"adobest_pp.{name}")
+    for name in sorted(rest):
+        listed[adobest_pp._HOMES[name].partition(".")[0]].append(f"adobest_pp.{name}")
     return listed
+
+
+def _within(name: str) -> list[str]:
+    """Return the names of a module that is itself a public name, or the name."""
+    home, _, last = name.rpartition(".")
+    thing = getattr(import_module(home), last)
+    return [f"{thing.__name__}.{part}" for part in thing.__all__] if ismodule(thing) else [name]
 
 
 def page() -> str:
     """Return the page that lists every public name, in reStructuredText."""
-    lines = ["API", "===", "", "Every public name, from its docstring. The usual import is ``import adobest_pp as ad``.", ""]
+    first = "Every public name, from its docstring. The usual import is ``import adobest_pp as ad``."
+    lines = ["API", "===", "", first, ""]
     for module, names in public_names().items():
         summary = (getdoc(import_module(f"adobest_pp.{module}")) or "").partition("\n")[0]
         lines += [f"adobest_pp.{module}", "-" * (11 + len(module)), "", summary, ""]

@@ -124,3 +124,16 @@ def test_utilities_refuses_what_is_no_distribution():
         assert done.returncode == 2
         assert reason in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_teach_refuses_a_lesson_that_is_not_there(capsys):
+    done = run_here(capsys, "teach", 8)
+    assert done.returncode == 2
+    assert done.stderr == "adobest: lesson must be an integer from 0 to 7, got 8\n"
+
+
+def test_teach_says_how_to_install_marimo(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "marimo", None)
+    done = run_here(capsys, "teach")
+    assert done.returncode == 2
+    assert "pip install 'adobest-pp[teach]'" in done.stderr

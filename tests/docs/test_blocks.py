@@ -21,7 +21,16 @@ ALL = [README, *PAGES]
 # What a block may be. Blocks of other languages would be neither run nor read by anything.
 LANGUAGES = {"python", "{code-cell}", "console", "toml", "text", "", "{toctree}"}
 # The build executes these too, with the same code; here they take longer than all others together.
-LONG = {"gallery.md", "howto/sampler.md", "howto/regression.md", "howto/prior.md", "explanation/sgld.md", "howto/cluster.md"}
+LONG = {
+    "explanation/contraction.md",
+    "explanation/sgld.md",
+    "gallery.md",
+    "howto/cluster.md",
+    "howto/grade.md",
+    "howto/prior.md",
+    "howto/regression.md",
+    "howto/sampler.md",
+}
 
 
 def name_of(page):
@@ -71,7 +80,8 @@ def people_csv(path, column="vote"):
 
 def commands():
     for page in ALL:
-        lines = [line for block in blocks_of(page) if block.language == "console" and not block.not_run for line in commands_of(block)]
+        shown = [block for block in blocks_of(page) if block.language == "console" and not block.not_run]
+        lines = [line for block in shown for line in commands_of(block)]
         if lines:
             yield pytest.param(lines, id=name_of(page))
 
@@ -105,7 +115,8 @@ def test_the_study_of_the_page_runs(folder, monkeypatch):
     """The two files that the page on studies shows, saved under the names that they have there."""
     from adobest_pp.studies import read_study, run_once
 
-    shown = {block.text.splitlines()[0].removeprefix("# "): block.text for block in blocks_of(DOCS / "howto/cluster.md")}
+    blocks = blocks_of(DOCS / "howto/cluster.md")
+    shown = {block.text.splitlines()[0].removeprefix("# "): block.text for block in blocks}
     for name in ("coin.py", "coin.toml"):
         (folder / name).write_text(shown[name], encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))

@@ -17,7 +17,7 @@ def test_errors_of_mechanisms_are_those_of_the_file():
     assert set(errors["rho"]) == {0.01, 0.1, 1.0}
     assert (settings == 3 * errors["mechanism"].nunique()).all()
     assert {"SRR", "subset selection", "RRRR, honest"} <= set(errors["mechanism"])
-    one = errors[(errors["prior"] == "flat") & (errors["K"] == 10) & (errors["epsilon"] == 0.5) & (errors["rho"] == 1.0)]
+    one = errors.query("prior == 'flat' and K == 10 and epsilon == 0.5 and rho == 1")
     written = (ROOT / "validation/RESULTS.md").read_text(encoding="utf-8").split("flat prior, K = 10, ε = 0.5\n")[1]
     row = next(line for line in written.splitlines() if line.startswith("SRR"))
     assert f"{float(one[one['mechanism'] == 'SRR']['tv'].iloc[0]):.3f} [" in row

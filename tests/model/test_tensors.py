@@ -225,3 +225,12 @@ def test_a_cold_compile_of_density_and_gradient_is_of_few_functions(tmp_path):
         check=True,
     )
     assert 0 < int(run.stdout) <= MOST_COMPILED
+
+
+def test_second_derivatives_through_the_simplex_are_derivatives():
+    """θ and the gradient with respect to it both depend on the free coordinates."""
+
+    def slope(free):
+        return pt.grad((SimplexSoftmax()(free) ** 3).sum(), free)
+
+    verify_grad(slope, [np.array([0.3, -0.5, 0.2])], rng=np.random.default_rng(0), mode=PYTHON)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 import adobest_pp as ad
 import oracles
-from models import augmented, marginal, regions, sparse, surrogate
+from models import augmented, marginal, sparse, surrogate
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -69,25 +69,3 @@ def test_sparse_finds_the_held_categories_and_that_they_are_few():
     assert np.delete(theta, [2, 11, 17, 23]).sum() < 0.1
     assert trace["posterior"]["concentration"].mean() < 0.3
     assert trace["sample_stats"]["diverging"].mean() < 0.05
-
-
-def test_regions_pool_small_populations_towards_the_others():
-    answers = regions.simulate({"large": 20_000, "middle": 5_000, "small": 30}, seed=3)
-    with regions.build(answers):
-        trace = pm.sample(300, tune=500, chains=2, target_accept=0.9, **QUIET)
-    theta = trace["posterior"]["theta"]
-    assert theta.dims == ("chain", "draw", "region", "category")
-    assert theta["region"].values.tolist() == ["large", "middle", "small"]
-    mean = theta.mean(("chain", "draw"))
-    alone = ad.likelihood.maximum_likelihood(answers["small"].evidence())
-    others = mean.sel(region="large").values
-    assert np.abs(mean.sel(region="small").values - others).sum() < np.abs(alone - others).sum() / 2
-    best = ad.likelihood.maximum_likelihood(answers["large"].evidence())
-    assert np.abs(others - best).max() < 0.1
-    assert trace["sample_stats"]["diverging"].mean() < 0.05
-
-
-def test_regions_must_ask_the_same_question():
-    other = ad.Responses(ad.SRR(3, 1.0), ["a", "b", "c"])
-    with pytest.raises(ValueError, match="responses must be of regions with the same categories, got 2 lists"):
-        regions.build({"here": RESPONSES, "there": other})

@@ -7,7 +7,6 @@ from scipy import special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.samplers import densities, learned_density, nuts
 from oracles import rows_of
 from tests.samplers.test_densities import call
@@ -98,7 +97,7 @@ def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones):
     were, and its smallest percentile was off by 0.1 and more.
     """
     responses = ad.Responses.from_arrays(ad.SRR(2, epsilon), np.repeat([0, 1], [zeros, ones]))
-    log_a, theta, weights = oracles.learned_posterior_k2(rows_of(responses), *LOG_CONCENTRATION)
+    log_a, theta, weights = oracles.learned_posterior_k2(rows_of(responses))
     tree = nuts.sample_nuts(
         responses, prior="learned", draws=5000, tune=1000, chains=4, random_seed=5, progressbar=False
     )

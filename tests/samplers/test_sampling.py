@@ -64,7 +64,7 @@ def test_a_learned_concentration_is_told_and_repeated_from_a_file(tmp_path):
     responses = labelled(MECHANISMS[2])
     tree = ad.sample(responses, "nuts", prior="learned", random_seed=4, **SHORT)
     assert tree.attrs["prior"] == "learned"
-    assert tree.attrs["learned_prior"] == "Dirichlet(a, …, a), ln a ~ N(-1, 1²)"
+    assert tree.attrs["learned_prior"] == "Dirichlet(a, …, a), ln a ~ N(-2, 2²)"
     tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "draws.nc", engine="h5netcdf") as reopened:
         again = ad.sample(responses, progressbar=False, **recorded_arguments(reopened.attrs))

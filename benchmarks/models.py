@@ -1,0 +1,151 @@
+"""Models on private answers: a regression beside the same one with dense matrices, groups, and compiling from nothing.
+
+`python benchmarks/models.py` prints tables for RESULTS.md; `--only regression|groups|compile` a part of them. Times are
+seconds of the processor, so that other programs on the machine count little.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import arviz as az
+import numpy as np
+import nutpie
+import pymc as pm
+import pytensor.tensor as pt
+from timing import markdown_table
+
+import adobest_pp as ad
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from models import regions, regression
+
+NAMES = ["a", "b", "c", "d"]
+MECHANISMS = {"SRR": ad.SRR(5, 1.0), "OUE": ad.UnaryEncoding(5, 1.0)}
+PEOPLE = 10_000
+
+
+def dense(responses: ad.Responses, covariates: np.ndarray, scale: float = 1.5) -> pm.Model:
+    """Return the model of `regression.build` as one writes it without us: a CustomDist and the rows of G, dense."""
+    z = np.column_stack([np.ones(len(responses)), regression.standardized(covariates)])
+    evidence, row = responses.evidence_and_index()
+    channel = pt.constant(evidence.matrix() * np.exp(evidence.log_scale)[:, None])
+    basis = ad.model.zero_sum(np.eye(responses.n_categories - 1)).eval(mode="FAST_COMPILE")
+    with pm.Model() as model:
+        free = pm.Normal("free", sigma=scale, shape=(z.shape[1], responses.n_categories - 1))
+        theta = pm.math.softmax(z @ (free @ basis), axis=-1)
+
+        def logp(y, theta):
+            return pt.log((channel[y.astype("int64")] * theta).sum(axis=-1))
+
+        pm.CustomDist("y", theta, logp=logp, signature="(k)->()", dtype="int64", observed=row)
+    return model
+
+
+def measured(model: pm.Model) -> dict[str, float]:
+    """Return seconds to compile and to sample, the smallest ESS, and microseconds of one gradient in the sampler."""
+    start = time.process_time()
+    compiled = nutpie.compile_pymc_model(model)
+    middle = time.process_time()
+    trace = nutpie.sample(compiled, draws=1000, tune=500, chains=2, cores=1, seed=1, progress_bar=False)
+    end = time.process_time()
+    ess = float(az.ess(trace, var_names=["free"])["free"].min())
+    return {"compile": middle - start, "sample": end - middle, "ess": ess}
+
+
+def regression_table() -> str:
+    """Compare both ways of writing the regression."""
+    rows = []
+    for name, mechanism in MECHANISMS.items():
+        responses, covariates, _ = regression.simulate(PEOPLE, mechanism, seed=1)
+        ways = {"ours": regression.build(responses, covariates, NAMES), "dense": dense(responses, covariates)}
+        found = {way: measured(model) for way, model in ways.items()}
+        rates = {way: each["ess"] / each["sample"] for way, each in found.items()}
+        for way, each in found.items():
+            cells = [f"{each['ess']:.0f}", f"{each['sample']:.1f}", f"{rates[way]:.0f}", f"{each['compile']:.1f}"]
+            ratio = f"{rates['ours'] / rates['dense']:.1f}×" if way == "ours" else ""
+            rows.append([name, way, *cells, ratio])
+    return markdown_table(["mechanism", "model", "smallest ESS", "s", "ESS/s", "compile s", "ours over dense"], rows)
+
+
+def gradient_seconds(model: pm.Model, repeats: int = 200) -> float:
+    """Return the least time of one density with gradient."""
+    function = model.logp_dlogp_function(ravel_inputs=True)
+    function.set_extra_values({})
+    point = np.zeros(sum(np.size(value) for value in model.initial_point().values()))
+    return best(lambda: function(point), repeats)
+
+
+def best(call: Callable[[], Any], repeats: int) -> float:
+    """Return the least of several times, after a first call."""
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def groups_table() -> str:
+    """Time the density of 50 regions for 10⁴ and 10⁶ people."""
+    rows = []
+    for name, mechanism in MECHANISMS.items():
+        seconds = []
+        for n in (10_000, 1_000_000):
+            rng = np.random.default_rng(1)
+            theta = rng.dirichlet(np.full(5, 5.0), size=50)
+            group = np.arange(n) % 50
+            x = (rng.random(n)[:, None] >= np.cumsum(theta, axis=1)[group]).sum(axis=1).clip(max=4)
+            responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
+            seconds.append(gradient_seconds(regions.build(responses, group)))
+        rows.append([name, *(f"{1e6 * each:.0f}" for each in seconds), f"{seconds[1] / seconds[0]:.2f}×"])
+    return markdown_table(["mechanism", "µs, n = 10⁴", "µs, n = 10⁶", "ratio"], rows)
+
+
+COLD = """
+import json, time
+import adobest_pp as ad, nutpie, pymc
+from models import regression
+responses, covariates, _ = regression.simulate(10_000, ad.UnaryEncoding(5, 1.0), seed=1)
+start, cpu = time.perf_counter(), time.process_time()
+nutpie.compile_pymc_model(regression.build(responses, covariates, ["a", "b", "c", "d"]))
+print(json.dumps([time.perf_counter() - start, time.process_time() - cpu]))
+"""
+
+
+def compile_table() -> str:
+    """Compile the regression with empty caches."""
+    with tempfile.TemporaryDirectory() as folder:
+        caches = {"PYTENSOR_FLAGS": f"base_compiledir={folder}", "NUMBA_CACHE_DIR": f"{folder}/numba"}
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", COLD],
+            env=os.environ | caches,
+            cwd=Path(__file__).parents[1],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    wall, cpu = json.loads(done.stdout.splitlines()[-1])
+    return markdown_table(
+        ["cold compile of the regression", "s"], [["clock", f"{wall:.1f}"], ["processor", f"{cpu:.1f}"]]
+    )
+
+
+TABLES = {"regression": regression_table, "groups": groups_table, "compile": compile_table}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=TABLES, help="one of the tables")
+    only = parser.parse_args().only
+    for name, make in TABLES.items():
+        if only in (None, name):
+            print(f"\n{name}\n\n{make()}", flush=True)

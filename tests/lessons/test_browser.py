@@ -1,0 +1,163 @@
+"""The course as a person sees it: lessons open, sliders move their pictures, questions say right and wrong."""
+
+import re
+import subprocess
+import sys
+import urllib.request
+from functools import partial
+
+import psutil
+import pytest
+
+from adobest_pp.teaching.lessons import LESSONS
+from tests.lessons.test_lessons import lesson, of_type
+from tests.report.browser import CHROMIUM, chromium, visit
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")
+
+PATIENCE = 120_000  # milliseconds, for machines that do other things as well
+PICTURE = "div.picture img"
+CHANGED = f"before => {{ const now = document.querySelector('{PICTURE}'); return now && now.src !== before }}"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """`adobest teach`, as a person starts it: its address and its process."""
+    command = [sys.executable, "-m", "adobest_pp", "teach", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        told = process.stdout.readline()
+        yield re.search(r"http://127\.0\.0\.1:\d+/", told).group(), psutil.Process(process.pid)
+        process.terminate()
+        assert process.wait(60) is not None
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def tab(browser):
+    with browser.new_context(viewport={"width": 1100, "height": 900}) as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.problems, page.hosts = [], set()
+        page.on("console", lambda m: page.problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on(
+            "request", lambda request: page.hosts.add(re.sub("^(data:|blob:|[a-z]+://[^/]+).*", r"\1", request.url))
+        )
+        yield page
+
+
+def changing(tab, act):
+    """Do something, wait until the picture is another one."""
+    before = tab.locator(PICTURE).get_attribute("src")
+    act()
+    tab.wait_for_function(CHANGED, arg=before)
+
+
+def move(slider):
+    """Move a slider by one step, back from its end."""
+    at_end = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax")
+    slider.press("ArrowLeft" if at_end else "ArrowRight")
+
+
+@pytest.mark.parametrize("number", range(1, len(LESSONS) + 1))
+def test_a_lesson(server, tab, number):
+    address, process = server
+    used = sum(process.cpu_times()[:2])
+    tab.goto(f"{address}{number}")
+    tab.wait_for_selector(PICTURE)
+    # Cold start. Seconds of the processor, because other tests may run beside this one.
+    assert sum(process.cpu_times()[:2]) - used < 10
+    assert tab.locator("h1").inner_text() == f"{number} · {LESSONS[number - 1].title}"
+
+    sliders, lists = tab.locator("[role=slider]"), tab.locator("select")
+    assert sliders.count() >= 2
+    assert sliders.count() + lists.count() == 3
+    for i in range(sliders.count()):
+        changing(tab, partial(move, sliders.nth(i)))
+    for i in range(lists.count()):
+        changing(tab, partial(lists.nth(i).select_option, index=1))
+    _ask(tab)
+
+    tab.get_by_role("button", name="Check it").click()
+    tab.get_by_text("Not yet.").wait_for()
+    assert tab.problems == []
+    assert tab.hosts <= {address.removesuffix("/"), "data:", "blob:", address.replace("http", "ws").removesuffix("/")}
+
+
+def _ask(tab):
+    """Give every answer to every question: one of three is right."""
+    radios = tab.locator("[role=radio]")
+    assert radios.count() == 6
+    for first in (0, 3):
+        heard = []
+        for i in range(first, first + 3):
+            told = tab.locator("div.verdict").all_inner_texts()
+            radios.nth(i).click()
+            tab.wait_for_function(
+                "told => { const now = [...document.querySelectorAll('div.verdict')].map(each => each.innerText);"
+                " return now.length > told.length || now.some((text, i) => text !== told[i]) }",
+                arg=told,
+            )
+            new = [text for text in tab.locator("div.verdict").all_inner_texts() if text not in told]
+            heard.append(new[0].split()[0])
+        assert sorted(heard) == ["Not", "Not", "Right."]
+
+
+def test_a_slider_answers_at_once(server, tab):
+    """Slider to picture takes at most 300 ms of the processor, warm: the best of several, for it is shared."""
+    address, process = server
+    for number in (1, 2, 5):
+        tab.goto(f"{address}{number}")
+        tab.wait_for_selector(PICTURE)
+        slider = tab.locator("[role=slider]").nth(0)
+        seconds = []
+        for key in ("ArrowLeft", "ArrowRight") * 3:
+            began = sum(process.cpu_times()[:2])
+            changing(tab, partial(slider.press, key))
+            seconds.append(sum(process.cpu_times()[:2]) - began)
+        assert min(seconds) <= 0.3
+
+
+def test_the_solution_of_an_exercise_is_accepted(server, tab):
+    (exercise,) = of_type(1, type(lesson(1)[1]["exercise"]))
+    tab.goto(f"{server[0]}1")
+    tab.locator(".cm-content").click()
+    tab.keyboard.press("Control+A")
+    tab.keyboard.insert_text(exercise.solution)
+    tab.get_by_role("button", name="Check it").click()
+    tab.get_by_text("That is right.").wait_for()
+
+
+def test_the_table_of_contents_leads_to_every_lesson(server, tab):
+    tab.goto(server[0])
+    tab.wait_for_selector("table")
+    links = [link.get_attribute("href") for link in tab.locator("table a").all()]
+    assert links == [f"./{number}" for number in range(1, len(LESSONS) + 1)]
+    for number in range(1, len(LESSONS) + 1):
+        with urllib.request.urlopen(f"{server[0]}{number}") as reply:
+            assert reply.status == 200
+    tab.locator("table a").first.click()
+    tab.wait_for_selector(PICTURE)
+    assert tab.problems == []
+
+
+def test_pages_show_all_and_ask_nobody(browser, tmp_path):
+    from adobest_pp.teaching.pages import page_of
+
+    for number in (1, 4):
+        path = tmp_path / f"{number}.html"
+        path.write_text(page_of(number, lesson(number)[0]), encoding="utf-8")
+        seen = visit(
+            browser,
+            path,
+            "({wide: [...document.images].every(image => image.naturalWidth > 100),"
+            " fits: document.documentElement.scrollWidth <= window.innerWidth, title: document.title})",
+        )
+        assert seen.problems == []
+        assert [address for address in seen.requests if not address.startswith(("file:", "data:"))] == []
+        assert seen.result == {"wide": True, "fits": True, "title": f"{number} · {LESSONS[number - 1].title}"}

@@ -1,0 +1,47 @@
+"""The PyMC programs that lesson 7 shows are models of the answers, with the density that the definitions give."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import adobest_pp as ad
+from tests.lessons.test_lessons import lesson
+
+MECHANISM = ad.SRR(2, 1.0)
+ANSWERS = [0, 1, 1, 0, 1]
+REGION = np.array([1, 0, 1, 1, 0])
+AGE = np.array([[-1.5], [0.0], [0.3], [1.0], [0.2]])
+
+
+def softmax(logits):
+    return np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+
+
+def likelihood(theta):
+    return np.log([MECHANISM.transition_matrix()[y] @ t for y, t in zip(ANSWERS, theta, strict=True)]).sum()
+
+
+CASES = {
+    "empty categories": ({"theta": np.array([0.3, 0.7])}, lambda v: np.tile(v["theta"], (5, 1))),
+    "regions": (
+        {"common": np.array([0.4, -0.4]), "spread": 0.7, "departure": np.array([[0.5, -0.5], [-0.5, 0.5]])},
+        lambda v: softmax(v["common"] + v["spread"] * v["departure"])[REGION],
+    ),
+    "regression": (
+        {"weights": np.array([[0.3, -0.3], [-0.6, 0.6]])},
+        lambda v: softmax(v["weights"][0] + AGE * v["weights"][1]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_is_the_model_that_it_claims_to_be(name):
+    responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
+    names = {"pm": pm, "np": np, "ad": ad, "responses": responses, "region": REGION, "labels": ["a", "b"], "age": AGE}
+    exec(lesson(7)[1]["programs"][name], names)
+    model, (values, theta) = names["model"], CASES[name]
+    variables = [model[key] for key in values]
+    (y,) = model.observed_RVs
+    (density,) = pm.logprob.conditional_logp({y: model.rvs_to_values[y]}).values()
+    found = density.sum().eval({variable: values[variable.name] for variable in variables})
+    assert found == pytest.approx(likelihood(theta(values)), rel=1e-9)

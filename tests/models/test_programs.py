@@ -1,0 +1,153 @@
+"""Programs of models/ on private answers recover what they simulate, and refuse what does not fit."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import adobest_pp as ad
+from models import misspecified, noncompliance, regions, regression, trend, two_questions
+
+QUIET = {"progressbar": False, "random_seed": 1}
+RUN = {"draws": 400, "tune": 500, "chains": 2, **QUIET}
+
+
+def z_scores(draws, truth):
+    """How many posterior standard deviations the posterior mean is away from the truth, element by element."""
+    over = ("chain", "draw")
+    return (draws.mean(over).values - truth) / draws.std(over).values
+
+
+# If a model is right, its z-scores have about unit variance, each is below 4.5 but in 7 of a million, and the mean
+# square of some dozens is below 2.
+def check_recovery(draws, truth, most_mean_square=2.0):
+    z = z_scores(draws, truth)
+    assert np.abs(z).max() < 4.5
+    assert (z**2).mean() < most_mean_square
+
+
+@pytest.mark.parametrize("mechanism", [ad.SRR(4, 2.0), ad.UnaryEncoding(4, 2.0)], ids=repr)
+def test_regression_recovers_its_coefficients_and_effects(mechanism):
+    responses, covariates, truth = regression.simulate(3000, mechanism, seed=2)
+    with regression.build(responses, covariates, ["a", "b", "c", "d"]):
+        trace = pm.sample(**RUN)
+    posterior = trace["posterior"].to_dataset()
+    assert posterior["coefficient"].dims == ("chain", "draw", "term", "category")
+    check_recovery(posterior["coefficient"], truth)
+    np.testing.assert_allclose(posterior["coefficient"].sum("category"), 0, atol=1e-12)
+    effects = regression.marginal_effects(posterior, covariates)
+    assert effects.dims == ("chain", "draw", "covariate", "category")
+    np.testing.assert_allclose(effects.sum("category"), 0, atol=1e-12)
+    check_recovery(effects, true_effects(truth, covariates))
+
+
+def true_effects(truth, covariates, step=1e-5):
+    """Shares of all people before and after each covariate rises a little."""
+
+    def shares(z):
+        logits = truth[0] + z @ truth[1:]
+        theta = np.exp(logits)
+        return (theta / theta.sum(axis=1, keepdims=True)).mean(axis=0)
+
+    z = regression.standardized(covariates)
+    return np.array([(shares(z + step * e) - shares(z - step * e)) / (2 * step) for e in np.eye(z.shape[1])])
+
+
+@pytest.mark.parametrize(
+    ("covariates", "message"),
+    [
+        ([[1.0], [2.0], [np.nan]], "covariates must be a table of finite numbers, .* got nan in row 2, column 0"),
+        ([[1.0], [1.0], [1.0]], "covariates must vary, got a constant in column 0"),
+        ([[1.0], [2.0]], "covariates must be 3 rows of 1, got an array of shape"),
+    ],
+)
+def test_a_regression_refuses_bad_covariates(covariates, message):
+    responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 1, 2])
+    with pytest.raises(ValueError, match=message):
+        regression.build(responses, covariates, ["age"])
+
+
+def test_regions_recover_and_pool_small_populations_towards_the_others():
+    responses, region, truth = regions.simulate({"large": 20_000, "middle": 5_000, "small": 30}, seed=3)
+    assert len(set(responses.epsilons)) == 2
+    with regions.build(responses, region):
+        trace = pm.sample(target_accept=0.9, **RUN)
+    theta = trace["posterior"]["theta"]
+    assert theta.dims == ("chain", "draw", "region", "category")
+    assert theta["region"].values.tolist() == ["large", "middle", "small"]
+    check_recovery(theta, truth)
+    width = theta.std(("chain", "draw")).sel(region="small").values
+    alone = ad.frequency_model(ad.Responses.from_arrays(ad.SRR(4, 1.0), responses.answers[-30:, 1]))
+    with alone:
+        unpooled = pm.sample(**RUN)["posterior"]["theta"].std(("chain", "draw")).values
+    assert (width < unpooled).all()
+    assert trace["sample_stats"]["diverging"].mean() < 0.05
+
+
+def test_a_trend_is_followed_over_a_wave_without_answers():
+    people = [3000, 3000, 0, 3000, 500]
+    responses, wave, truth = trend.simulate(people, seed=4)
+    with trend.build(responses, wave, range(2020, 2025)):
+        trace = pm.sample(target_accept=0.9, **RUN)
+    theta = trace["posterior"]["theta"]
+    assert theta["wave"].values.tolist() == [2020, 2021, 2022, 2023, 2024]
+    check_recovery(theta, truth)
+    spread = theta.std(("chain", "draw")).sum("category").values
+    assert spread[2] > spread[1]
+    with pytest.raises(ValueError, match="group must be among the labels"):
+        trend.build(responses, wave, range(2020, 2024))
+
+
+def test_two_questions_find_the_table_and_its_association():
+    table = np.array([[0.35, 0.10, 0.05], [0.05, 0.15, 0.30]])
+    first, second = two_questions.simulate(20_000, table, epsilon=2.0, seed=5)
+    pairs = two_questions.product(first, second)
+    assert pairs.mechanism.epsilon == pytest.approx(4.0, abs=1e-12)
+    with two_questions.build(first, second):
+        trace = pm.sample(**RUN)
+    posterior = trace["posterior"]
+    check_recovery(posterior["table"], table)
+    rows, columns = table.sum(axis=1, keepdims=True), table.sum(axis=0, keepdims=True)
+    association = np.sqrt(((table - rows * columns) ** 2 / (rows * columns)).sum())
+    check_recovery(posterior["association"], association, most_mean_square=10.0)
+    check_recovery(posterior["given"], table / rows)
+
+
+def test_two_questions_must_be_pairs_of_finite_mechanisms():
+    first, second = two_questions.simulate(10, [[0.25, 0.25], [0.25, 0.25]], epsilon=1.0, seed=1)
+    with pytest.raises(ValueError, match="second must have an answer of each of the 10 people, got 9"):
+        two_questions.product(first, ad.Responses.from_arrays(second.mechanism, second.answers[:9]))
+    bits = ad.Responses.from_arrays(ad.UnaryEncoding(2, 1.0), [[0, 1]] * 10)
+    with pytest.raises(ValueError, match="second must be of a mechanism with one transition matrix"):
+        two_questions.product(first, bits)
+
+
+@pytest.mark.parametrize("always", [None, "never"])
+def test_people_who_do_not_comply_are_counted_and_do_not_bias(always):
+    responses, truth = noncompliance.simulate(30_000, refused=0.2, always=always, seed=6)
+    with noncompliance.build(responses, always):
+        trace = pm.sample(**RUN)
+    check_recovery(trace["posterior"]["theta"], truth)
+    check_recovery(trace["posterior"]["refused"], 0.2, most_mean_square=20.0)
+    naive = ad.sample(responses, **RUN).posterior.theta
+    assert np.abs(z_scores(naive, truth)).max() > 5
+
+
+def test_noncompliance_refuses_what_it_cannot_take():
+    with pytest.raises(ValueError, match="always must be None or among"):
+        noncompliance.build(noncompliance.simulate(10, 0.1, None, 1)[0], "nobody")
+    with pytest.raises(ValueError, match="responses must be of mechanisms with one table of weights"):
+        noncompliance.build(ad.Responses.from_arrays(ad.UnaryEncoding(2, 1.0), [[0, 1]]))
+
+
+def test_the_doubt_about_epsilon_is_in_the_intervals():
+    responses, truth = misspecified.simulate(20_000, true_epsilon=1.0, assumed_epsilon=1.25, seed=7)
+    with misspecified.build(responses, spread=0.2):
+        trace = pm.sample(target_accept=0.9, **RUN)
+    check_recovery(trace["posterior"]["theta"], truth, most_mean_square=4.0)
+    check_recovery(trace["posterior"]["epsilon"], 1.0, most_mean_square=10.0)
+    naive = ad.sample(responses, **RUN).posterior.theta
+    assert np.abs(z_scores(naive, truth)).max() > 4.5
+    with pytest.raises(ValueError, match="responses must be of SRR"):
+        misspecified.build(ad.Responses(ad.UnaryEncoding(3, 1.0)), 0.1)
+    with pytest.raises(ValueError, match="spread must be a positive number"):
+        misspecified.build(responses, -1.0)
