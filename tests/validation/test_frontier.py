@@ -9,7 +9,7 @@ import xarray as xr
 from adobest_pp import sample
 from adobest_pp.plots.frontier_plot import is_on_frontier
 from adobest_pp.studies import cells_of
-from validation import frontier
+from validation import frontier, frontier_run
 from validation.common import Options
 
 
@@ -28,24 +28,24 @@ def test_the_study_has_the_papers_settings_and_those_in_which_nothing_collapses(
     }
     assert max(people for *_, people in large) == 1_000_000
     for cell in cells:
-        frontier.options_of(cell["sampler"])
+        frontier_run.options_of(cell["sampler"])
 
 
 def test_a_name_stands_for_pieces_and_a_step():
-    assert frontier.options_of("nuts") == {"sampler": "nuts"}
-    found = frontier.options_of("reflected minibatch:500 30")
+    assert frontier_run.options_of("nuts") == {"sampler": "nuts"}
+    found = frontier_run.options_of("reflected minibatch:500 30")
     assert (found["diffusion"], found["gradient"], found["batch_size"]) == ("reflected", "minibatch", 500)
     assert found["schedule"].scale == 15.0
-    assert frontier.options_of("log_ratio full 1")["batch_size"] is None
+    assert frontier_run.options_of("log_ratio full 1")["batch_size"] is None
 
 
 @pytest.mark.parametrize("sampler", ["nuts", "gibbs", "sgld_cv", "reflected minibatch 1", "reflected full 1"])
 def test_gradients_are_counted_by_row(sampler):
-    responses = frontier.answers("rrrr", np.full(4, 0.25), 1.0, 0.9, 100, np.random.default_rng(1))
-    options = frontier.options_of(sampler)
+    responses = frontier_run.answers("rrrr", np.full(4, 0.25), 1.0, 0.9, 100, np.random.default_rng(1))
+    options = frontier_run.options_of(sampler)
     tree = sample(responses, draws=30, tune=100, chains=2, random_seed=1, progressbar=False, **options)
     rows = responses.evidence().n_rows
-    found = frontier.gradients_of(tree, rows)
+    found = frontier_run.gradients_of(tree, rows)
     if sampler == "nuts":
         steps = tree["sample_stats"]["n_steps"].values
         assert steps.min() * 260 * rows <= found <= steps.max() * 260 * rows
@@ -61,8 +61,8 @@ def test_the_distance_is_that_of_means_and_standard_deviations():
     right = rng.normal(0.3, 0.1, size=(4, 5000, 2))
     wide = 0.3 + 1.5 * (right - right.mean(axis=(0, 1))) + [0.1, 0.0]
     shift = (0.3 - right.mean(axis=(0, 1)) + [0.1, 0.0]) / right.std(axis=(0, 1))
-    assert frontier.distance(wide, right) == pytest.approx(np.sqrt(np.mean(shift**2 + 0.25)))
-    assert frontier.distance(right, right) == 0
+    assert frontier_run.distance(wide, right) == pytest.approx(np.sqrt(np.mean(shift**2 + 0.25)))
+    assert frontier_run.distance(right, right) == 0
 
 
 def test_the_frontier_has_the_points_that_no_other_beats():
@@ -118,6 +118,6 @@ def test_planted_faults_fail_the_quick_mode(monkeypatch, capsys):
         return tree
 
     assert not failing(frontier.findings(Options(quick=True)))
-    monkeypatch.setattr(frontier, "sample", wide)
+    monkeypatch.setattr(frontier_run, "sample", wide)
     assert "sgld_cv" in failing(frontier.findings(Options(quick=True)))
     assert "sgld_cv" in capsys.readouterr().out
