@@ -14,7 +14,7 @@ SMALL = ("--draws", 200, "--seed", 5)
 
 def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     words, plain = tmp_path / "new" / "words", tmp_path / "plain"
-    options = ("--people", 300, *SMALL)
+    options = ("--people", 300, "--draws", 600, "--seed", 5)  # enough for NUTS to be a reference
     done = adobest("compare", *options, "--out", words)
     assert done.returncode == 0, done.stderr
     assert "Are the samplers right?" in done.stdout

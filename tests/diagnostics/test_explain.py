@@ -26,7 +26,7 @@ SPARSE = answers(SRR(6, 3.0), [0.6, 0.3996, 0.0001, 0.0001, 0.0001, 0.0001], 500
 PLANTED = {
     "a tiny step": (MANY, 1.0, {"step_size": 1e-9}, Cause.NOT_MIXED),
     "a short run": (MANY, 1.0, {"step_size": 3e-7}, Cause.NOT_MIXED),
-    "batches of one": (MANY, 1.0, {"step_size": 2e-5, "batch_size": 1}, Cause.GRADIENT_NOISE),
+    "batches of five": (MANY, 1.0, {"step_size": 1e-4, "batch_size": 5}, Cause.GRADIENT_NOISE),
     "batches of ten": (MANY, 1.0, {"step_size": 2e-5, "batch_size": 10}, Cause.GRADIENT_NOISE),
     "a long step": (FEW, 1.0, {"step_size": 0.1, "batch_size": None}, Cause.DISCRETIZATION),
     "a small prior": (SPARSE, 0.1, {"step_size": 1e-3, "batch_size": None}, Cause.BOUNDARY),

@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+import xarray as xr
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -56,3 +57,23 @@ def test_honest_response_draws_on_given_axes():
 def test_honest_response_refuses_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         plots.plot_honest_response(**arguments)
+
+
+def test_the_frontier_has_a_line_for_each_sampler_and_one_for_the_best():
+    values = {"distance": [[0.4, 0.2], [0.3, 0.1]], "cpu_seconds": [[1, 2], [1.5, 3]], "gradients": [[1, 4], [2, 3]]}
+    points = xr.Dataset(
+        {name: (("sampler", "length"), each) for name, each in values.items()},
+        {"sampler": ["nuts", "reflected full 1"], "length": [0.25, 1.0]},
+    )
+    panels = plots.plot_frontier(points)
+    for panel, cost in zip(panels, ("cpu_seconds", "gradients"), strict=True):
+        *lines, best = panel.get_lines()
+        for line, name in zip(lines, points["sampler"].values, strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), points[cost].sel(sampler=name))
+            np.testing.assert_array_equal(line.get_ydata(), points["distance"].sel(sampler=name))
+        assert best.get_label() == "frontier"
+    np.testing.assert_array_equal(panels[0].get_lines()[-1].get_xdata(), [1, 1.5, 2, 3])
+    np.testing.assert_array_equal(panels[1].get_lines()[-1].get_xdata(), [1, 2, 3])
+    assert [text.get_text() for text in panels[1].get_legend().get_texts()] == ["nuts", "reflected full", "frontier"]
+    with pytest.raises(ValueError, match=r"points must be a result of validation\.frontier, got a dataset without"):
+        plots.plot_frontier(points.drop_vars("distance"))
