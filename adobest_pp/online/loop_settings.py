@@ -14,8 +14,8 @@ from adobest_pp.design.utilities import UTILITIES, Utility, ranked_values
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import Chain, Plan
 from adobest_pp.samplers.langevin_settings import LangevinSettings
-from adobest_pp.samplers.sgld_cv import check_prior_of_sgld_cv
 from adobest_pp.samplers.schedules import Schedule, evaluate_schedule, schedule_settings
+from adobest_pp.samplers.sgld_cv import check_prior_of_sgld_cv
 
 __all__ = ["LoopSettings"]
 

@@ -139,5 +139,5 @@ def test_the_estimate_is_where_that_of_the_paper_is_far_from_it(epsilon, rho):
 
 
 def test_refuses_priors_that_its_coordinates_cannot_have():
-    with pytest.raises(ValueError, match="prior must be at least 0.01 for 'sgld_cv', got 0.001"):
+    with pytest.raises(ValueError, match=r"prior must be at least 0\.01 for 'sgld_cv', got 0\.001"):
         simulate([0.5, 0.5], ad.RRRR(2, 1.0), prior=0.001, sampler="sgld_cv")
