@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from adobest_pp.design.subset_choice import choose_size
 from adobest_pp.mechanisms.drawing import simulate_answer
+from adobest_pp.online.anchored import LEARNED, AnchoredState, anchored_updates, is_due, new_anchored_state
+from adobest_pp.online.anchoring import LAST_PILOTS, learn, with_room
 from adobest_pp.online.fast_random import seed_state, uniform
 from adobest_pp.online.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import Workspace, langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, Records, publish, record
 
-__all__ = ["Chain", "Plan", "new_chain", "run", "sample_round"]
+__all__ = ["Chain", "Plan", "new_chain", "ready", "run", "sample_round"]
 
 
 class Plan(NamedTuple):
@@ -31,24 +33,46 @@ class Plan(NamedTuple):
 class Chain(NamedTuple):
     """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ.
 
-    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`.
+    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`, and that with control
+    variates an `AnchoredState`.
     """
 
     state: NDArray[np.uint64]
     phi: NDArray[np.float64]
     order: NDArray[np.int64]
     prior: NDArray[np.float64]
-    work: Workspace | ExactState
+    work: Workspace | ExactState | AnchoredState
 
 
 def new_chain(
-    prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None, *, exact: bool = False
+    prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None, sampler: str = "sgld"
 ) -> Chain:
     """Return a chain at Θ₀ = 1/K, and at the prior mean of Σφ (kept where its square is a number)."""
     k = prior.size
     start = np.full(k, np.clip(prior, 1e-150, 1e150).mean())
-    work = new_exact_state(prior) if exact else new_workspace(k, batch_size)
+    makers: dict[str, Callable[[], Workspace | ExactState | AnchoredState]] = {
+        "sgld": lambda: new_workspace(k, batch_size),
+        "exact": lambda: new_exact_state(prior),
+        "sgld_cv": lambda: new_anchored_state(prior),
+    }
+    work = makers[sampler]()
     return Chain(seed_state(seed), start, np.arange(k), prior, work)
+
+
+def ready(chain: Chain, records: Records, *, at_the_end: bool = False) -> Chain:
+    """Return the chain ready for another round; SGLD with control variates may have to learn another anchor.
+
+    `at_the_end` it learns one whenever there are responses that it does not rest on yet.
+    """
+    work = chain.work
+    if not isinstance(work, AnchoredState):
+        return chain
+    work = with_room(work, records)
+    while is_due(records, work):
+        learn(work, records, chain.prior, chain.state)
+    if at_the_end and records.used[RESPONSES] > work.counters[LEARNED]:
+        learn(work, records, chain.prior, chain.state, LAST_PILOTS)
+    return chain._replace(work=work)
 
 
 def sample_round(
@@ -63,7 +87,7 @@ def sample_round(
 
     θ of the updates from number `first_kept` on is added to `mean`; returns how many that are.
     """
-    updates: Callable[..., int] = _exact_round if isinstance(chain.work, ExactState) else _sgld_round
+    updates: Callable[..., int] = _ROUNDS[type(chain.work)]
     return updates(plan, chain, records, steps, mean, first_kept)
 
 
@@ -79,11 +103,36 @@ def _sgld_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[
     )
 
 
+def _anchored_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+    return anchored_updates(
+        chain.state, chain.phi, records, chain.prior, steps.size, plan.batch_size, mean, first_kept, chain.work
+    )
+
+
+_ROUNDS: dict[type, Callable[..., int]] = {
+    Workspace: _sgld_round,
+    ExactState: _exact_round,
+    AnchoredState: _anchored_round,
+}
+
+
+def _must_pause(chain: Chain, records: Records) -> bool:
+    """Tell whether `ready` must be called before the next round."""
+    return isinstance(chain.work, AnchoredState) and bool(is_due(records, chain.work))
+
+
+@overload(_must_pause, inline="always")
+def _compiled_must_pause(chain, records):  # type: ignore[no-untyped-def]
+    work = chain.types[chain.fields.index("work")]
+    if work.instance_class is AnchoredState:
+        return lambda chain, records: is_due(records, chain.work)
+    return lambda chain, records: False
+
+
 @overload(sample_round, inline="always")
 def _compiled_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     """Choose the sampler when the loop is compiled: it compiles the one that it runs and not the other."""
-    work = chain.types[chain.fields.index("work")]
-    return _exact_round if work.instance_class is ExactState else _sgld_round
+    return _ROUNDS[chain.types[chain.fields.index("work")].instance_class]
 
 
 @njit(cache=True, error_model="numpy")
@@ -110,10 +159,10 @@ def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, 
     Returns
     -------
     int
-        The round to go on with: earlier than asked where the tables of subsets are full.
+        The round to go on with: earlier than asked where the tables of subsets are full, or an anchor is due.
     """
     for r in range(first_round, first_round + len(steps)):
-        if records.used[KINDS] == records.near.size:
+        if records.used[KINDS] == records.near.size or _must_pause(chain, records):
             return r
         size = choose_size(plan.code, plan.alpha, chain.phi, coefficients, chain.order, plan.smallest_size)
         v = publish(records, chain.order, size, coefficients)

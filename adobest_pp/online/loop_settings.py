@@ -15,10 +15,11 @@ from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.online.loop import Chain, Plan
 from adobest_pp.samplers.langevin_settings import LangevinSettings
 from adobest_pp.samplers.schedules import Schedule, evaluate_schedule, schedule_settings
+from adobest_pp.samplers.sgld_cv import check_prior_of_sgld_cv
 
 __all__ = ["LoopSettings"]
 
-SAMPLERS = ("sgld", "exact")
+SAMPLERS = ("sgld", "exact", "sgld_cv")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class LoopSettings:
             given = f"{brief(alpha)} with {_name_of(chosen)!r}"
             raise ValueError(f"alpha must be given for 'semi_adaptive' and for it alone, got {given}")
         if not isinstance(sampler, str) or sampler not in SAMPLERS:
-            raise ValueError(f"sampler must be 'sgld' or 'exact', got {brief(sampler)}")
+            raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
         langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
         plan = Plan(
             UTILITY_CODES[chosen] if isinstance(chosen, str) else GIVEN,
@@ -68,6 +69,8 @@ class LoopSettings:
             check_count(adapt_every, "adapt_every"),
         )
         densities = check_prior(prior, mechanism.n_categories, categories)
+        if sampler == "sgld_cv":
+            check_prior_of_sgld_cv(densities)
         n_updates = check_count(updates, "updates")
         return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
 

@@ -136,10 +136,10 @@ def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
     """
     v = records.last_of_size[size]
     while v >= 0:
-        same = True
-        for i in range(size):
-            same = same and records.masks[v, order[i]]
-        if same:
+        found = 0
+        while found < size and records.masks[v, order[found]]:
+            found += 1
+        if found == size:
             return v
         v = records.previous[v] if len(records.pair_row) > 0 else -1
     v = records.used[KINDS]

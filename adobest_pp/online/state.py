@@ -11,6 +11,7 @@ from adobest_pp._checks import check_integer, check_subset
 from adobest_pp._text import brief
 from adobest_pp.data.response_files import Stored
 from adobest_pp.design import UTILITY_CODES, Utility
+from adobest_pp.online.anchored import LEARNED, STEP, AnchoredState
 from adobest_pp.online.hamiltonian import ExactState
 from adobest_pp.online.loop import Chain
 from adobest_pp.samplers.schedules import schedule_from_settings
@@ -54,6 +55,8 @@ def rebuild(kind: type["AdaptiveCollector"], stored: Stored, utility: Utility | 
             # An answer that is not of the next person in the file: from there on, it is unknown whose turn it is.
             is_next = people is not None and "asked" in people and event.get("person") == people["asked"]
             people = people | {"asked": people["asked"] + 1} if people is not None and is_next else None
+    if state.get("learned", -1) > len(responses):
+        raise ValueError(f"learned must be at most the number of answers, {len(responses)}, got {state['learned']}")
     collector._restore(state)
     collector._people = people
     return collector
@@ -86,13 +89,28 @@ def _read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def store_chain(chain: Chain) -> dict[str, Any]:
     """Return the state of the sampler as plain values."""
-    center = {"center": chain.work.center.tolist()} if isinstance(chain.work, ExactState) else {}
     return {
         "generator": [int(word) for word in chain.state],
         "phi": chain.phi.tolist(),
         "order": chain.order.tolist(),
-        **center,
+        **_store_work(chain.work),
     }
+
+
+def _store_work(work: Any) -> dict[str, Any]:
+    """Return what a sampler keeps beside φ. What an anchor was learned from is enough to learn it again."""
+    if isinstance(work, ExactState):
+        return {"center": work.center.tolist()}
+    if isinstance(work, AnchoredState):
+        learned = int(work.counters[LEARNED])
+        return {
+            "x": work.x.tolist(),
+            "momentum": work.momentum.tolist(),
+            "step": float(work.scalars[STEP]),
+            "learned": learned if learned >= -1 else -2 - learned,
+            "learned_from": [int(word) for word in work.learned_from],
+        }
+    return {}
 
 
 def restore_chain(chain: Chain, state: Mapping[str, Any]) -> None:
@@ -102,6 +120,12 @@ def restore_chain(chain: Chain, state: Mapping[str, Any]) -> None:
     chain.order[:] = state["order"]
     if isinstance(chain.work, ExactState):
         chain.work.center[:] = state["center"]
+    if isinstance(chain.work, AnchoredState):
+        work, learned = chain.work, state["learned"]
+        work.x[:], work.momentum[:], work.scalars[STEP] = state["x"], state["momentum"], state["step"]
+        work.learned_from[:] = np.array(state["learned_from"], dtype=np.uint64)
+        # To be learned again, from so many responses.
+        work.counters[LEARNED] = -1 if learned < 0 else -2 - learned
 
 
 def check_state(state: Any, chain: Chain) -> dict[str, Any]:
@@ -109,9 +133,7 @@ def check_state(state: Any, chain: Chain) -> dict[str, Any]:
     if not isinstance(state, Mapping):
         raise ValueError("the state of the sampler must be a JSON object")
     k = chain.phi.size
-    words = state.get("generator")
-    if not isinstance(words, list) or len(words) != chain.state.size or not any(words):
-        raise ValueError(f"the generator's state must be {chain.state.size} integers that are not all zero")
+    words = _words(state.get("generator"))
     phi = _numbers(state.get("phi"), "phi", k)
     if not (phi >= 0).all() or not 0 < phi.sum() < np.inf:
         raise ValueError(f"phi must be {k} numbers of at least 0 that are not all zero")
@@ -121,18 +143,41 @@ def check_state(state: Any, chain: Chain) -> dict[str, Any]:
     published = state.get("published")
     if published is not None:
         published = np.flatnonzero(check_subset(published, k)).tolist()
-    center = {}
-    if isinstance(chain.work, ExactState):
-        center["center"] = _numbers(state.get("center"), "center", k).tolist()
     return {
-        "generator": [check_integer(word, "the generator's state", 0, _WORD - 1) for word in words],
+        "generator": words,
         "phi": phi.tolist(),
         "order": order,
-        **center,
+        **_check_work(state, chain.work, k),
         "published": published,
         "rounds": check_integer(state.get("rounds"), "rounds", 0, _COUNT),
         "waiting": check_integer(state.get("waiting"), "waiting", 0, _COUNT),
     }
+
+
+def _check_work(state: Mapping[str, Any], work: Any, k: int) -> dict[str, Any]:
+    """Return what `_store_work` wrote, or raise ValueError."""
+    if isinstance(work, ExactState):
+        return {"center": _numbers(state.get("center"), "center", k).tolist()}
+    if not isinstance(work, AnchoredState):
+        return {}
+    learned = check_integer(state.get("learned"), "learned", -1, _COUNT)
+    (step,) = _numbers([state.get("step")], "step", 1).tolist()
+    if not step > 0:
+        raise ValueError("step must be a positive number")
+    return {
+        "x": _numbers(state.get("x"), "x", k).tolist(),
+        "momentum": _numbers(state.get("momentum"), "momentum", k).tolist(),
+        "step": step,
+        "learned": learned,
+        "learned_from": _words(state.get("learned_from")) if learned >= 0 else [0] * 4,
+    }
+
+
+def _words(words: Any) -> list[int]:
+    """Return the state of a generator, or raise ValueError."""
+    if not isinstance(words, list) or len(words) != 4 or not any(words):
+        raise ValueError("the generator's state must be 4 integers that are not all zero")
+    return [check_integer(word, "the generator's state", 0, _WORD - 1) for word in words]
 
 
 def _numbers(values: Any, name: str, size: int) -> NDArray[np.float64]:

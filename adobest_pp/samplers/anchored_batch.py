@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass
+from adobest_pp.likelihood.core import add_to_set, set_mass
 from adobest_pp.samplers.control_variates import Anchor, taylor_gradient
 
 __all__ = ["AnchoredBatch", "add_anchored_batch", "has_left"]
@@ -50,7 +50,7 @@ def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
 def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`."""
     evidence, rows, scale, anchor = gradient.evidence, gradient.rows[update], gradient.scale, gradient.anchor
-    inverse = anchor.inverse
+    relative = anchor.relative
     total, k = phi.sum(), phi.size
     theta = phi / total
     delta, by_theta = np.empty(k), np.empty(k)
@@ -59,11 +59,13 @@ def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped
         u = rows[j]
         v = evidence.set_index[u]
         mass = set_mass(v, delta, evidence) if v >= 0 else 0.0
-        # δ sums to zero, and what a row adds to all categories alike is taken away at the end.
-        r = row_probability(u, delta, 0.0, mass, evidence) * inverse[u]
-        _, by_mass = row_pull(u, scale * inverse[u] * r * r / (1.0 + r), evidence, by_theta)
+        # δ sums to zero, and what a row adds to all categories alike is taken away at the end: `base` plays no part.
+        y = evidence.category[u]
+        r = relative[u, 0] * delta[y] + relative[u, 1] * mass
+        weight = scale * r * r / (1.0 + r)
+        by_theta[y] += weight * relative[u, 0]
         if v >= 0:
-            add_to_set(v, by_mass, evidence, by_theta)
+            add_to_set(v, weight * relative[u, 1], evidence, by_theta)
     average = 0.0
     for i in range(k):
         average += theta[i] * by_theta[i]

@@ -30,10 +30,24 @@ from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.online.fast_random import next_word
 
-__all__ = ["Anchor", "Rows", "add_batch", "anchor_at", "full_gradient", "rows_of", "taylor_gradient"]
+__all__ = [
+    "Anchor",
+    "Rows",
+    "add_batch",
+    "add_moments",
+    "anchor_at",
+    "draw_row",
+    "full_gradient",
+    "mirror",
+    "rows_of",
+    "taylor_gradient",
+]
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+
+# Sums may be taken in any order: loops of products then use all lanes of the processor.
+REORDER = {"reassoc", "contract", "nsz"}
 
 
 class Rows(NamedTuple):
@@ -66,12 +80,20 @@ class Rows(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """θ̂ and what was summed over all answers there: the gradient (K,), the information (K, K), and 1/ĥ of rows (U,)."""
+    """θ̂ and what was summed over all answers there.
+
+    Attributes
+    ----------
+    theta, gradient, information : array of shape (K,), (K,) and (K, K)
+        θ̂, and the sums.
+    relative : array of shape (U, 2)
+        own/ĥ and inside/ĥ of each row.
+    """
 
     theta: NDArray[np.float64]
     gradient: NDArray[np.float64]
     information: NDArray[np.float64]
-    inverse: NDArray[np.float64]
+    relative: NDArray[np.float64]
 
 
 def rows_of(evidence: Evidence) -> Rows:
@@ -96,9 +118,9 @@ def rows_of(evidence: Evidence) -> Rows:
 
 def anchor_at(theta: NDArray[np.float64], evidence: Evidence, rows: Rows) -> Anchor:
     """Return the anchor at θ: one pass over all rows, O(|S|²) for each."""
-    h = row_probabilities(theta, evidence)
-    gradient, information = _moments(theta.size, 1.0 / h, rows)
-    return Anchor(theta.copy(), gradient, information, 1.0 / h)
+    relative = rows.numbers[:, 1:3] / row_probabilities(theta, evidence)[:, None]
+    gradient, information = _moments(theta.size, relative, rows)
+    return Anchor(theta.copy(), gradient, information, relative)
 
 
 @njit(cache=True)
@@ -130,36 +152,48 @@ def _alias_table(count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def _moments(k, inverse, rows):  # type: ignore[no-untyped-def]
+def _moments(k, relative, rows):  # type: ignore[no-untyped-def]
     """Return Σ count·g/h and Σ count·g·gᵀ/h², of rows without their base."""
     numbers, places, members, patterns = rows.numbers, rows.places, rows.members, rows.patterns
     first_pattern = rows.offsets.size - 1
     gradient, upper = np.zeros(k), np.zeros((k, k))
-    for u in range(inverse.size):
-        own, inside, weight = numbers[u, 1] * inverse[u], numbers[u, 2] * inverse[u], numbers[u, 3]
-        y, v, begin, end = places[u, 0], places[u, 1], places[u, 2], places[u, 3]
-        gradient[y] += weight * own
-        upper[y, y] += weight * own * own
+    for u in range(len(relative)):
+        weight, own, inside = numbers[u, 3], relative[u, 0], relative[u, 1]
+        add_moments(weight, own, inside, places[u, 0], places[u, 2], places[u, 3], members, gradient, upper)
+        v = places[u, 1]
         if first_pattern <= v < first_pattern + len(patterns):
-            pattern = patterns[v - first_pattern]
+            y, pattern = places[u, 0], patterns[v - first_pattern]
             for i in range(k):
                 gradient[i] += weight * inside * pattern[i]
                 upper[min(i, y), max(i, y)] += weight * own * inside * pattern[i] * (2.0 if i == y else 1.0)
                 for j in range(i, k):
                     upper[i, j] += weight * inside * inside * pattern[i] * pattern[j]
-        square, cross = weight * inside * inside, weight * own * inside
-        for a in range(begin, end):
-            i = members[a]
-            gradient[i] += weight * inside
-            if own != 0.0:
-                upper[min(i, y), max(i, y)] += cross * (2.0 if i == y else 1.0)
-            row = upper[i]
-            for b in range(a, end):
-                row[members[b]] += square
-    for i in range(k):
+    mirror(upper)
+    return gradient, upper
+
+
+@njit(cache=True, error_model="numpy")
+def add_moments(weight, own, inside, y, begin, end, members, gradient, upper):  # type: ignore[no-untyped-def]
+    """Add weight·g/h and, above the diagonal and on it, weight·g·gᵀ/h² of a row with own/h and inside/h."""
+    gradient[y] += weight * own
+    upper[y, y] += weight * own * own
+    square, cross = weight * inside * inside, weight * own * inside
+    for a in range(begin, end):
+        i = members[a]
+        gradient[i] += weight * inside
+        if own != 0.0:
+            upper[min(i, y), max(i, y)] += cross * (2.0 if i == y else 1.0)
+        row = upper[i]
+        for b in range(a, end):
+            row[members[b]] += square
+
+
+@njit(cache=True)
+def mirror(upper):  # type: ignore[no-untyped-def]
+    """Copy what is above the diagonal below it."""
+    for i in range(len(upper)):
         for j in range(i):
             upper[i, j] = upper[j, i]
-    return gradient, upper
 
 
 @njit(cache=True, error_model="numpy")
@@ -191,32 +225,42 @@ def full_gradient(theta, numbers, places, members, offsets, patterns, masses, pu
             slope[i] += pull[n_sets + d] * patterns[d, i]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, error_model="numpy", fastmath=REORDER)
 def taylor_gradient(theta, center, gradient, information, delta, slope):  # type: ignore[no-untyped-def]
     """Write ∇(θ̂) − I(θ̂)·δ into `slope`, and δ = θ − θ̂."""
     for i in range(theta.size):
         delta[i] = theta[i] - center[i]
-        slope[i] = gradient[i]
-    for j in range(theta.size):
-        part = delta[j]
-        for i in range(theta.size):
-            slope[i] -= information[j, i] * part
+    for i in range(theta.size):
+        total = 0.0
+        for j in range(theta.size):
+            total += information[i, j] * delta[j]
+        slope[i] = gradient[i] - total
+
+
+@njit(cache=True, inline="always")
+def draw_row(state, threshold, alias):  # type: ignore[no-untyped-def]
+    """Return a row, drawn by its count. Without a branch, which would be mispredicted."""
+    word = next_word(state)
+    u = np.int64(((word >> _HALF) * np.uint64(alias.size)) >> _HALF)
+    other = np.int64(alias[u])
+    return other if np.float64(np.int64(word & _LOW_HALF)) * 2.0**-32 >= threshold[u] else u
 
 
 @njit(cache=True, error_model="numpy")
-def add_batch(state, batch, n, delta, inverse, numbers, places, members, threshold, alias, slope):  # type: ignore[no-untyped-def]
+def add_batch(state, batch, n, delta, relative, places, members, threshold, alias, slope):  # type: ignore[no-untyped-def]
     """Add n/m·Σ (g/ĥ)·r²/(1+r) of `batch` rows, drawn by their counts, to `slope`. Rows have no patterns here."""
-    size, share = np.uint64(inverse.size), n / batch
+    share = n / batch
     for _ in range(batch):
-        word = next_word(state)
-        u = np.int64(((word >> _HALF) * size) >> _HALF)
-        if np.float64(np.int64(word & _LOW_HALF)) * 2.0**-32 >= threshold[u]:
-            u = np.int64(alias[u])
+        u = draw_row(state, threshold, alias)
         y, begin, end = places[u, 0], places[u, 2], places[u, 3]
+        own, inside = relative[u, 0], relative[u, 1]
+        if begin == end:
+            r = own * delta[y]
+            slope[y] += share * own * r * r / (1.0 + r)
+            continue
         mass = 0.0
         for j in range(begin, end):
             mass += delta[members[j]]
-        own, inside = numbers[u, 1] * inverse[u], numbers[u, 2] * inverse[u]
         r = own * delta[y] + inside * mass
         weight = share * r * r / (1.0 + r)
         slope[y] += weight * own

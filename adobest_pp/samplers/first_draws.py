@@ -14,11 +14,16 @@ ROWS, ITERATIONS = 20_000, 100
 
 
 def first_draws(
-    evidence: Evidence, rows: Rows, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
+    evidence: Evidence,
+    rows: Rows,
+    prior: NDArray[np.float64],
+    n_draws: int,
+    rng: np.random.Generator,
+    iterations: int = ITERATIONS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,)."""
     k = prior.size
-    theta = near_mode(evidence, prior, rng)
+    theta = near_mode(evidence, prior, rng, iterations)
     information = anchor_at(theta, evidence, rows).information
     # An orthonormal basis of the vectors that sum to zero, behind the one that does not.
     basis = np.linalg.svd(np.ones((1, k)))[2][1:]
@@ -32,12 +37,14 @@ def first_draws(
     return draws / draws.sum(axis=1, keepdims=True), sd
 
 
-def near_mode(evidence: Evidence, prior: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def near_mode(
+    evidence: Evidence, prior: NDArray[np.float64], rng: np.random.Generator, iterations: int = ITERATIONS
+) -> NDArray[np.float64]:
     """Return θ near the mode of its posterior: nearly the most likely one, drawn towards the prior mean."""
     n = evidence.n_responses
     if n == 0:
         return prior / prior.sum()
-    estimate, _ = climb(some_rows(evidence, rng), tolerance=0.01, max_iterations=ITERATIONS)
+    estimate, _ = climb(some_rows(evidence, rng), tolerance=0.01, max_iterations=iterations)
     return np.asarray((n * estimate + prior) / (n + prior.sum()))
 
 

@@ -17,13 +17,15 @@ on the marginal transform of Gaussian copulas.
 The chain moves x, with z = center + factor·x and factor·factorᵀ the covariance of z: nearly standard normal itself.
 """
 
-import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy import special
+
+from adobest_pp.samplers.exponentials import write_exponentials
 
 __all__ = ["Coordinates", "coordinates_of", "quantile_tables", "write_theta"]
 
@@ -68,9 +70,10 @@ class Coordinates(NamedTuple):
 def quantile_tables(shape: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the tables of ln Q for each distinct shape, and the table of each category."""
     distinct, index = np.unique(shape, return_inverse=True)
-    return np.stack([_table(rho) for rho in distinct]), index.astype(np.int64)
+    return np.stack([_table(float(rho)) for rho in distinct]), index.astype(np.int64)
 
 
+@lru_cache(maxsize=64)
 def _table(rho: float) -> NDArray[np.float64]:
     z = np.linspace(LOWEST, HIGHEST, int((HIGHEST - LOWEST) * PER_UNIT) + 1)
     power_law = (special.log_ndtr(z) + special.gammaln(1 + rho)) / rho
@@ -85,8 +88,8 @@ def _table(rho: float) -> NDArray[np.float64]:
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
-def write_theta(z, tables, table_index, log_scale, rates, logs, theta):  # type: ignore[no-untyped-def]
-    """Write ln φ, its derivative with respect to z into `rates`, and θ; return the sum T."""
+def write_theta(z, tables, table_index, log_scale, rates, logs, spare, theta):  # type: ignore[no-untyped-def]
+    """Write ln φ, its derivative with respect to z into `rates`, and θ; return the sum T. `spare` is overwritten."""
     last = tables.shape[1] - 1
     for i in range(z.size):
         place = (z[i] - LOWEST) * PER_UNIT
@@ -96,12 +99,13 @@ def write_theta(z, tables, table_index, log_scale, rates, logs, theta):  # type:
         linear, square, cube = tables[row, cell, 1], tables[row, cell, 2], tables[row, cell, 3]
         logs[i] = tables[row, cell, 0] + t * (linear + t * (square + t * cube)) + log_scale[i]
         rates[i] = PER_UNIT * (linear + t * (2.0 * square + 3.0 * t * cube))
+    write_exponentials(logs, spare, theta)
     total = 0.0
     for i in range(z.size):
-        theta[i] = math.exp(logs[i])
         total += theta[i]
+    share = 1.0 / total
     for i in range(z.size):
-        theta[i] /= total
+        theta[i] *= share
     return total
 
 
@@ -124,8 +128,9 @@ def coordinates_of(
     total_sd = float(min(max(np.sqrt(theta.var(axis=0).sum()), least_total_sd), LARGEST_TOTAL_SD))
     total = np.exp(total_sd * rng.standard_normal((n, 1)))
     logs = np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale)
-    grid = LOWEST + np.arange(tables.shape[1]) / PER_UNIT
-    z = np.stack([np.interp(logs[:, i], tables[index[i], :, 0], grid) for i in range(k)], axis=1)
+    grid, z = LOWEST + np.arange(tables.shape[1]) / PER_UNIT, np.empty((n, k))
+    for row, table in enumerate(tables):
+        z[:, index == row] = np.interp(logs[:, index == row], table[:, 0], grid)
     covariance = np.cov(z.T).reshape(k, k) + SMALLEST_VARIANCE * np.eye(k)
     diagonal = np.diag(np.diag(covariance))
     factor = np.linalg.cholesky(diagonal + n / (n + 3 * k) * (covariance - diagonal))

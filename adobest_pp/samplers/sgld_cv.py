@@ -28,7 +28,7 @@ from adobest_pp.samplers.problems import logger
 from adobest_pp.samplers.sgld_cv_choices import FRICTION, choose
 from adobest_pp.samplers.underdamped import Target, underdamped_draws
 
-__all__ = ["LEAST_PRIOR", "LEAST_TUNE", "sgld_cv_draws"]
+__all__ = ["LEAST_PRIOR", "LEAST_TUNE", "check_prior_of_sgld_cv", "sgld_cv_draws"]
 
 LEAST_PRIOR = 0.01
 # Of the coordinates where the concentration is learned, and may be smaller for a while.
@@ -129,10 +129,8 @@ def sgld_cv_draws(
     record : dict
         Every choice, as plain numbers.
     """
-    if not isinstance(prior, str) and not prior.min() >= LEAST_PRIOR:
-        raise ValueError(
-            f"prior must be at least {LEAST_PRIOR:g} for 'sgld_cv', got {prior.min():g}; use 'nuts' for smaller ones"
-        )
+    if not isinstance(prior, str):
+        check_prior_of_sgld_cv(prior)
     k = evidence.n_categories
     chain = _Chains(evidence, prior, chains, seed)
     lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
@@ -150,6 +148,14 @@ def sgld_cv_draws(
     parts = np.arange(draws) * run.virial.shape[1] // draws
     record = chain.choices.describe() | {"pilots": pilot + 1} | run.describe()
     return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
+
+
+def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
+    """Raise ValueError for concentrations whose coordinates doubles cannot tell apart."""
+    if not prior.min() >= LEAST_PRIOR:
+        raise ValueError(
+            f"prior must be at least {LEAST_PRIOR:g} for 'sgld_cv', got {prior.min():g}; use 'nuts' for smaller ones"
+        )
 
 
 class _Chains:

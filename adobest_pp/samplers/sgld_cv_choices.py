@@ -13,6 +13,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp.samplers.control_variates import Rows
@@ -99,15 +100,27 @@ def gradient_at(x: NDArray[np.float64], target: Target, batch: int, state: NDArr
 
 def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
     """Return the largest eigenvalue of −∂²ln p/∂x² met at some of the positions x (N, K), by the power method."""
-    largest = 1.0
-    for place in _some(x, CURVATURE_PLACES):
+    return float(_largest_curvature(_some(x, CURVATURE_PLACES), *target, batch, state))
+
+
+@njit(cache=True, error_model="numpy")
+def _largest_curvature(places, prior, coordinates, rows, anchor, batch, state):  # type: ignore[no-untyped-def]
+    k, largest = places.shape[1], 1.0
+    here, moved, nothing, none = np.empty(k), np.empty(k), np.zeros(k), np.empty((0, k))
+    for p in range(len(places)):
+        place = places[p].copy()
         # Both ends of a difference see the same batch.
-        at_place = gradient_at(place, target, batch, state.copy())
-        direction, length = at_place / max(float(np.linalg.norm(at_place)), SMALLEST), 0.0
+        underdamped_draws(
+            state.copy(), place, nothing, prior, coordinates, rows, anchor, batch, 0.0, 0.0, 1, none, here, nothing
+        )
+        direction, length = here / max(math.sqrt((here * here).sum()), SMALLEST), 0.0
         for _ in range(POWER_STEPS):
-            moved = gradient_at(place + DIFFERENCE * direction, target, batch, state.copy())
-            change = (at_place - moved) / DIFFERENCE
-            length = float(np.linalg.norm(change))
+            place[:] = places[p] + DIFFERENCE * direction
+            underdamped_draws(
+                state.copy(), place, nothing, prior, coordinates, rows, anchor, batch, 0.0, 0.0, 1, none, moved, nothing
+            )
+            change = (here - moved) / DIFFERENCE
+            length = math.sqrt((change * change).sum())
             direction = change / max(length, SMALLEST)
         largest = max(largest, length)
     return largest

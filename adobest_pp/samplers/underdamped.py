@@ -17,7 +17,7 @@ from numba import njit
 
 from adobest_pp.online.fast_random import normal
 from adobest_pp.samplers.concentration import Prior, draw_log_concentration
-from adobest_pp.samplers.control_variates import Anchor, Rows, add_batch, full_gradient, taylor_gradient
+from adobest_pp.samplers.control_variates import REORDER, Anchor, Rows, add_batch, full_gradient, taylor_gradient
 from adobest_pp.samplers.normal_coordinates import Coordinates, write_theta
 
 __all__ = ["FULL", "Target", "underdamped_draws"]
@@ -36,20 +36,15 @@ class Target(NamedTuple):
 FULL = 0
 
 
-# Sums may be taken in any order: loops of products then use all lanes of the processor. Rows of full length do it
-# faster than the triangle that is not zero.
-REORDER = {"reassoc", "contract", "nsz"}
-
-
+# Rows of full length are summed faster than the triangle that is not zero.
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
-def _position(x, center, columns, z):  # type: ignore[no-untyped-def]
-    """Write z = center + factor·x, of the columns of the factor."""
+def _position(x, center, factor, z):  # type: ignore[no-untyped-def]
+    """Write z = center + factor·x."""
     for i in range(x.size):
-        z[i] = center[i]
-    for j in range(x.size):
-        part = x[j]
-        for i in range(x.size):
-            z[i] += columns[j, i] * part
+        total = 0.0
+        for j in range(x.size):
+            total += factor[i, j] * x[j]
+        z[i] = center[i] + total
 
 
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
@@ -75,10 +70,11 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
     # Fields of a named tuple are unpacked once: each access counts references.
     tables, table_index, log_scale = coordinates.tables, coordinates.table_index, coordinates.log_scale
     center, total_sd, shape = coordinates.center, coordinates.total_sd, coordinates.shape
-    columns, learned, log_a = coordinates.factor.T.copy(), prior.learned, prior.log_scale
+    factor, learned, log_a = coordinates.factor, prior.learned, prior.log_scale
+    columns = factor.T.copy()
     numbers, places, members, offsets = rows.numbers, rows.places, rows.members, rows.offsets
     patterns, threshold, alias, n = rows.patterns, rows.threshold, rows.alias, rows.n_responses
-    hat, at_hat, information, inverse = anchor.theta, anchor.gradient, anchor.information, anchor.inverse
+    hat, at_hat, information, relative = anchor.theta, anchor.gradient, anchor.information, anchor.relative
     k = x.size
     z, rates, theta, delta = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
     slope, inverse_scale, logs = np.empty(k), np.exp(-log_scale), np.empty(k)
@@ -98,8 +94,8 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
                 moved = keep * moved + noise * normal(state)
                 x[i] += half * moved
                 momentum[i] = moved
-        _position(x, center, columns, z)
-        total = write_theta(z, tables, table_index, log_scale, rates, logs, theta)
+        _position(x, center, factor, z)
+        total = write_theta(z, tables, table_index, log_scale, rates, logs, delta, theta)
         is_draw = update > 0 and update % updates_per_draw == 0
         if learned and is_draw:
             sum_of_logs = logs.sum() - k * math.log(total)
@@ -111,7 +107,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             full_gradient(theta, numbers, places, members, offsets, patterns, masses, pull, slope)
         else:
             taylor_gradient(theta, hat, at_hat, information, delta, slope)
-            add_batch(state, batch, n, delta, inverse, numbers, places, members, threshold, alias, slope)
+            add_batch(state, batch, n, delta, relative, places, members, threshold, alias, slope)
         average = 0.0
         for i in range(k):
             average += theta[i] * slope[i]

@@ -60,7 +60,7 @@ def failing(moment, problem, *, dead=False):
 class Collection(RuleBasedStateMachine):
     """A collection, its file, and copies of it, each with what must be in it."""
 
-    @initialize(every=st.sampled_from([1, 3]), sampler=st.sampled_from(["sgld", "exact"]))
+    @initialize(every=st.sampled_from([1, 3]), sampler=st.sampled_from(["sgld", "exact", "sgld_cv"]))
     def begin(self, every, sampler):
         self.folder = Path(tempfile.mkdtemp())
         self.patch = pytest.MonkeyPatch()

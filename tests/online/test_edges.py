@@ -38,10 +38,12 @@ def arguments(draw):
         "adapt_every": draw(st.sampled_from([1, 4, 10**9])),
         "smallest_size": draw(st.integers(0, theta.size - 1)),
         "prior": draw(st.one_of(st.just(1.0), moderate_decades, concentrations)),
-        "sampler": draw(st.sampled_from(["sgld", "exact"])),
+        "sampler": draw(st.sampled_from(["sgld", "exact", "sgld_cv"])),
         "step_size": draw(st.one_of(st.none(), moderate_decades, decades)),
         "random_seed": draw(st.integers(0, 2**32)),
     }
+    if options["sampler"] == "sgld_cv":
+        options["prior"] = draw(st.sampled_from([0.01, 0.3, 1.0, 30.0]))
     if utility == "semi_adaptive":
         options["alpha"] = draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))
     epsilon = draw(st.one_of(st.floats(0.01, 30.0), st.sampled_from([0.01, 1.0, 30.0])))
@@ -75,7 +77,7 @@ def test_any_settings_give_numbers_that_fit_together(drawn):
 
 
 @pytest.mark.parametrize("utility", UTILITY_CODES)
-@pytest.mark.parametrize("sampler", ["sgld", "exact"])
+@pytest.mark.parametrize("sampler", ["sgld", "exact", "sgld_cv"])
 def test_two_categories_one_person(utility, sampler):
     alpha = 0.9 if utility == "semi_adaptive" else None
     for x in (0, 1):
@@ -85,7 +87,7 @@ def test_two_categories_one_person(utility, sampler):
 
 
 @pytest.mark.parametrize("utility", UTILITY_CODES)
-@pytest.mark.parametrize("sampler", ["sgld", "exact"])
+@pytest.mark.parametrize("sampler", ["sgld", "exact", "sgld_cv"])
 def test_everyone_is_of_one_category(utility, sampler):
     """With ε = 5 two hundred of the same answers leave little doubt."""
     alpha = 0.9 if utility == "semi_adaptive" else None
@@ -139,7 +141,7 @@ PEOPLE = {"theta": None, "n_people": None}
         ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
         ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
         ({"utility": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
-        ({"sampler": "nuts"}, "sampler must be 'sgld' or 'exact'"),
+        ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'exact', 'sgld_cv'"),
         ({"theta": [0.5, 0.5, 0.5]}, "theta must sum to 1"),
         ({"theta": [0.5, 0.5]}, "theta must be 3 finite"),
         ({"theta": [0, 1, 1]}, "theta must sum to 1"),

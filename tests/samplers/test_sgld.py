@@ -215,7 +215,7 @@ def test_a_chain_that_has_left_its_anchor_takes_another():
     step.step({"phi": near})
     assert step.anchor is first
     step.step({"phi": far})
-    np.testing.assert_array_equal(step.anchor, far)
+    np.testing.assert_allclose(step.anchor, far)
     step.setup_chain(np.random.default_rng(0), 0, 1)
     assert step.anchor is first
 

@@ -111,7 +111,8 @@ def test_batches_are_unbiased_and_exact_to_second_order(name):
     estimates = []
     for seed in range(200):
         estimate = slope.copy()
-        arguments = (rows.n_responses, delta, anchor.inverse, *rows[:3], rows.threshold, rows.alias, estimate)
+        parts = (rows.places, rows.members, rows.threshold, rows.alias)
+        arguments = (rows.n_responses, delta, anchor.relative, *parts, estimate)
         control_variates.add_batch(seed_state(seed), 40, *arguments)
         estimates.append(on_simplex(estimate, theta))
     error = np.std(estimates, axis=0, ddof=1) / np.sqrt(200)
@@ -134,8 +135,8 @@ def test_rows_are_drawn_by_their_counts():
 def test_quantiles_are_those_of_the_gamma_law(rho):
     tables, index = normal_coordinates.quantile_tables(np.array([rho]))
     for z in (-3.0, -0.4, 0.0, 0.71, 2.2, 4.0):
-        rates, logs, theta = np.empty(1), np.empty(1), np.empty(1)
-        normal_coordinates.write_theta(np.array([z]), tables, index, np.zeros(1), rates, logs, theta)
+        rates, logs, spare, theta = np.empty((4, 1))
+        normal_coordinates.write_theta(np.array([z]), tables, index, np.zeros(1), rates, logs, spare, theta)
         exact = stats.gamma.isf(stats.norm.sf(z), rho) if z > 0 else stats.gamma.ppf(stats.norm.cdf(z), rho)
         # Below the smallest number that a double has, only the power law is left.
         expected = np.log(exact) if exact > 1e-290 else (stats.norm.logcdf(z) + special.gammaln(1 + rho)) / rho
