@@ -61,7 +61,7 @@ class Columns:
     @cached_property
     def thresholds(self) -> NDArray[np.uint64]:
         """Each sum but the last over the last, as its first 64 binary digits, of shape (m−1, K)."""
-        digits = [[min((end << 64) // column[-1], UNIT - 1) for end in column[:-1]] for column in self.ends]
+        digits = [[min((end << 64) // column[-1], (1 << 64) - 1) for end in column[:-1]] for column in self.ends]
         return np.array(digits, dtype=np.uint64).reshape(len(self.ends), -1).T
 
 
