@@ -24,9 +24,10 @@ from timing import markdown_table
 
 import adobest_pp as ad
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+# The folder of this file is left out, in which `models` would be this file.
+sys.path[0] = str(Path(__file__).parents[1])
 
-from models import regions, regression
+from models import regions, regression  # noqa: E402
 
 NAMES = ["a", "b", "c", "d"]
 MECHANISMS = {"SRR": ad.SRR(5, 1.0), "OUE": ad.UnaryEncoding(5, 1.0)}

@@ -1,5 +1,7 @@
 """The PyMC distribution of randomized answers, as a user writes it in a model."""
 
+import json
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,14 +20,14 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.data.responses import Responses
-from adobest_pp.mechanisms import Mechanism, Published, drawing
+from adobest_pp.mechanisms import Mechanism, Published, drawing, mixed
 from adobest_pp.model.ops import source_version
 from adobest_pp.model.tensors import pairs_log_likelihood, pointwise_log_likelihood
 from adobest_pp.model.theta_rows import in_response_order, rows_of_theta
 
 __all__ = ["PrivateResponse"]
 
-_KERNEL_VERSION = source_version(drawing.__file__, __file__)
+_KERNEL_VERSION = source_version(drawing.__file__, mixed.__file__, __file__)
 
 
 class PrivateResponseRV(RandomVariable):
@@ -192,7 +194,9 @@ def _check_responses(responses: Any) -> None:
 @numba_core_rv_funcify.register(PrivateResponseRV)
 def _(op: PrivateResponseRV, node: Apply) -> tuple[Callable[..., Any], int]:
     kernel = op.mechanism.drawing().kernel
-    return (_of_row(kernel) if op.by_row else kernel), _KERNEL_VERSION
+    # PyTensor knows a mechanism by its repr, which may leave out what is compiled in.
+    key = _KERNEL_VERSION ^ zlib.crc32(json.dumps(op.mechanism.settings()).encode())
+    return (_of_row(kernel) if op.by_row else kernel), key
 
 
 def _of_row(kernel: Callable[..., Any]) -> Callable[..., Any]:

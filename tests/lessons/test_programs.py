@@ -39,9 +39,7 @@ def test_a_program_is_the_model_that_it_claims_to_be(name):
     responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
     names = {"pm": pm, "np": np, "ad": ad, "responses": responses, "region": REGION, "labels": ["a", "b"], "age": AGE}
     exec(lesson(7)[1]["programs"][name], names)
-    model, (values, theta) = names["model"], CASES[name]
-    variables = [model[key] for key in values]
-    (y,) = model.observed_RVs
-    (density,) = pm.logprob.conditional_logp({y: model.rvs_to_values[y]}).values()
-    found = density.sum().eval({variable: values[variable.name] for variable in variables})
+    values, theta = CASES[name]
+    given = pm.do(names["model"], values)
+    found = given.compile_logp(vars=[given["y"]])(given.initial_point(random_seed=1))
     assert found == pytest.approx(likelihood(theta(values)), rel=1e-9)
