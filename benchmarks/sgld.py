@@ -18,7 +18,7 @@ from timing import markdown_table
 
 import adobest_pp as ad
 from adobest_pp.online.fast_random import next_word, normal, seed_state
-from adobest_pp.samplers.sgld_cv import _Chains
+from adobest_pp.samplers.sgld_cv import Chains
 from adobest_pp.samplers.underdamped import underdamped_draws
 
 QUIET = {"progressbar": False}
@@ -110,7 +110,7 @@ def least_seconds(call, repeats=40):
 def update_cost(evidence, batch=None, updates=1000):
     """Return seconds of an update, those of its random numbers, and the batch."""
     k = evidence.n_categories
-    chain = _Chains(evidence, np.ones(k), 2, 1)
+    chain = Chains(evidence, np.ones(k), 2, 1)
     chain.learn(chain.run(200, lambda run: run.is_finite(), None).draws)
     state, x, momentum, force, virial = seed_state(1), chain.x[0], np.zeros(k), np.empty(k), np.zeros(k)
     batch, step, rows = chain.choices.batch if batch is None else batch, 0.5 * chain.choices.step, chain.rows
