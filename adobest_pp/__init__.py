@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.schedules import DecayingSteps as DecayingSteps
     from adobest_pp.samplers.schedules import PaperSteps as PaperSteps
     from adobest_pp.samplers.sgld import SGLD as SGLD
+    from adobest_pp.samplers.sgld_cv_step import SGLDCV as SGLDCV
 
 __version__ = "0.1.0"
 
@@ -61,6 +62,7 @@ _HOMES = {
     "PrivateResponse": "model.private_response",
     "RRRR": "mechanisms",
     "SGLD": "samplers.sgld",
+    "SGLDCV": "samplers.sgld_cv_step",
     "Responses": "data.responses",
     "SRR": "mechanisms",
     "SetFamily": "mechanisms",

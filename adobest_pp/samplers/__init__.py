@@ -1,7 +1,7 @@
 """Samplers of θ given responses. Names are imported on first use: the compiled parts need no PyMC.
 
 - `sample`: one call from responses to labelled draws, with NUTS, Gibbs or SGLD; `recorded_arguments` repeats it.
-- `SGLD` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
+- `SGLD`, `SGLDCV` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
 - `langevin_kernels`, `augmentation`, `densities`: the compiled equations.
 """
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
     from adobest_pp.samplers.sgld import SGLD as SGLD
+    from adobest_pp.samplers.sgld_cv_step import SGLDCV as SGLDCV
 
 _HOMES = {
     "DataAugmentationGibbs": "gibbs",
     "SGLD": "sgld",
+    "SGLDCV": "sgld_cv_step",
     "recorded_arguments": "sampling",
     "sample": "sampling",
 }

@@ -1,25 +1,17 @@
 """Gibbs sampling by data augmentation as a PyMC step method."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from pymc.model import modelcontext
-from pymc.pytensorf import compile as compile_graph
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.util import get_random_generator
-from pytensor.graph.traversal import ancestors
+from pymc.step_methods.compound import StepMethodState
 
 from adobest_pp.samplers.augmentation import gibbs_draws
-from adobest_pp.samplers.model_structure import dirichlet_and_evidence, value_variables
-
-if TYPE_CHECKING:
-    from pymc import Model
+from adobest_pp.samplers.dirichlet_step import DirichletStep, Point
 
 __all__ = ["DataAugmentationGibbs"]
 
 
-class DataAugmentationGibbs(BlockedStep):
+class DataAugmentationGibbs(DirichletStep):
     """Draw the people behind the answers given θ, then θ given the people. It is exact, and has nothing to tune.
 
     The cost of a step grows with the distinct rows of evidence, not with the responses. Successive draws are close to
@@ -57,52 +49,9 @@ class DataAugmentationGibbs(BlockedStep):
     _state_class = StepMethodState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {"gibbs_distance": (np.float64, [])}
 
-    def __init__(
-        self,
-        theta: Any,
-        *,
-        model: "Model | None" = None,
-        rng: Any = None,
-        compile_kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        model = modelcontext(model)
-        self.vars = value_variables(theta, model, "theta")
-        if len(self.vars) != 1:
-            raise ValueError(f"theta must be one variable, got {len(self.vars)}")
-        self.rng = get_random_generator(rng)
-        self._name = self.vars[0].name
-        rv = model.values_to_rvs[self.vars[0]]
-        concentration, self._evidence = dirichlet_and_evidence(model, rv)
-        self._compile(model, rv, concentration, compile_kwargs or {})
-
-    def _compile(self, model: "Model", rv: Any, concentration: Any, compile_kwargs: dict[str, Any]) -> None:
-        """Compile the ways from the model's value to θ and back, and the concentration given other variables."""
-        (value,) = self.vars
-        transform = model.rvs_to_transforms[rv]
-        probabilities = rv.type("probabilities")
-        inputs = rv.owner.inputs
-        forward = probabilities if transform is None else transform.forward(probabilities, *inputs)
-        backward = value if transform is None else transform.backward(value, *inputs)
-        self._dtype = rv.dtype
-        self._to_value = compile_graph([probabilities], forward, **compile_kwargs)
-        self._to_theta = compile_graph([value], backward, **compile_kwargs)
-        (prior,) = model.replace_rvs_by_values([concentration])
-        others = [other for other in model.value_vars if other in ancestors([prior])]
-        self._prior_inputs = [other.name for other in others]
-        self._prior = compile_graph(others, prior, **compile_kwargs)
-
-    def step(self, point: dict[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+    def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
         """Make one sweep."""
-        theta = np.array(self._to_theta(point[self._name]), dtype=np.float64)
+        theta = self.theta_of(point)
         before = theta.copy()
-        prior = np.array(self._prior(*(point[name] for name in self._prior_inputs)), dtype=np.float64)
-        gibbs_draws(self.rng, theta, prior, self._evidence, np.empty((1, theta.size)))
-        # A share that single precision rounds to zero would have infinite free coordinates.
-        kept = np.maximum(theta, np.finfo(self._dtype).tiny).astype(self._dtype)
-        moved = {**point, self._name: np.asarray(self._to_value(kept))}
-        return moved, [{"gibbs_distance": 0.5 * np.abs(theta - before).sum()}]
-
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen automatically: the user asks for it."""
-        return Competence.INCOMPATIBLE
+        gibbs_draws(self.rng, theta, self.prior_of(point), self.evidence, np.empty((1, theta.size)))
+        return self.moved(point, theta), [{"gibbs_distance": 0.5 * np.abs(theta - before).sum()}]

@@ -27,7 +27,7 @@ from scipy import special
 
 from adobest_pp.samplers.exponentials import write_exponentials
 
-__all__ = ["Coordinates", "coordinates_of", "quantile_tables", "write_theta"]
+__all__ = ["Coordinates", "coordinates_of", "position_of", "quantile_tables", "write_theta"]
 
 # The grid of z for the tables of quantiles, and its points in a unit: cubics between them are good to 1e-7.
 LOWEST, HIGHEST, PER_UNIT = -16.0, 14.0, 32
@@ -127,13 +127,26 @@ def coordinates_of(
     least_total_sd = np.sqrt((least_scale**2).sum())
     total_sd = float(min(max(np.sqrt(theta.var(axis=0).sum()), least_total_sd), LARGEST_TOTAL_SD))
     total = np.exp(total_sd * rng.standard_normal((n, 1)))
-    logs = np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale)
-    grid, z = LOWEST + np.arange(tables.shape[1]) / PER_UNIT, np.empty((n, k))
-    for row, table in enumerate(tables):
-        z[:, index == row] = np.interp(logs[:, index == row], table[:, 0], grid)
+    z = _z_of(np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale), tables, index)
     covariance = np.cov(z.T).reshape(k, k) + SMALLEST_VARIANCE * np.eye(k)
     diagonal = np.diag(np.diag(covariance))
     factor = np.linalg.cholesky(diagonal + n / (n + 3 * k) * (covariance - diagonal))
     center = z.mean(axis=0)
     x = np.ascontiguousarray(np.linalg.solve(factor, (z - center).T).T)
     return Coordinates(tables, index, shape, np.log(scale), total_sd, center, factor), x
+
+
+def position_of(theta: NDArray[np.float64], coordinates: Coordinates, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return x of θ (K,), with a sum T drawn for it."""
+    total = np.exp(coordinates.total_sd * rng.standard_normal())
+    logs = np.log(np.maximum(theta * total, SMALLEST)) - coordinates.log_scale
+    z = _z_of(logs[None], coordinates.tables, coordinates.table_index)[0]
+    return np.linalg.solve(coordinates.factor, z - coordinates.center)
+
+
+def _z_of(logs: NDArray[np.float64], tables: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return z of ln φ − ln s, of shape (N, K)."""
+    grid, z = LOWEST + np.arange(tables.shape[1]) / PER_UNIT, np.empty(logs.shape)
+    for row, table in enumerate(tables):
+        z[:, index == row] = np.interp(logs[:, index == row], table[:, 0], grid)
+    return z

@@ -247,8 +247,6 @@ def _sample_compiled(
     chains: int,
 ) -> "xr.DataTree":
     """Run the chains one after the other and stack them."""
-    import xarray as xr
-
     evidence, row_of = responses.evidence_and_index()
     langevin = None if settings is None else Langevin(evidence, row_of, prior, settings)
 
@@ -263,29 +261,30 @@ def _sample_compiled(
             theta, stat = _collect(chain(rng), tune, progress.advance)
             thetas.append(theta)
             stats.append(stat)
-    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    posterior = {"theta": (("chain", "draw", "category"), np.stack(thetas))}
-    statistics = {name: (("chain", "draw"), np.stack([stat[name] for stat in stats])) for name in stats[0]}
-    return xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
-            "sample_stats": xr.Dataset(statistics, coords),
-        }
-    )
+    statistics = {name: np.stack([stat[name] for stat in stats]) for name in stats[0]}
+    return _tree({"theta": np.stack(thetas)}, statistics, responses)
 
 
 def _sample_cv(
     responses: Responses, prior: NDArray[np.float64] | str, seed: int, progressbar: bool, **sizes: int
 ) -> tuple["xr.DataTree", dict[str, Any]]:
     """Run SGLD with control variates; return the draws with their labels, and what was chosen."""
-    import xarray as xr
-
     with SlowProgress(sizes["chains"] * (sizes["tune"] + sizes["draws"]), "Sampling", progressbar) as progress:
         variables, stats, choices = sgld_cv_draws(
             responses.evidence(), prior, seed=seed, advance=progress.advance, **sizes
         )
+    return _tree(variables, stats, responses), choices
+
+
+def _tree(
+    variables: Mapping[str, NDArray[np.float64]], stats: Mapping[str, NDArray[Any]], responses: Responses
+) -> "xr.DataTree":
+    """Return arrays by chain and draw (and, for θ, category) with their labels."""
+    import xarray as xr
+
     dims = ("chain", "draw", "category")
-    coords = {"chain": np.arange(sizes["chains"]), "draw": np.arange(sizes["draws"])}
+    chains, draws, _ = variables["theta"].shape
+    coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
     posterior = {name: (dims[: values.ndim], values) for name, values in variables.items()}
     statistics = {name: (dims[:2], values) for name, values in stats.items()}
     return xr.DataTree.from_dict(
@@ -293,7 +292,7 @@ def _sample_cv(
             "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
             "sample_stats": xr.Dataset(statistics, coords),
         }
-    ), choices
+    )
 
 
 def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None]) -> Block:

@@ -28,7 +28,7 @@ from adobest_pp.samplers.problems import logger
 from adobest_pp.samplers.sgld_cv_choices import FRICTION, choose
 from adobest_pp.samplers.underdamped import Target, underdamped_draws
 
-__all__ = ["LEAST_PRIOR", "LEAST_TUNE", "check_prior_of_sgld_cv", "sgld_cv_draws"]
+__all__ = ["LEAST_PRIOR", "LEAST_TUNE", "Chains", "check_prior_of_sgld_cv", "sgld_cv_draws"]
 
 LEAST_PRIOR = 0.01
 # Of the coordinates where the concentration is learned, and may be smaller for a while.
@@ -132,21 +132,15 @@ def sgld_cv_draws(
     if not isinstance(prior, str):
         check_prior_of_sgld_cv(prior)
     k = evidence.n_categories
-    chain = _Chains(evidence, prior, chains, seed)
-    lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
-    for pilot in range(MOST_PILOTS):
-        run = chain.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
-        settled = run.draws[:, run.draws.shape[1] // 3 :]
-        chain.learn(settled)
-        if pilot >= PILOTS - 1 and _agree(settled):
-            break
+    chain = Chains(evidence, prior, chains, seed)
+    pilots = chain.warm_up(tune, advance)
     chain.run(SETTLING, Run.is_finite, None)
     run = chain.run(draws, Run.is_right, advance)
     if not run.is_right():
         logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.")
     variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
     parts = np.arange(draws) * run.virial.shape[1] // draws
-    record = chain.choices.describe() | {"pilots": pilot + 1} | run.describe()
+    record = chain.choices.describe() | {"pilots": pilots} | run.describe()
     return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
 
 
@@ -158,7 +152,7 @@ def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
         )
 
 
-class _Chains:
+class Chains:
     """Chains that go on from where they are, in coordinates that are learned from their draws."""
 
     def __init__(self, evidence: Evidence, prior: NDArray[np.float64] | str, chains: int, seed: int) -> None:
@@ -189,6 +183,17 @@ class _Chains:
         self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
         self.choices = choose(x, self.target, self.states[-1]).halved(self.halvings)
         self.x = x.reshape(*draws.shape[:2], k)[:, -1]
+
+    def warm_up(self, tune: int, advance: Callable[[int], None]) -> int:
+        """Make pilots until chains agree, and learn from each; return how many it took."""
+        lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
+        for pilot in range(MOST_PILOTS):
+            run = self.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
+            settled = run.draws[:, run.draws.shape[1] // 3 :]
+            self.learn(settled)
+            if pilot >= PILOTS - 1 and _agree(settled):
+                break
+        return pilot + 1
 
     def _prior(self, log_scale: NDArray[np.float64]) -> Prior:
         return Prior(self.weights, log_scale, self.learned, self.mean, self.sd)

@@ -262,6 +262,27 @@ def test_a_part_of_much_evidence_has_rows_of_the_whole(monkeypatch):
     assert all(tuple(row) in whole for row in part.matrix().round(12))
 
 
+CALIBRATED = {
+    "set_family": lambda: ad.SetFamily([[0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1]], [1] * 4, 1.0),
+    "channel": lambda: ad.Channel([[0.5, 0.2, 0.1, 0.1], [0.3, 0.5, 0.3, 0.2], [0.2, 0.3, 0.6, 0.7]]),
+}
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_ranks_of_the_truth_are_uniform(name):
+    """Simulation-based calibration, with a false alarm in one of a thousand runs; `benchmarks/sgld.py` has more."""
+
+    def fit(responses, seed):
+        return sampled(responses, draws=150, tune=140, chains=2, random_seed=seed)
+
+    found = ad.diagnostics.calibration(
+        fit, CALIBRATED[name](), n_people=200, replications=40, random_seed=1, progressbar=False
+    )
+    assert float(found["p_value_overall"]) > 0.001
+    # Of 40 independent truths, three standard errors of the coverage.
+    assert float(found["coverage"].sel(level=0.95).mean()) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 40)
+
+
 # The call
 
 
