@@ -176,7 +176,7 @@ def _made(name: str, setting: Setting, responses: Responses, progress: SlowProgr
             responses, "nuts", prior=setting.prior, draws=thinning * DRAWS, tune=TUNE, chains=CHAINS,
             random_seed=SEED, progressbar=False,
         )  # fmt: skip
-        found: dict[str, float] = {"divergences": int(tree["sample_stats"]["diverging"].sum()), "thinning": thinning}
+        found: dict[str, Any] = {"divergences": int(tree["sample_stats"]["diverging"].sum()), "thinning": thinning}
         tree = _thinned(tree, thinning)
         found |= _certificate(tree["posterior"].to_dataset())
         problem = _problem(found)

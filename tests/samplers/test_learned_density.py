@@ -85,8 +85,8 @@ def test_the_coordinates_suit_the_answers():
     np.testing.assert_allclose(theta, truth, atol=0.02)
 
 
-# ε and the answers 0 and 1 of SRR with two categories: both held, one perhaps empty, one surely, and next to nothing.
-DATA = [(0.5, 273, 227), (0.5, 600, 400), (1.0, 30, 3), (3.0, 200, 8), (1.0, 1, 0)]
+# ε and the answers 0 and 1 of SRR with two categories: both held, one perhaps empty, one probably, either.
+DATA = [(0.5, 273, 227), (0.5, 600, 400), (1.0, 30, 3), (3.0, 200, 8), (1.0, 10, 10)]
 
 
 @pytest.mark.parametrize(("epsilon", "zeros", "ones"), DATA)
@@ -102,7 +102,8 @@ def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones):
         responses, prior="learned", draws=5000, tune=1000, chains=4, random_seed=5, progressbar=False
     )
     found, share = np.log(tree["posterior"]["concentration"].values), tree["posterior"]["theta"].values[..., 1]
-    cumulative = weights.sum(axis=1).cumsum()
+    # At the middle of each cell of the grid.
+    cumulative = weights.sum(axis=1).cumsum() - weights.sum(axis=1) / 2
     low, high = np.interp([0.02, 0.98], cumulative, log_a)
     expected = {
         "mean": weights.sum(axis=1) @ log_a,
