@@ -21,8 +21,8 @@ h1,h2{font-family:Georgia,serif;font-weight:normal;line-height:1.2} img{max-widt
 code{font-size:.92em;background:#f2f4f7;padding:.1em .25em;border-radius:3px}
 pre{background:#f2f4f7;padding:.8em;overflow-x:auto;border-radius:6px} pre code{padding:0}
 table{border-collapse:collapse} td,th{border-bottom:1px solid #d5dce5;padding:.3em .8em;text-align:left}
-.paragraph{display:block;margin:.9em 0} .controls{background:#f2f4f7;padding:.5em .8em;border-radius:6px}
-a{color:#0072B2} summary{cursor:pointer}
+.paragraph{display:block;margin:.9em 0}
+.controls{background:#f2f4f7;padding:.5em .8em;border-radius:6px} a{color:#0072B2} summary{cursor:pointer}
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 PAGE = """<!doctype html>

@@ -4,8 +4,10 @@ import socket
 import threading
 import time
 import webbrowser
+from contextlib import suppress
 from typing import Any
 
+from adobest_pp._checks import check_integer
 from adobest_pp.teaching.lessons import LESSONS, lesson_file
 
 __all__ = ["build_app", "teach"]
@@ -42,11 +44,13 @@ def teach(lesson: int = 0, browser: bool = True, port: int | None = None) -> Non
     app = build_app()
     import uvicorn
 
-    chosen = _free_port() if port is None else port
+    chosen = _free_port(port)
     address = f"http://{HOST}:{chosen}/{lesson or ''}"
-    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=chosen, log_level="warning"))
+    settings = uvicorn.Config(app, host=HOST, port=chosen, log_level="error", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(settings)
     threading.Thread(target=_when_ready, args=(server, address, browser), daemon=True).start()
-    server.run()
+    with suppress(KeyboardInterrupt):
+        server.run()
 
 
 def _when_ready(server: Any, address: str, browser: bool) -> None:
@@ -57,7 +61,13 @@ def _when_ready(server: Any, address: str, browser: bool) -> None:
         webbrowser.open(address)
 
 
-def _free_port() -> int:
+def _free_port(port: int | None) -> int:
+    """Return the port that is asked for, or any; raise ValueError if it is taken."""
+    number = 0 if port is None else check_integer(port, "port", 1, 65535)
     with socket.socket() as free:
-        free.bind((HOST, 0))
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            free.bind((HOST, number))
+        except OSError:
+            raise ValueError(f"port must be a free one of this machine, got {number}") from None
         return int(free.getsockname()[1])

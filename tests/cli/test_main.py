@@ -1,6 +1,7 @@
 """The command line, as a person runs it."""
 
 import os
+import socket
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -130,6 +131,16 @@ def test_teach_refuses_a_lesson_that_is_not_there(capsys):
     done = run_here(capsys, "teach", 8)
     assert done.returncode == 2
     assert done.stderr == "adobest: lesson must be an integer from 0 to 7, got 8\n"
+
+
+def test_teach_refuses_a_port_that_is_taken(capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run_here(capsys, "teach", "--no-browser", "--port", port)
+    assert done.returncode == 2
+    assert done.stderr == f"adobest: port must be a free one of this machine, got {port}\n"
 
 
 def test_teach_says_how_to_install_marimo(capsys, monkeypatch):

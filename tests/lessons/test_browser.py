@@ -1,6 +1,7 @@
 """The course as a person sees it: lessons open, sliders move their pictures, questions say right and wrong."""
 
 import re
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -27,8 +28,9 @@ def server():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         told = process.stdout.readline()
         yield re.search(r"http://127\.0\.0\.1:\d+/", told).group(), psutil.Process(process.pid)
-        process.terminate()
-        assert process.wait(60) is not None
+        process.send_signal(signal.SIGINT)  # Ctrl-C
+        assert process.wait(60) == 0
+        assert process.stdout.read() == ""
 
 
 @pytest.fixture(scope="module")

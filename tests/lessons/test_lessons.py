@@ -1,11 +1,14 @@
 """Every lesson runs, says what the code computes, asks what has one right answer, and has a solution that works."""
 
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from adobest_pp.teaching import Exercise, Question, state
+from adobest_pp.teaching import lessons as where
 from adobest_pp.teaching.lessons import INDEX, LESSONS, folder, lesson_file
 from adobest_pp.teaching.pages import page_of, run_lesson
 
@@ -26,6 +29,21 @@ def test_every_lesson_has_its_file():
     assert all(lesson_file(number).is_file() for number in range(len(LESSONS) + 1))
     others = {path.name for path in folder().glob("*.py")} - {one.file for one in LESSONS} - {INDEX, "precompute.py"}
     assert not others
+
+
+def test_an_installed_package_has_its_own_lessons(tmp_path, monkeypatch):
+    """The wheel has `lessons/` as `adobest_pp/lessons`, and those come first."""
+    installed = tmp_path / "adobest_pp" / "lessons"
+    installed.mkdir(parents=True)
+    (installed / INDEX).touch()
+    monkeypatch.setattr(where, "__file__", str(tmp_path / "adobest_pp" / "teaching" / "lessons.py"))
+    assert folder() == installed
+    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"] == {"lessons": "adobest_pp/lessons"}
+    (installed / INDEX).unlink()
+    with pytest.raises(FileNotFoundError, match="no folder of lessons was found"):
+        folder()
 
 
 def test_a_lesson_that_is_not_there_is_refused():
