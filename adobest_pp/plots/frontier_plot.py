@@ -85,6 +85,7 @@ def plot_frontier(points: "xr.Dataset", axes: Sequence[Any] | None = None) -> ND
         panel.set(xscale="log", yscale="log", xlabel=label)
         panel.grid(alpha=0.3, which="both")
         number_log_axis(panel.yaxis)
+    number_log_axis(panels[0].xaxis)
     panels[0].set_ylabel("error, in sd of the reference")
     panels[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
     return panels

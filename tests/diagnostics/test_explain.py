@@ -49,7 +49,6 @@ def explained():
     return of
 
 
-@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_cause_is_named(explained, name):
     assert explained(name)["main_cause"].item() == PLANTED[name][-1]
