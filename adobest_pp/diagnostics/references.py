@@ -45,7 +45,7 @@ logger = logging.getLogger("adobest_pp")
 
 CHAINS, DRAWS, TUNE, SEED = 4, 2500, 1000, 1
 # One of so many draws is kept, with more if they are not yet nearly independent.
-THINNING = (6, 24)
+THINNING = (20, 80)
 # The bars: R-hat of every variable, and the size of the autocorrelation of neighbouring draws.
 MAX_R_HAT, MAX_AUTOCORRELATION = 1.01, 0.05
 PACKAGES = ("adobest_pp", "numpy", "numba", "nutpie")
