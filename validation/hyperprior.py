@@ -129,6 +129,11 @@ def print_tables(runs: xr.Dataset) -> None:
         ]
         table(["ln a", "mean TV", "median TV", "equal tails", "as shown", "TV ratio"], rows)
         print()
+    share = runs["effective"]
+    print(
+        f"Effective share of the draws for the worst candidate: median {share.median():.2f}, least {share.min():.3f}."
+    )
+    print("Where it is least, the figures of that candidate rest on few draws.\n")
     print("Mean TV and the coverage of intervals with equal tails, by setting\n")
     rows = []
     for mechanism, k, epsilon, rho in sorted(set(zip(*(runs[name].values.tolist() for name in AXES), strict=True))):
@@ -160,13 +165,6 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
     cover = runs["tails"].sel(run=runs["rho"] == 0.01).mean("run")
     found = [
         finding(
-            "weights",
-            "half of the draws of a fit are effective for every candidate in most runs, and one in twenty in all",
-            runs["effective"].median() > 0.5 and runs["effective"].min() > 0.05,
-            median=runs["effective"].median(),
-            least=runs["effective"].min(),
-        ),
-        finding(
             "closer",
             f"ρ = 0.01: ln a ~ {label(chosen)} comes closer to the truth than {label(NARROW)} (sign test at 1 %)",
             median_interval(sparse, 0.99).upper < 0 or (quick and np.median(sparse) < 0),
@@ -185,7 +183,10 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
 
 
 def in_full(runs: xr.Dataset, chosen: str) -> list[Finding]:
-    """Return what needs the runs of the full mode: why the law is not narrower, nor farther left."""
+    """Return what needs the runs of the full mode: why the law is not narrower, nor farther left.
+
+    These two are why the law was chosen: their bars were set after the runs of seed 1 had been seen.
+    """
     tv, tails, shown = (runs[kind].groupby("rho").mean("run") for kind in KINDS)
     cover = np.array([part.sel(law=chosen) for part in (tails, shown)])
     return [

@@ -45,7 +45,7 @@ logger = logging.getLogger("adobest_pp")
 
 CHAINS, DRAWS, TUNE, SEED = 4, 2500, 1000, 1
 # One of so many draws is kept, with more if they are not yet nearly independent.
-THINNING = (6, 24)
+THINNING = (20, 80)
 # The bars: R-hat of every variable, and the size of the autocorrelation of neighbouring draws.
 MAX_R_HAT, MAX_AUTOCORRELATION = 1.01, 0.05
 PACKAGES = ("adobest_pp", "numpy", "numba", "nutpie")
@@ -72,7 +72,6 @@ SETTINGS = {
     "srr": Setting(SRR(10, 1.0), 1.0, 5000),
     "srr_learned": Setting(SRR(20, 1.0), 0.1, 10_000, "learned"),
     "srr_sparse": Setting(SRR(5, 2.0), 0.1, 1000, 0.1),
-    "srr_two_learned": Setting(SRR(2, 0.5), 1.0, 500, "learned"),
     "subset_selection": Setting(SubsetSelection(8, 1.0), 1.0, 4000),
     "subset_selection_learned": Setting(SubsetSelection(8, 1.0), 0.01, 2000, "learned"),
     "unary_encoding": Setting(UnaryEncoding(6, 1.0), 1.0, 3000),
@@ -133,8 +132,8 @@ def load(name: str) -> Reference:
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> reference = ad.references.load("srr_two_learned")
-    >>> mine = ad.sample(reference.responses, "nuts", prior="learned", random_seed=3)
+    >>> reference = ad.references.load("srr")
+    >>> mine = ad.sample(reference.responses, "nuts", random_seed=3, progressbar=False)
     >>> result = ad.diagnostics.compare({"mine": mine}, reference=reference)
     >>> result.verdict.values.tolist()
     ['indistinguishable', 'reference']

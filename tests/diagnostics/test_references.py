@@ -12,7 +12,7 @@ from adobest_pp.diagnostics.references import Setting
 
 SMALL = {
     "small": Setting(ad.SRR(3, 1.0), 1.0, 300),
-    "learned": Setting(ad.SRR(2, 1.0), 1.0, 100, "learned"),
+    "learned": Setting(ad.SRR(2, 0.5), 1.0, 500, "learned"),
 }
 
 
@@ -20,7 +20,9 @@ SMALL = {
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(references, "SETTINGS", SMALL)
-    monkeypatch.setattr(references, "THINNING", (3,))
+    # Shorter, and certified by a bar for which so few draws suffice.
+    for name, value in {"THINNING": (15,), "DRAWS": 500, "MAX_AUTOCORRELATION": 0.1}.items():
+        monkeypatch.setattr(references, name, value)
     return tmp_path / "adobest_pp" / "references"
 
 
@@ -36,15 +38,15 @@ def made(monkeypatch):
 def test_what_is_loaded_is_certified_and_kept(cache, made, caplog):
     responses, draws = references.load("small")
     assert len(responses) == 300
-    assert dict(draws.posterior.theta.sizes) == {"chain": 4, "draw": 2500, "category": 3}
+    assert dict(draws.posterior.theta.sizes) == {"chain": 4, "draw": 500, "category": 3}
     theta = draws.posterior.theta.values
     centered = theta - theta.mean(axis=(0, 1))
     lag = (centered[:, 1:] * centered[:, :-1]).sum(axis=(0, 1)) / (centered**2).sum(axis=(0, 1))
-    assert np.abs(lag).max() < 0.05
+    assert np.abs(lag).max() < 0.1
     assert draws.attrs["autocorrelation"] == pytest.approx(np.abs(lag).max(), rel=0.01)
     assert draws.attrs["r_hat"] < 1.01
     assert draws.attrs["divergences"] == 0
-    assert draws.posterior.theta["draw"].values.tolist() == list(range(2500))
+    assert draws.posterior.theta["draw"].values.tolist() == list(range(500))
     again = references.load("small")
     assert again.responses.evidence() == responses.evidence()
     np.testing.assert_array_equal(again.draws.posterior.theta, draws.posterior.theta)
@@ -99,7 +101,7 @@ def test_where_nothing_can_be_kept_it_still_works(cache, made, caplog, blocked):
     else:
         (cache / "small.nc").mkdir(parents=True)
     with caplog.at_level(logging.WARNING):
-        assert references.load("small").draws.posterior.theta.shape == (4, 2500, 3)
+        assert references.load("small").draws.posterior.theta.shape == (4, 500, 3)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("The reference posterior is not kept, and will be made again: ")
     references.load("small")
