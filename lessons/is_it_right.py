@@ -195,7 +195,12 @@ def _(assumed, n_draws, sampler):
         title="contraction",
         ylim=(0.003, 0.5),
     )
-    _near.legend(frameon=False)
+    _near.set_xticks([100, 1000, 10_000], ["100", "1,000", "10,000"])
+    _near.set_yticks([0.01, 0.1], ["0.01", "0.1"])
+    _near.minorticks_off()
+    _near.legend(frameon=False, loc="upper right")
+    _figure.set_layout_engine(None)  # the margins are known, and finding them takes as long as the rest
+    _figure.subplots_adjust(left=0.06, right=0.99, bottom=0.14, top=0.91, wspace=0.26)
     picture(
         _figure, "Traces of four chains with R-hat and ESS; ranks of the truth; distance of the posterior to the truth."
     )
