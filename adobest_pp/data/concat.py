@@ -36,7 +36,7 @@ def concat(responses: Sequence[Responses]) -> Responses:
     >>> both.epsilons
     array([1., 1., 1., 2.])
     >>> round(ad.likelihood.log_likelihood([0.5, 0.2, 0.3], both.evidence()), 4)
-    -5.1336
+    -6.5116
     """
     given = [*responses] if isinstance(responses, list | tuple) else []
     if not given or not all(isinstance(each, Responses) for each in given):

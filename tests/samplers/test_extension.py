@@ -104,4 +104,4 @@ def test_a_log_likelihood_that_is_too_large_or_no_flag_is_refused():
     with pytest.raises(ValueError, match="log_likelihood must be True or False, got 'yes'"):
         ad.sample(RESPONSES, log_likelihood="yes")
     with pytest.raises(ValueError, match="draws × chains × responses must be at most"):
-        ad.sample(RESPONSES, draws=500_000, tune=1, chains=4, log_likelihood=True)
+        ad.sample(RESPONSES, draws=10_000_000, tune=1, chains=4, log_likelihood=True)
