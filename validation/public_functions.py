@@ -311,6 +311,12 @@ def _data() -> list[Entry]:
             "likelihood.phi_gradient", likelihood.phi_gradient, {"phi": [1, 2, 3], "evidence": evidence}, {"phi": _phi}
         ),
         _entry(
+            "likelihood.grid_posterior",
+            likelihood.grid_posterior,
+            {"responses": RESPONSES, "prior": 1.0, "cells": 10},
+            {"responses": of_type(ad.Responses), "prior": prior(3, NAMES), "cells": integer(10, 1000)},
+        ),
+        _entry(
             "likelihood.maximum_likelihood",
             likelihood.maximum_likelihood,
             {"evidence": evidence, "tolerance": 1e-3, "max_iterations": 10},
@@ -408,6 +414,30 @@ def _adaptation() -> list[Entry]:
             ad.semi_adaptive_subset,
             {"theta": theta, "alpha": 0.5},
             {"theta": either(THETA, numbers(2, 0.0, 1.0)), "alpha": real(0, 1, closed_low=True)},
+        ),
+        _entry(
+            "optimal_mechanism",
+            lambda **given: ad.optimal_mechanism(**given).value,
+            {"theta": theta, "epsilon": 1.0, "n_left": 10.0, "criterion": "variance"},
+            {
+                "theta": either(THETA, numbers(2, 0.0, 1.0)),
+                "epsilon": real(1e-3, 30, closed_low=True),
+                "n_left": real(1e-6, 1e18, closed_low=True),
+                "criterion": choice("variance", "worst"),
+                "start": optional(of_type(ad.SetFamily)),
+            },
+        ),
+        _entry(
+            "asymptotic_variance",
+            ad.asymptotic_variance,
+            {"theta": theta, "mechanism": SRR},
+            {"theta": THETA, "mechanism": of_type(Mechanism), "subset": _none},
+        ),
+        _entry(
+            "efficiency",
+            ad.efficiency,
+            {"theta": theta, "mechanism": SRR},
+            {"theta": THETA, "mechanism": of_type(Mechanism), "subset": _none},
         ),
         _entry("Utility", ad.Utility, {"name": "a", "reference": "b", "function": len}, {"function": function}),
         _entry(
@@ -658,6 +688,7 @@ def _diagnostics() -> list[Entry]:
         return diagnostics.step_size_study(progressbar=False, **STEPS | given)
 
     return [
+        _entry("references.load", ad.references.load, {}, {"name": choice(*ad.references.names())}),
         _entry(
             "compare",
             diagnostics.compare,
@@ -823,9 +854,29 @@ def _plots() -> list[Entry]:
 
         return drawn
 
+    belief = {"answer": 0, "prior": [0.5, 0.3, 0.2], "mechanism": SRR}
     trees = Made("trees")
     chosen = {"draws": trees, "categories": ["red"]}
     return [
+        _entry(
+            "plots.plot_channel",
+            closed(plots.plot_channel),
+            {"mechanism": SRR},
+            {"mechanism": either(matrix, of_type(Mechanism)), "categories": optional(labels(3)), "ax": _none},
+            {"mechanism": "must"},
+        ),
+        _entry(
+            "plots.plot_belief",
+            closed(plots.plot_belief),
+            belief,
+            {"answer": integer(0, 2), "prior": optional(THETA), "categories": optional(labels(3)), "ax": _none},
+        ),
+        _entry(
+            "plots.plot_simplex",
+            closed(plots.plot_simplex),
+            {"draws": trees, "truth": [0.5, 0.3, 0.2]},
+            {"draws": never, "truth": optional(NAMED_THETA), "axes": _none},
+        ),
         _entry(
             "plots.plot_comparison",
             closed(plots.plot_comparison),

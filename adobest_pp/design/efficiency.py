@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import check_theta
+from adobest_pp._checks import check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.design.optimal import optimal_mechanism
 from adobest_pp.design.set_program import sum_zero_basis
@@ -20,7 +20,7 @@ def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: Array
     mechanism : Mechanism
         Any that tells its information, as those of this package do.
     theta : array of shape (K,)
-        The truth; normalized.
+        The truth; sums to one.
     subset : array, optional
         The published subset, for a mechanism that publishes one.
 
@@ -45,9 +45,9 @@ def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: Array
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, got {brief(mechanism)}")
-    shares = check_theta(theta, mechanism.n_categories)
+    shares = check_probabilities(theta, mechanism.n_categories)
     basis = sum_zero_basis(mechanism.n_categories)
-    information = basis.T @ mechanism.information(shares / shares.sum(), subset=subset) @ basis
+    information = basis.T @ mechanism.information(shares, subset=subset) @ basis
     values = np.linalg.eigvalsh((information + information.T) / 2)
     if values[0] <= 1e-12 * values[-1]:
         return np.inf

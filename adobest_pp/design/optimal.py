@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_epsilon, check_positive, check_theta
+from adobest_pp._checks import as_numbers, check_epsilon, check_positive, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.design.column_generation import Target, best_family
 from adobest_pp.design.set_program import Problem, sum_zero_basis
@@ -25,6 +25,8 @@ from adobest_pp.mechanisms.set_family import SetFamily
 __all__ = ["CRITERIA", "Design", "optimal_mechanism"]
 
 CRITERIA = ("variance", "worst")
+# Numbers with which the arithmetic is sound.
+LEAST_EPSILON, LEFT = 1e-3, (1e-6, 1e18)
 # A share of the information of the answers that are left.
 TRIFLE = 1e-3
 
@@ -67,7 +69,7 @@ def optimal_mechanism(
     Parameters
     ----------
     theta : array of shape (K,)
-        Where people are thought to be; normalized.
+        Where people are thought to be; sums to one.
     epsilon : float
         Privacy budget of one answer.
     prior_precision : array of shape (K, K), optional
@@ -117,16 +119,14 @@ def _problem(
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {brief(criterion)}")
     if weights is not None and criterion == "worst":
         raise ValueError(f"weights must be left out for criterion 'worst', got {brief(weights)}")
-    try:
-        shape = np.shape(theta)
-    except ValueError:
-        shape = ()
-    if len(shape) != 1 or shape[0] < 2:
-        raise ValueError(f"theta must be at least two shares of categories, got {brief(theta)}")
-    k = shape[0]
-    shares = check_theta(theta, k)
+    shares = check_probabilities(theta)
+    k = shares.size
     basis = sum_zero_basis(k)
     n_left = check_positive(n_left, "n_left")
+    if not LEFT[0] <= n_left <= LEFT[1]:
+        raise ValueError(f"n_left must be a number from {LEFT[0]:g} to {LEFT[1]:g}, got {n_left:g}")
+    if epsilon < LEAST_EPSILON:
+        raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a design, got {epsilon:g}")
     precision = np.zeros((k - 1, k - 1))
     if prior_precision is not None:
         precision = basis.T @ _check_precision(prior_precision, k) @ basis
@@ -135,7 +135,7 @@ def _problem(
         # Directions that nobody asks about would be given up, and the precision become singular. To know a trifle of
         # every direction lowers the value by next to nothing, and never raises the bound.
         precision = precision + TRIFLE * n_left * math.expm1(epsilon) ** 2 / (k + math.expm1(epsilon)) * np.eye(k - 1)
-    return Problem(shares / shares.sum(), math.expm1(epsilon), precision, n_left, cost, basis), criterion == "worst"
+    return Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis), criterion == "worst"
 
 
 def _check_precision(given: ArrayLike, k: int) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, xlogy
 
 from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
 
 __all__ = ["GridPosterior", "grid_posterior"]
@@ -84,6 +85,8 @@ def grid_posterior(responses: Responses, prior: ArrayLike = 1.0, cells: int = 10
     >>> ad.likelihood.grid_posterior(responses).mean().round(3).tolist()
     [0.572, 0.428]
     """
+    if not isinstance(responses, Responses):
+        raise ValueError(f"responses must be a Responses, got {brief(responses)}")
     k = responses.n_categories
     if k not in (2, 3):
         raise ValueError(f"responses must be about 2 or 3 categories for a grid, got {k}")

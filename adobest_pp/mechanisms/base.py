@@ -188,7 +188,12 @@ class Mechanism(ABC):
         matrix_of: Callable[..., NDArray[np.float64]] | None = getattr(self, "transition_matrix", None)
         if matrix_of is None:
             raise NotImplementedError(f"{type(self).__name__} does not tell its information")
-        return from_matrix(matrix_of() if subset is None else matrix_of(subset), theta)
+        if not self.publishes_subset:
+            refuse_subset(self, subset)
+            return from_matrix(matrix_of(), theta)
+        if subset is None:
+            raise ValueError(f"subset must be given for {type(self).__name__}, which publishes one")
+        return from_matrix(matrix_of(subset), theta)
 
     def told(self, answers: NDArray[Any], published: Published) -> Published:
         """Return what each person was told, as `evidence` and `drawing` take it: more than the subset for `Mixed`."""

@@ -68,11 +68,11 @@ def plot_simplex(
     >>> [panel.get_title() for panel in ad.plots.plot_simplex(draws, responses)]
     ['nuts', 'gibbs']
     """
-    if not draws and responses is None:
+    if draws is None and responses is None:
         raise ValueError("draws or responses must be given: there is nothing to draw")
     if responses is not None and not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {brief(responses)}")
-    thetas = check_thetas(draws) if draws else {}
+    thetas = {} if draws is None else check_thetas(draws)
     labels = _labels(thetas, responses)
     mark = None if truth is None else check_probabilities(truth, 3, "truth", labels) @ CORNERS
     titles = list(thetas) if thetas else ["exact posterior"]

@@ -50,6 +50,13 @@ def test_efficiency_is_at_most_one_and_one_for_the_best():
     assert ad.efficiency(ad.HadamardResponse(4, 2.0), theta) < 0.9
 
 
+def test_a_subset_is_given_where_one_is_published():
+    with pytest.raises(ValueError, match="subset must be given for RRRR"):
+        ad.asymptotic_variance(ad.RRRR(3, 1.0), [0.5, 0.3, 0.2])
+    with pytest.raises(ValueError, match="subset must be left out for SRR"):
+        ad.asymptotic_variance(ad.SRR(3, 1.0), [0.5, 0.3, 0.2], subset=[0])
+
+
 def test_what_is_no_mechanism_is_refused():
     with pytest.raises(ValueError, match="mechanism must be a Mechanism"):
         ad.asymptotic_variance("srr", [0.5, 0.5])

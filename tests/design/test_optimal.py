@@ -96,8 +96,9 @@ def test_many_categories_have_a_family_and_no_bound():
 def test_it_begins_with_a_design_of_before():
     theta = np.array([0.5, 0.3, 0.1, 0.1])
     first = ad.optimal_mechanism(theta, 1.0)
-    again = ad.optimal_mechanism(theta + 0.01, 1.0, start=first.mechanism)
-    assert again.value == pytest.approx(ad.optimal_mechanism(theta + 0.01, 1.0).value, rel=2e-3)
+    near = np.array([0.48, 0.3, 0.11, 0.11])
+    again = ad.optimal_mechanism(near, 1.0, start=first.mechanism)
+    assert again.value == pytest.approx(ad.optimal_mechanism(near, 1.0).value, rel=2e-3)
 
 
 def test_all_sets_are_tried():
@@ -143,9 +144,10 @@ def test_a_bound_too_high_would_be_noticed(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"theta": [1.0]}, "theta must be at least two shares"),
-        ({"theta": [0.5, -0.5]}, "theta must be 2 finite, non-negative numbers"),
-        ({"theta": [[0.5, 0.5]]}, "theta must be at least two shares"),
+        ({"theta": [1.0]}, "theta must be"),
+        ({"theta": [0.5, -0.5]}, "theta must be"),
+        ({"theta": [0.5, 0.3]}, "theta must sum to 1"),
+        ({"theta": [[0.5, 0.5]]}, "theta must be"),
         ({"epsilon": 0.0}, "epsilon must be"),
         ({"epsilon": 31.0}, "epsilon must be"),
         ({"n_left": 0}, "n_left must be"),
