@@ -130,14 +130,12 @@ def pairs_of(points: xr.Dataset, first: str, second: str) -> dict[str, tuple[xr.
 
 
 def sound(points: xr.Dataset) -> list[Finding]:
-    """Return what is found in the paper's settings, where evidence collapses."""
+    """Return what is found in the paper's settings. None of it depends on how fast the machine is."""
     last = points.sel(length=1.0)
     error, close = last["distance"], last["close"]
     repaired = [
         float(b["distance"] / a["distance"]) for a, b in pairs_of(points, "minibatch", "control_variates").values()
     ]
-    batches = ["minibatch" in name for name in points["sampler"].values.tolist()]
-    on = sum(points[f"frontier_{cost}"].isel(sampler=batches).sum() for cost in COSTS)
     return [
         finding(
             "sgld_cv",
@@ -158,12 +156,6 @@ def sound(points: xr.Dataset) -> list[Finding]:
             max(repaired) < 1,
             largest_ratio=max(repaired),
         ),
-        finding(
-            "no_minibatch",
-            "no minibatch without control variates is on a frontier of the paper's settings",
-            on == 0,
-            points=on,
-        ),
     ]
 
 
@@ -178,7 +170,15 @@ def stated(points: dict[str, xr.Dataset]) -> list[Finding]:
         float(some["cpu_seconds"].sel(sampler="nuts") / some["cpu_seconds"].sel(sampler="sgld_cv")) for some in large
     ]
     right = [float(some["distance"].sel(sampler="sgld_cv")) for some in large]
+    batches = ["minibatch" in name for name in paper["sampler"].values.tolist()]
+    on = sum(paper[f"frontier_{cost}"].isel(sampler=batches).sum() for cost in COSTS)
     return [
+        finding(
+            "no_minibatch",
+            "no minibatch without control variates is on a frontier of the paper's settings",
+            on == 0,
+            points=on,
+        ),
         finding(
             "collapsed_cost",
             "where evidence collapses, the gradient of all answers costs less than three times that of a batch of 50",
