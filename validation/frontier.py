@@ -1,12 +1,13 @@
 """Which sampler to use when: error against work, of every sensible combination of gradient, diffusion and step.
 
-Over the grid of studies/frontier.toml: the paper's 36 settings (adaptive RRRR, 500 K people), whose answers collapse to
-some hundred rows, and four in which they do not (subset selection and unary encoding, K = 20 and 100, up to 10⁶
-people). The error is that of `diagnostics.explain`: the root mean square over categories of the difference of means and
-of the ratio of standard deviations less one, in standard deviations of the reference, Monte-Carlo error included. The
-reference is NUTS, and where that is out of reach (K = 100) a longer run of ``sgld_cv``, which can then only show that
-other samplers are worse. Work is seconds of CPU of one core, all chains and tuning together, and gradients of rows of
-evidence. Every point of the frontier is a median over settings. Exits with 1 if a finding stated below is not
+Over the grid of studies/frontier.toml: the paper's 36 settings (adaptive RRRR, 500 K people), whose answers collapse
+to some hundred rows, and four in which they do not (subset selection and unary encoding, K = 20 and 100, up to 10⁶
+people). The error is that of `diagnostics.explain`: the root mean square over categories of the difference of means
+and of the ratio of standard deviations less one, in standard deviations of the reference, Monte-Carlo error included.
+The reference is NUTS, and where that is out of reach (K = 100) a longer run of ``sgld_cv``, which can then only show
+that other samplers are worse. Work is seconds of CPU of one core, all chains and tuning together, and gradients of
+rows of evidence. Gradients of control variates are lower bounds, and the work of a quarter of the draws is taken in
+proportion. Every point of the frontier is a median over settings. Exits with 1 if a finding stated below is not
 reproduced.
 """
 
@@ -36,13 +37,15 @@ MEANING = """
 Which sampler to use when. Under a Dirichlet prior, use sgld_cv: in the paper's settings it is as close to the
 reference as a second run of NUTS, in {cv:.2f} s of CPU where NUTS takes {nuts:.2f} s. Use NUTS as the reference,
 for models of your own, and for concentrations below 0.01. Gibbs has the cheapest draws, but at ε ≤ 1 its chains
-have not mixed (median distance over all ε {gibbs:.2f} sd). Minibatches alone are on no frontier. Where evidence
-collapses ({rows:.0f} rows in the median), they buy nothing: a gradient of all rows costs about as much as one of 50
-answers, and with the noise of a batch the best of them is {batch:.2f} sd away. Where nearly every answer is
-distinct, a gradient of all rows costs n/m times that of a batch, so batches are worth having, but only with control
-variates: without them the noise grows with n, and steps short enough to hide it take too many updates to mix. At K
-= 100 the reference is itself a run of sgld_cv, because NUTS is out of reach: distances to it show which of the
-others are wrong, not that sgld_cv is right. With 10⁶ answers only sgld_cv was run."""
+have not mixed (median distance over all ε {gibbs:.2f} sd). There, minibatches alone are on no frontier. Where
+evidence collapses ({rows:.0f} rows in the median), they buy nothing: a gradient of all rows costs less than twice
+as much as one of 50 answers, and with the noise of a batch the best of them is {batch:.2f} sd away. Where nearly
+every answer is distinct, a gradient of all rows costs n/m times that of a batch, so batches are worth having, but
+only with control variates: without them the noise grows with n, and steps short enough to hide it take too many
+updates to mix. At K = 100 the reference is itself a run of sgld_cv, because NUTS is out of reach: distances to it
+show which of the others are wrong, not that sgld_cv is right; minibatches are on the frontier of seconds there only
+where they are more than one sd away. With 10⁶ answers the study has sgld_cv alone. Gradients of control variates
+are lower bounds: the search for the mode and later anchors are not counted."""
 
 
 def study_of(quick: bool, seed: int) -> Study:
@@ -127,14 +130,12 @@ def pairs_of(points: xr.Dataset, first: str, second: str) -> dict[str, tuple[xr.
 
 
 def sound(points: xr.Dataset) -> list[Finding]:
-    """Return what is found in the paper's settings, where evidence collapses."""
+    """Return what is found in the paper's settings. None of it depends on how fast the machine is."""
     last = points.sel(length=1.0)
     error, close = last["distance"], last["close"]
     repaired = [
         float(b["distance"] / a["distance"]) for a, b in pairs_of(points, "minibatch", "control_variates").values()
     ]
-    batches = ["minibatch" in name for name in points["sampler"].values.tolist()]
-    on = sum(points[f"frontier_{cost}"].isel(sampler=batches).sum() for cost in COSTS)
     return [
         finding(
             "sgld_cv",
@@ -155,7 +156,6 @@ def sound(points: xr.Dataset) -> list[Finding]:
             max(repaired) < 1,
             largest_ratio=max(repaired),
         ),
-        finding("no_minibatch", "no minibatch without control variates is on a frontier", on == 0, points=on),
     ]
 
 
@@ -170,7 +170,15 @@ def stated(points: dict[str, xr.Dataset]) -> list[Finding]:
         float(some["cpu_seconds"].sel(sampler="nuts") / some["cpu_seconds"].sel(sampler="sgld_cv")) for some in large
     ]
     right = [float(some["distance"].sel(sampler="sgld_cv")) for some in large]
+    batches = ["minibatch" in name for name in paper["sampler"].values.tolist()]
+    on = sum(paper[f"frontier_{cost}"].isel(sampler=batches).sum() for cost in COSTS)
     return [
+        finding(
+            "no_minibatch",
+            "no minibatch without control variates is on a frontier of the paper's settings",
+            on == 0,
+            points=on,
+        ),
         finding(
             "collapsed_cost",
             "where evidence collapses, the gradient of all answers costs less than three times that of a batch of 50",

@@ -30,6 +30,8 @@ MEASURES = {
 # Draws kept and discarded of each of four chains, and updates of SGLD between draws.
 DRAWS, TUNE, CHAINS, UPDATES = 250, 125, 4, 20
 BATCH = 50
+# Passes over all rows that control variates need at least: anchors, and the curvature to begin with.
+ANCHORS = 5
 # NUTS takes a gradient of all rows: beyond so many members of sets it is out of reach as a reference.
 MOST_MEMBERS = 1_000_000
 
@@ -151,7 +153,8 @@ def answers(
 def gradients_of(tree: xr.DataTree, rows: int) -> float:
     """Return how many gradients of rows a run took. For Gibbs, rows whose people were imputed.
 
-    Of NUTS and ``sgld_cv``, draws in tuning are taken to cost as much as those that are kept.
+    Of NUTS and ``sgld_cv``, draws in tuning are taken to cost as much as those that are kept. Of control variates it is
+    a lower bound: the search for the mode and further anchors are not counted.
     """
     at = tree.attrs
     draws = at["chains"] * (at["draws"] + at["tune"])
@@ -161,4 +164,5 @@ def gradients_of(tree: xr.DataTree, rows: int) -> float:
         return float(draws * rows)
     chosen = json.loads(at["sampler_choices" if at["sampler"] == "sgld_cv" else "sampler_settings"])
     batch = chosen["batch" if at["sampler"] == "sgld_cv" else "batch_size"] or rows
-    return float(draws * chosen["updates_per_draw"] * batch)
+    anchored = at["sampler"] == "sgld_cv" or chosen["gradient"] == "control_variates"
+    return float(draws * chosen["updates_per_draw"] * batch + ANCHORS * rows * anchored)
