@@ -214,7 +214,7 @@ def coverage(full, seed=0):
 
 
 def in_the_loop(full, seed=0):
-    """Distance of the loop's estimate from the exact posterior mean, and its time, for the paper's SGLD and sgld_cv."""
+    """Distance of the loop's estimate from the posterior mean of `sample`, and time: the paper's SGLD and sgld_cv."""
     rows = []
     for k, epsilon, rho in FAR:
         distances, seconds = {"sgld": [], "sgld_cv": []}, {"sgld": [], "sgld_cv": []}
