@@ -96,8 +96,8 @@ def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones, one_vertex)
 
     And a quarter of the draws must be effective: in the coordinates that fixed priors have, 2 to 15 % of those of ln a
     were (with ln a ~ N(−1, 1)), and its smallest percentile was off by 0.1 and more. Where either category may be
-    empty, the posterior has two modes if a is small: about 17 % are effective and one draw in a thousand diverges, so that
-    only agreement is asked for.
+    empty, the posterior has two modes if a is small: about 17 % are effective and one draw in a thousand diverges, so
+    that only agreement is asked for.
     """
     responses = ad.Responses.from_arrays(ad.SRR(2, epsilon), np.repeat([0, 1], [zeros, ones]))
     log_a, theta, weights = oracles.learned_posterior_k2(rows_of(responses))
