@@ -124,6 +124,7 @@ def pooled_findings(cells: list[Cell], result: xr.Dataset) -> list[Finding]:
         passed = values.mean() >= PROBABILITY - 3 * error  # three standard errors over polls
         found.append(finding(f"as shown, ρ = {rho:g}", text, passed, coverage=values.mean(), error=error))
     stated = {
+        # Less than 75 % under the narrower law that ln a had before; see validation/hyperprior.py.
         ("equal tails", "learned"): ("those with equal tails in 90 % or more", 0.9, np.inf),
         ("equal tails", "flat"): ("those with equal tails in less than 25 %", 0, 0.25),
         ("leader", "learned"): ("as shown, that of the leader in 90 % or more", 0.9, np.inf),

@@ -12,7 +12,7 @@ from adobest_pp.diagnostics.references import Setting
 
 SMALL = {
     "small": Setting(ad.SRR(3, 1.0), 1.0, 300),
-    "learned": Setting(ad.SRR(2, 0.5), 1.0, 500, "learned"),
+    "learned": Setting(ad.SubsetSelection(8, 1.0), 0.01, 2000, "learned"),
 }
 
 

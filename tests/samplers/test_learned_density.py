@@ -85,16 +85,19 @@ def test_the_coordinates_suit_the_answers():
     np.testing.assert_allclose(theta, truth, atol=0.02)
 
 
-# ε and the answers 0 and 1 of SRR with two categories: both held, one perhaps empty, one probably, either.
-DATA = [(0.5, 273, 227), (0.5, 600, 400), (1.0, 30, 3), (3.0, 200, 8), (1.0, 10, 10)]
+# ε, the answers 0 and 1 of SRR with two categories, and whether at most one category may be empty.
+DATA = [(0.5, 273, 227, True), (0.5, 600, 400, True), (1.0, 30, 3, True), (3.0, 200, 8, True)]
+DATA += [(1.0, 10, 10, False), (1.0, 1, 0, False)]
 
 
-@pytest.mark.parametrize(("epsilon", "zeros", "ones"), DATA)
-def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones):
+@pytest.mark.parametrize(("epsilon", "zeros", "ones", "one_vertex"), DATA)
+def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones, one_vertex):
     """Four statements each at 4 MCSE: one false alarm in 16 000 a piece, on fixed seeds.
 
     And a quarter of the draws must be effective: in the coordinates that fixed priors have, 2 to 15 % of those of ln a
-    were, and its smallest percentile was off by 0.1 and more.
+    were (with ln a ~ N(−1, 1)), and its smallest percentile was off by 0.1 and more. Where either category may be
+    empty, the posterior has two modes if a is small: about 17 % are effective and one draw in a thousand diverges, so
+    that only agreement is asked for.
     """
     responses = ad.Responses.from_arrays(ad.SRR(2, epsilon), np.repeat([0, 1], [zeros, ones]))
     log_a, theta, weights = oracles.learned_posterior_k2(rows_of(responses))
@@ -115,8 +118,9 @@ def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones):
     for name, values in draws.items():
         error = max(array_stats.mcse(values.astype(float), method="mean"), 1 / values.size)
         assert abs(values.mean() - expected[name]) < 4 * error + 2e-4, name
-    assert array_stats.ess(found) > 0.25 * found.size
-    assert int(tree["sample_stats"]["diverging"].sum()) <= 2
+    if one_vertex:
+        assert array_stats.ess(found) > 0.25 * found.size
+        assert int(tree["sample_stats"]["diverging"].sum()) <= 2
 
 
 def test_digamma():
