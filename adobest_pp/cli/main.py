@@ -1,6 +1,7 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
 import io
+import os
 import signal
 import sys
 import warnings
@@ -168,6 +169,8 @@ def teach(
     from adobest_pp.teaching.serving import teach as serve
 
     serve(lesson, browser, port)
+    sys.stdout.flush()
+    os._exit(0)  # marimo runs open lessons in threads that never end, and Python would wait for them
 
 
 @contextmanager

@@ -28,9 +28,12 @@ def server():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         told = process.stdout.readline()
         yield re.search(r"http://127\.0\.0\.1:\d+/", told).group(), psutil.Process(process.pid)
-        process.send_signal(signal.SIGINT)  # Ctrl-C
-        assert process.wait(60) == 0
-        assert process.stdout.read() == ""
+        process.send_signal(signal.SIGINT)  # Ctrl-C, after lessons were open
+        try:
+            assert process.wait(60) == 0
+            assert process.stdout.read() == ""
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
