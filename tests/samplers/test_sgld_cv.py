@@ -322,3 +322,15 @@ def test_chains_that_never_stay_finite_are_refused(monkeypatch):
     monkeypatch.setattr(sgld_cv_choices, "LONGEST_STEP", 100.0)
     with pytest.raises(RuntimeError, match=r"'sgld_cv' did not finish: .* use 'nuts'"):
         sampled(RESPONSES["srr"]())
+
+
+def test_quantiles_below_the_grid_fall_no_faster_than_they_do():
+    """Where a learned concentration is tiny, chains get there; steeper quantiles would drive them to minus infinity."""
+    rho, z = 0.03, np.linspace(-120.0, -16.0, 209)
+    tables, index = normal_coordinates.quantile_tables(np.full(z.size, rho))
+    rates, logs, spare, theta = (np.empty(z.size) for _ in range(4))
+    normal_coordinates.write_theta(z, tables, index, np.zeros(z.size), rates, logs, spare, theta)
+    np.testing.assert_allclose(logs, (special.log_ndtr(z) + special.gammaln(1 + rho)) / rho, rtol=1e-2)
+    right = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - special.log_ndtr(z)) / rho
+    assert (rates <= right * (1 + 1e-6)).all()
+    np.testing.assert_allclose(rates, right, rtol=1e-2)
