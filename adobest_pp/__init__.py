@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from adobest_pp.design import select_subset as select_subset
     from adobest_pp.design import semi_adaptive_subset as semi_adaptive_subset
     from adobest_pp.design import utility as utility
-    from adobest_pp.diagnostics import references as references
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
     from adobest_pp.mechanisms import Audit as Audit

@@ -89,7 +89,7 @@ def regions(epsilon, n):
     weight = np.exp(-0.5 * (common / 1.5) ** 2 - 0.5 * (spread / 0.5) ** 2).ravel() * fits.prod(axis=1)
     pooled = []
     for each, fit in zip(likelihood, fits.T, strict=True):
-        mass = (weight / fit) @ near * each
+        mass = np.divide(weight, fit, out=np.zeros_like(weight), where=fit > 0) @ near * each
         pooled.append(summarize(share, mass / mass.sum()))
     return np.array(alone), np.array(pooled)
 

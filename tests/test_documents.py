@@ -9,7 +9,16 @@ from tests.docs.blocks import PAGES
 
 ROOT = Path(__file__).parents[1]
 # Where a page may name a file without its folder.
-HOMES = ("", "adobest_pp", "adobest_pp/mechanisms", "adobest_pp/samplers", "adobest_pp/studies", "models")
+HOMES = (
+    "",
+    "adobest_pp",
+    "adobest_pp/mechanisms",
+    "adobest_pp/samplers",
+    "adobest_pp/studies",
+    "adobest_pp/teaching",
+    "lessons",
+    "models",
+)
 PATH = re.compile(r"`([\w./-]+(?:\.py|\.md|\.toml|/))`")
 
 

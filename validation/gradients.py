@@ -134,7 +134,7 @@ def check_tensors(data: Data) -> dict[str, float]:
 
 def check_minibatch(data: Data) -> dict[str, float]:
     """Return differences of SGLD's gradient on all responses, and of the mean over all batches of one response."""
-    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()))
+    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()), LangevinSettings.of())
     exact = complex_step(lambda phi: surrogate_density(phi, data.rows, data.prior), data.phi)
     tiny = float(np.finfo(float).tiny)
     everything = estimator.gradient(data.phi, np.empty(0, dtype=np.int64), tiny)
@@ -147,7 +147,7 @@ def z_scores(data: Data, batches: int, rng: np.random.Generator) -> Array:
 
     The batches are those that the sampler draws: 50 responses with replacement.
     """
-    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()))
+    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()), LangevinSettings.of())
     settings = LangevinSettings.of()
     _, indices, _ = settings.randomness(rng, 0, batches, estimator.populations(), data.phi.size)
     tiny = float(np.finfo(float).tiny)

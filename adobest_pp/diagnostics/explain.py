@@ -156,8 +156,9 @@ def explain(
     >>> import adobest_pp as ad
     >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 300 + [1] * 200)
     >>> tree = ad.sample(responses, "sgld", step_size=0.05, batch_size=None, random_seed=1)
-    >>> ad.diagnostics.explain(tree, responses).main_cause.item()
-    'discretization'
+    >>> explanation = ad.diagnostics.explain(tree, responses)
+    >>> explanation.part.sel(cause="gradient_noise").item()  # every step used all answers
+    0.0
     """
     if not isinstance(responses, Responses) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")

@@ -85,8 +85,8 @@ def _table(rho: float) -> NDArray[np.float64]:
     slopes = np.exp(log_normal - rho * logs + np.exp(logs) + special.gammaln(rho)) / PER_UNIT
     rise, first, second = np.diff(logs), slopes[:-1], slopes[1:]
     cubics = np.stack([logs[:-1], first, 3 * rise - 2 * first - second, first + second - 2 * rise], axis=1)
-    # Below the grid ln Q is nearly −z²/(2ρ). A cubic would fall faster, which drives chains on to minus infinity where a
-    # learned concentration is far below ρ and the slope of the prior hardly holds them.
+    # Below the grid ln Q is nearly −z²/(2ρ). A cubic would fall faster, which drives chains on to minus infinity where
+    # a learned concentration is far below ρ and the slope of the prior hardly holds them.
     cubics[0, 3] = 0.0
     return cubics
 

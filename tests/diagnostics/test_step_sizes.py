@@ -117,7 +117,10 @@ def test_small_budgets_repeat_by_seed_and_warn_of_nothing(reference, caplog):
         ({"step_sizes": []}, "step_sizes must be at least one"),
         ({"batch_sizes": [10, 10]}, "batch_sizes must be at least one value, each given once"),
         ({"batch_sizes": [201]}, "batch_sizes must be an integer from 1 to 200, got 201"),
-        ({"diffusions": ["free"]}, "diffusions must be among 'reflected', 'preconditioned', got 'free'"),
+        (
+            {"diffusions": ["free"]},
+            "diffusions must be among 'reflected', 'preconditioned', 'log_ratio', .*, got 'free'",
+        ),
         ({"batch_sizes": [10], "budget": 100}, "budget must be an integer of at least 1600, got 100"),
         ({"prior": [1.0, 2.0]}, "prior must be"),
     ],

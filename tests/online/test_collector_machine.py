@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +58,24 @@ def failing(moment, problem, *, dead=False):
         yield
 
 
+@cache
+def compiled(sampler):
+    """Compile what a collector calls: a compiler that cannot write its cache is not what is tested here."""
+    with tempfile.TemporaryDirectory() as folder:
+        collector = AdaptiveCollector(MECHANISM, adapt_every=1, sampler=sampler, updates=2, random_seed=1)
+        collector.save(Path(folder) / "poll.nc")
+        for answer in (0, 1, 2, 0):
+            collector.record(answer, SUBSETS[0])
+        collector.next_subset()
+        collector.close()
+
+
 class Collection(RuleBasedStateMachine):
     """A collection, its file, and copies of it, each with what must be in it."""
 
     @initialize(every=st.sampled_from([1, 3]), sampler=st.sampled_from(["sgld", "exact", "sgld_cv"]))
     def begin(self, every, sampler):
+        compiled(sampler)
         self.folder = Path(tempfile.mkdtemp())
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(os, "fsync", lambda descriptor: None)  # nobody pulls the plug here

@@ -17,6 +17,7 @@ from adobest_pp._interrupts import raising_interrupts
 from adobest_pp.online import simulation
 from adobest_pp.samplers import chains, nuts
 from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.pieces import Langevin
 from tests.strategies import simulated
 
 # Parts between two looks at signals take a second at most; a machine may be busy, and may have to compile first.
@@ -172,5 +173,6 @@ def test_sgld_of_the_whole_data_is_cut_into_parts_too(monkeypatch):
     evidence, row_of = simulated(ad.SRR(5, 1.0), 100, seed=1).evidence_and_index()
     monkeypatch.setattr(chains, "MAX_ROWS", 300)
     settings = LangevinSettings.of(None, updates_per_draw=3)
-    blocks = chains.sgld_chain(evidence, row_of, np.ones(5), 20, np.random.default_rng(1), settings)
+    langevin = Langevin(evidence, row_of, np.ones(5), settings)
+    blocks = chains.sgld_chain(langevin, 20, np.random.default_rng(1))
     assert max(len(theta) for theta, _ in blocks) == 300 // 10 // 3

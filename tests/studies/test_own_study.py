@@ -14,9 +14,9 @@ from adobest_pp.studies import open_study
 from tests.studies.small import PATIENCE, ROOT
 
 
-def of_readme(language, first_line):
-    """Return the code of the README that begins with a line."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def of_page(language, first_line):
+    """Return the code of the page on studies that begins with a line."""
+    text = (ROOT / "docs/howto/cluster.md").read_text(encoding="utf-8")
     (code,) = re.findall(rf"```{language}\n({re.escape(first_line)}\n.*?)```", text, re.DOTALL)
     return code
 
@@ -37,11 +37,11 @@ def adobest(tmp_path, monkeypatch, capsys):
 
 
 def test_a_study_with_a_function_of_ones_own(tmp_path, adobest):
-    code = of_readme("python", "# coin.py")
+    code = of_page("python", "# coin.py")
     assert len(code[code.index("def ") :].strip().splitlines()) <= 10
     (tmp_path / "coin.py").write_text(code)
     file = tmp_path / "coin.toml"
-    file.write_text(of_readme("toml", "# coin.toml"))
+    file.write_text(of_page("toml", "# coin.toml"))
 
     # As the installed command runs it, whose path has no folder but those of libraries.
     program = "import sys; sys.path.remove(''); from adobest_pp.cli.main import main; main()"

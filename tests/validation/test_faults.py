@@ -249,11 +249,11 @@ def test_an_answer_that_is_lost_is_found(killed, name):
 
 
 # ---------------------------------------------------------------- what is shown
-def test_intervals_with_equal_tails_are_found_not_to_hold_the_truth(monkeypatch):
-    def equal_tails(draws):
-        return np.quantile(draws, [0.025, 0.975], axis=0)
+def test_intervals_that_are_too_short_are_found_not_to_hold_the_truth(monkeypatch):
+    def too_short(draws):
+        return np.quantile(draws, [0.25, 0.75], axis=0)
 
-    monkeypatch.setattr(intervals.intervals, "shortest_intervals", equal_tails)
+    monkeypatch.setattr(intervals.intervals, "shortest_intervals", too_short)
     monkeypatch.setattr(intervals, "RHOS", (0.01,))
     assert "as shown, ρ = 0.01" in failing(intervals.findings(QUICK))
 
