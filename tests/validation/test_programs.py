@@ -7,7 +7,6 @@ import pytest
 from validation.__main__ import programs
 from validation.common import Options, all_passed
 
-
 # The comparison of mechanisms takes the longest, and is run in test_mechanisms.py. One of the bad inputs to
 # `step_size_study` takes minutes or does not end; test_bad_inputs.py and test_faults.py are the quick versions.
 LONG = {"faults": [pytest.mark.slow]}
