@@ -10,7 +10,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_integer, check_prior
+from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.draws import theta_of
@@ -102,7 +102,7 @@ def step_size_study(
     axes = _axes(step_sizes, batch_sizes, diffusions, len(responses))
     cells = [_Cell(*values) for values in product(*axes.values())]
     plan = {name: check_integer(value, name, 2) for name, value in (("draws", draws), ("chains", chains))}
-    spend = check_integer(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(axes["batch_size"]))
+    spend = check_count(budget, "budget", 4 * FEWEST_DRAWS * plan["chains"] * max(axes["batch_size"]))
     seed = None if random_seed is None else check_integer(random_seed, "random_seed", 0)
     seeds = np.random.SeedSequence(seed).generate_state(len(cells), dtype=np.uint32)
     rows = []

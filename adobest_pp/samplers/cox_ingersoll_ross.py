@@ -25,6 +25,9 @@ from adobest_pp.samplers.reflected import TINY
 
 __all__ = ["CoxIngersollRoss", "advance_cox_ingersoll_ross"]
 
+# A noncentral χ² is drawn by way of a Poisson count, which must fit in 64 bits.
+MOST_NONCENTRAL = 1e18
+
 
 class CoxIngersollRoss(NamedTuple):
     """ρ of the prior, and the number of responses n."""
@@ -35,16 +38,19 @@ class CoxIngersollRoss(NamedTuple):
 
 @njit(cache=True)
 def advance_cox_ingersoll_ross(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    """Draw φ after a time `step`; `slope` is that of ln P(answers | φ/Σφ) with respect to φ."""
+    """Draw φ after a time `step`; `slope` is that of ln P(answers | φ/Σφ) with respect to φ.
+
+    Returns 0, or −1 where φ stays: the shapes are not finite, or the step is too short to draw in double precision.
+    """
     total, prior, n = phi.sum(), diffusion.prior, diffusion.n_responses
     reach = 0.0
     for i in range(phi.size):
         # θ_i·Σ g_i/h of the answers: never negative, but for rounding.
         slope[i] = prior[i] + max(phi[i] * (slope[i] + n / total), 0.0)
         reach += slope[i]
-    if not math.isfinite(reach):
-        return -1
     rest = -math.expm1(-step)
+    if not math.isfinite(reach) or not 2.0 * phi.max() * (1.0 - rest) < MOST_NONCENTRAL * rest:
+        return -1
     for i in range(phi.size):
         noncentrality = 2.0 * phi[i] * (1.0 - rest) / rest
         phi[i] = max(0.5 * rest * rng.noncentral_chisquare(2.0 * slope[i], noncentrality), TINY)

@@ -290,6 +290,14 @@ def test_transitions_of_cox_ingersoll_ross_have_their_exact_moments(step):
     assert (np.abs(draws.var(axis=0) / variance - 1) < 5 * np.sqrt((kurtosis - 1) / n)).all()
 
 
+def test_steps_too_short_for_cox_ingersoll_ross_are_rejected_and_end():
+    diffusion, start = CoxIngersollRoss(np.array([0.3, 0.3]), 0.0), np.array([0.2, 0.5])
+    for step, code in ((5e-324, -1), (1e-300, -1), (1e-19, -1), (1e-9, 0)):
+        phi = start.copy()
+        assert kernels.advance(diffusion, np.random.default_rng(1), phi, np.zeros(2), step, np.zeros(2)) == code
+        np.testing.assert_allclose(phi, start, rtol=0 if code else 1e-3)
+
+
 def test_shapes_of_cox_ingersoll_ross_count_the_people_expected():
     """After a very long time φ is Gamma(a): a_i = ρ_i + Σ P(x = i | y, θ), which sums to Σρ + n."""
     responses = simulated(SRR(3, 1.0), 40, seed=2)

@@ -7,14 +7,8 @@ import pytest
 from validation.__main__ import programs
 from validation.common import Options, all_passed
 
-# The comparison of mechanisms takes the longest, and is run in test_mechanisms.py. One of the bad inputs to
-# `step_size_study` takes minutes or does not end; test_bad_inputs.py and test_faults.py are the quick versions.
-LONG = {"faults": [pytest.mark.slow]}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LONG.get(name, [])) for name in programs() if name != "mechanisms"]
-)
+# The comparison of mechanisms takes the longest, and is run in test_mechanisms.py.
+@pytest.mark.parametrize("name", [name for name in programs() if name != "mechanisms"])
 def test_the_findings_are_reproduced(name):
     found = import_module(f"validation.{name}").findings(Options(quick=True))
     assert all_passed(found), "\n".join(map(str, found))
