@@ -30,6 +30,8 @@ AT_THE_EDGE = 0.02
 
 # Quantiles that stand for a distribution that is known.
 _QUANTILES = 4000
+# Sums of concentrations beyond which a share has no width that a double could tell.
+_MOST_CONCENTRATED = 1e15
 
 
 def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> NDArray[np.float64]:
@@ -214,6 +216,7 @@ def _honest_widths(
     from scipy.stats import beta
 
     own = prior + n[:, None] * mean
+    own *= np.minimum(1.0, _MOST_CONCENTRATED / own.sum(axis=1, keepdims=True))
     levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     ends = [shortest_intervals(beta.ppf(levels[:, None], a, a.sum() - a), probability) for a in own]
     return np.array([upper - lower for lower, upper in ends])

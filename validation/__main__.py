@@ -110,8 +110,8 @@ def _place(name: str) -> tuple[int, str]:
 def _written(before: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the rows and the sections of earlier results, by program."""
     rows = {row[1]: row[0] for row in re.finditer(r"^\| \[(\w+)\]\(#\w+\) \|.*$", before, re.MULTILINE)}
-    sections = re.findall(r"^(## (\w+)\n\n```\n.*?\n```)$", before, re.MULTILINE | re.DOTALL)
-    return rows, {name: section for section, name in sections}
+    sections = re.findall(r"^(## (\w+)\n.*?)(?=^## \w+$|\Z)", before, re.MULTILINE | re.DOTALL)
+    return rows, {name: section.strip() for section, name in sections}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -259,7 +259,7 @@ def _data() -> list[Entry]:
             {"theta": Made("theta"), "n": 100, "prior": 1.0, "probability": 0.95},
             {
                 "theta": never,
-                "n": real(0, np.inf, closed_low=True, closed_high=False),
+                "n": _people,
                 "prior": prior(3, NAMES),
                 "probability": real(0, 1, closed_high=False),
             },
@@ -789,6 +789,16 @@ def _diagnostics() -> list[Entry]:
             },
         ),
     ]
+
+
+def _people(value: Any) -> float:
+    """Take a number of people, or an array of it without dimensions."""
+    if isinstance(value, np.ma.MaskedArray | bool) or not isinstance(value, int | float | np.number | np.ndarray):
+        raise Illegal
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or array.ndim or not 0 <= array < np.inf:
+        raise Illegal
+    return float(array)
 
 
 def _levels(value: Any) -> list[float]:

@@ -7,6 +7,7 @@ import pytest
 from validation.__main__ import programs
 from validation.common import Options, all_passed
 
+
 # The comparison of mechanisms takes the longest, and is run in test_mechanisms.py.
 @pytest.mark.parametrize("name", [name for name in programs() if name != "mechanisms"])
 def test_the_findings_are_reproduced(name):
