@@ -16,6 +16,7 @@ from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
 from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.simulation import simulate
+from adobest_pp.samplers.sgld_cv import LEAST_PRIOR, sgld_cv_draws
 from adobest_pp.studies.run_function import Measure, Run, declares
 
 __all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
@@ -35,6 +36,11 @@ MEASURES = {
 # chains mix slowly: with 300 tuning draws the change was up to 7 %; with 500 it is 4.6 % at most and 0.7 % on average
 # (twelve settings with K = 20 and ρ ≤ 0.1), though a single mean may be 0.03 off.
 DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
+# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker
+# (0.2 to 0.5 s instead of 1.4 to 4 s, K = 20, 10,000 answers of subset selection under the learned prior), and two
+# chains of 800 draws are closer to long runs: 0.0002 to 0.007 in TV, where NUTS as above is 0.0003 to 0.010 off.
+MANY_ROWS = 2500
+CV_CHAINS, CV_DRAWS, CV_TUNE = 2, 800, 500
 INTERVAL = 0.95
 
 
@@ -219,13 +225,27 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
 
 
 def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
-    """Sample the posterior by NUTS, under Dirichlet(prior) or under one whose concentration is learned."""
+    """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
+    law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
+    is_tiny = not isinstance(prior, str) and prior < LEAST_PRIOR
+    many = responses.evidence().n_rows > MANY_ROWS and not is_tiny
+    theta = _by_control_variates(responses, law, seed) if many else _by_nuts(responses, law, seed)
+    low, high = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
+    return Posterior(theta.mean(axis=0), low, high)
+
+
+def _by_control_variates(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:
+    variables, _, _ = sgld_cv_draws(responses.evidence(), prior, CV_DRAWS, CV_TUNE, CV_CHAINS, seed)
+    return variables["theta"].reshape(-1, responses.n_categories)
+
+
+def _by_nuts(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:
     from adobest_pp.data.draws import theta_of
     from adobest_pp.samplers.nuts import sample_nuts
 
     tree = sample_nuts(
         responses,
-        prior=prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior)),
+        prior=prior,
         draws=DRAWS,
         tune=TUNE_LEARNED if is_learned(prior) else TUNE,
         chains=1,
@@ -233,9 +253,7 @@ def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Post
         random_seed=seed,
         progressbar=False,
     )
-    theta = theta_of(tree).values[0]
-    low, high = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
-    return Posterior(theta.mean(axis=0), low, high)
+    return np.asarray(theta_of(tree).values[0])
 
 
 @lru_cache(maxsize=64)
