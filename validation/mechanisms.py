@@ -61,7 +61,11 @@ def make_runs(study: Study) -> xr.Dataset:
         status = run_study(study, Path(folder) / "mechanisms.zarr")
         if status.done < status.total:
             raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
-        dataset = open_study(Path(folder) / "mechanisms.zarr")
+        return by_mechanism(open_study(Path(folder) / "mechanisms.zarr").load(), study)
+
+
+def by_mechanism(dataset: xr.Dataset, study: Study) -> xr.Dataset:
+    """Return the measures of a study's runs by its axes, and the utilities among the mechanisms."""
     axes = {"K": dataset["n_categories"]} | {name: dataset[name] for name in ("epsilon", "rho", "prior")}
     axes["mechanism"] = dataset["utility"].where(dataset["utility"] != "", dataset["mechanism"])
     measures = dataset[list(study.measures)].reset_coords(drop=True)

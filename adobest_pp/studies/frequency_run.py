@@ -12,6 +12,7 @@ from adobest_pp._checks import check_count, check_prior, check_probabilities, ch
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
+from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
 from adobest_pp.online.loop_settings import LoopSettings
@@ -25,6 +26,7 @@ MEASURES = {
     "tv": Measure("total variation distance of the estimate from the truth"),
     "exact_tv": Measure("total variation distance of the exact posterior mean from the truth"),
     "coverage": Measure("share of categories whose central 95 % interval holds the truth"),
+    "coverage_as_shown": Measure("share of categories whose 95 % interval, as shown to people, holds the truth"),
     "width": Measure("mean width of the central 95 % intervals"),
     "mean_size": Measure("average subset size", "categories"),
     "true_epsilon": Measure("largest privacy loss of the mechanisms that were used"),
@@ -45,11 +47,11 @@ INTERVAL = 0.95
 
 
 class Posterior(NamedTuple):
-    """The mean of θ and the ends of its central 95 % intervals, each of shape (K,)."""
+    """The mean of θ (K,), and the ends of its 95 % intervals, central and as shown to people, each of shape (2, K)."""
 
     mean: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    central: NDArray[np.float64]
+    shown: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +97,11 @@ class Collected:
             case "exact_tv":
                 return float(np.abs(self.posterior.mean - self.theta).sum() / 2)
             case "coverage":
-                return float(np.mean((self.posterior.low <= self.theta) & (self.theta <= self.posterior.high)))
+                return _coverage(self.posterior.central, self.theta)
+            case "coverage_as_shown":
+                return _coverage(self.posterior.shown, self.theta)
             case "width":
-                return float(np.mean(self.posterior.high - self.posterior.low))
+                return float(np.mean(np.diff(self.posterior.central, axis=0)))
             case "mean_size":
                 return float("nan") if self.sizes is None else float(self.sizes.mean())
             case "true_epsilon":
@@ -230,8 +234,12 @@ def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Post
     is_tiny = not isinstance(prior, str) and prior < LEAST_PRIOR
     many = responses.evidence().n_rows > MANY_ROWS and not is_tiny
     theta = _by_control_variates(responses, law, seed) if many else _by_nuts(responses, law, seed)
-    low, high = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
-    return Posterior(theta.mean(axis=0), low, high)
+    central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
+    return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))
+
+
+def _coverage(ends: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
+    return float(np.mean((ends[0] <= theta) & (theta <= ends[1])))
 
 
 def _by_control_variates(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:

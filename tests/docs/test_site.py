@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import adobest_pp
+from adobest_pp.teaching.lessons import LESSONS
 from tests.docs.blocks import DOCS, ROOT
 from tests.report.browser import CHROMIUM, chromium
 
@@ -126,6 +127,18 @@ def test_every_public_name_has_a_page(site):
     ] == []
 
 
+def test_a_downloaded_lesson_runs(site, pages, tmp_path):
+    links = [address for address in pages[site / "course.html"].linked if address.endswith(".py")]
+    assert len(links) == len(LESSONS)
+    lesson = tmp_path / "lesson.py"
+    lesson.write_bytes((site / links[0]).read_bytes())
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, lesson], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 @pytest.fixture(scope="module")
 def browser():
     with chromium() as started:
@@ -186,6 +199,9 @@ def test_the_whole_site_with_its_examples(tmp_path, browser):
     assert errors == []
     assert seen["shown"] >= len(plots)
     assert seen["broken"] == 0
+    pages = [address for address in Links(html / "course.html").linked if re.fullmatch(r"lessons/\w+\.html", address)]
+    assert len(pages) == len(LESSONS)
+    assert [address for address in pages if not (html / address).is_file()] == []
 
 
 def test_pictures_are_small():

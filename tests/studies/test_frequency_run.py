@@ -144,7 +144,7 @@ def test_posterior_is_that_of_quadrature(mechanism, prior, many_rows, monkeypatc
 def test_intervals_are_central_and_of_95_percent():
     posterior = exact_posterior(ad.Responses(ad.SRR(3, 1.0)), 1.0, seed=1)
     beta = stats.beta(1, 2)
-    shares = beta.cdf([posterior.low, posterior.high])
+    shares = beta.cdf(posterior.central)
     # Of 200 effective draws, the share below a quantile has an error of 0.011.
     np.testing.assert_allclose(shares, np.repeat([[0.025], [0.975]], 3, axis=1), atol=0.044)
 
@@ -158,9 +158,11 @@ def outcome(mechanism, theta, sizes=None, posterior=None):
 def test_measures_of_the_posterior_by_hand():
     truth = np.array([0.1, 0.2, 0.3, 0.4])
     below, above = np.array([[0.1, 0.1, 0.1, -0.01], [0.1, -0.02, 0.0, 0.2]])
-    planted = Posterior(np.array([0.4, 0.3, 0.2, 0.1]), truth - below, truth + above)
+    ends = np.array([truth - below, truth + above])
+    planted = Posterior(np.array([0.4, 0.3, 0.2, 0.1]), ends, ends - np.array([[0.0, 0.0, 0.0, 0.1], [0.0] * 4]))
     made = outcome(ad.SRR(4, 1.0), truth, posterior=planted)
     assert made.measure("coverage") == 0.5  # one truth is above its interval, and one below
+    assert made.measure("coverage_as_shown") == 0.75
     assert made.measure("width") == pytest.approx(np.mean([0.2, 0.08, 0.1, 0.19]))
     # TV is the greatest difference of the probabilities of an event.
     events = [[i for i in range(4) if code >> i & 1] for code in range(1, 2**4)]

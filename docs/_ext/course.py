@@ -1,0 +1,79 @@
+"""The course on the site: a list of the lessons, their files to download, and a page of each that needs no Python.
+
+The pages are made beside the rest of the build, and once for each state of the library, as the examples are.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import nested_parse_with_titles
+
+from adobest_pp.teaching.lessons import LESSONS, folder
+
+PLACE = "lessons"
+
+
+class Course(SphinxDirective):
+    """Write the list of lessons."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return a numbered list with the links of each lesson."""
+        lines = []
+        for lesson in LESSONS:
+            page = f"[read]({PLACE}/{Path(lesson.file).stem}.html) · " if _runs(self.env.app) else ""
+            lines += [f"1. **{lesson.title}.** {lesson.about} {page}[download]({PLACE}/{lesson.file})"]
+        parent = nodes.section()
+        nested_parse_with_titles(self.state, StringList(lines, "lessons"), parent)
+        # These are files of the finished site, and no documents: plain addresses.
+        for link in list(parent.findall(lambda node: "reftarget" in getattr(node, "attributes", {}))):
+            address = nodes.reference(link.astext(), link.astext(), internal=True, refuri=str(link["reftarget"]))
+            link.replace_self(address)
+        return parent.children
+
+
+def _runs(app: Sphinx) -> bool:
+    return bool(app.config.nb_execution_mode != "off")
+
+
+def _cache(app: Sphinx) -> Path:
+    return Path(app.config.nb_execution_cache_path) / PLACE
+
+
+def begin(app: Sphinx) -> None:
+    """Start to make the pages, where there are none of this state."""
+    if app.builder.name == "html" and _runs(app) and not (_cache(app) / "index.html").is_file():
+        command = [sys.executable, "-m", "adobest_pp.teaching.pages", f"{_cache(app)}.part"]
+        app.making = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def finish(app: Sphinx, failed: Exception | None) -> None:
+    """Put files and pages of the lessons beside the site."""
+    making = getattr(app, "making", None)
+    if making is not None:
+        _, said = making.communicate()
+        if making.returncode:
+            raise RuntimeError(f"the pages of the lessons could not be made: {said[-2000:]}")
+        os.replace(f"{_cache(app)}.part", _cache(app))
+    if failed is not None or app.builder.name != "html":
+        return
+    out = Path(app.outdir) / PLACE
+    out.mkdir(exist_ok=True)
+    for lesson in LESSONS:
+        shutil.copy(folder() / lesson.file, out)
+    if _runs(app):
+        shutil.copytree(_cache(app), out, dirs_exist_ok=True)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tell Sphinx."""
+    app.add_directive("course", Course)
+    app.connect("builder-inited", begin)
+    app.connect("build-finished", finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
