@@ -259,7 +259,7 @@ def _data() -> list[Entry]:
             {"theta": Made("theta"), "n": 100, "prior": 1.0, "probability": 0.95},
             {
                 "theta": never,
-                "n": _people,
+                "n": _head_count,
                 "prior": prior(3, NAMES),
                 "probability": real(0, 1, closed_high=False),
             },
@@ -791,7 +791,7 @@ def _diagnostics() -> list[Entry]:
     ]
 
 
-def _people(value: Any) -> float:
+def _head_count(value: Any) -> float:
     """Take a number of people, or an array of it without dimensions."""
     if isinstance(value, np.ma.MaskedArray | bool) or not isinstance(value, int | float | np.number | np.ndarray):
         raise Illegal
