@@ -7,11 +7,9 @@ with app.setup:
     import json
     import math
     from functools import lru_cache
-    from itertools import combinations
 
     import marimo as mo
     import numpy as np
-    from scipy.optimize import linprog, minimize
 
     import adobest_pp as ad
     from adobest_pp.teaching import Exercise, Question, lessons, state
@@ -40,42 +38,10 @@ def shares(ratio):
 
 
 @app.function
-def variance(matrix, theta):
-    """n times the summed variance of the best estimator: the trace of the inverse information on Σθ = 1."""
-    basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:]
-    information = (matrix / (matrix @ theta)[:, None]).T @ matrix
-    return np.trace(np.linalg.inv(basis.T @ information @ basis))
-
-
-@app.function
 @lru_cache(maxsize=200)
 def bound(ratio, epsilon):
-    """A number that no ε-LDP question falls below: the best family of sets, less the gap that is left to the optimum."""
-    theta = shares(ratio)
-    sets = [members for d in range(1, K) for members in combinations(range(K), d)]
-    rows = np.array([[math.exp(epsilon) if x in members else 1.0 for x in range(K)] for members in sets])
-    basis = np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:]
-    pieces = np.einsum("ai,aj,a->aij", rows @ basis, rows @ basis, 1 / (rows @ theta))
-
-    def value_and_slope(weights):
-        inverse = np.linalg.inv(np.tensordot(weights, pieces, 1))
-        return np.trace(inverse), -np.einsum("ij,aji->a", inverse @ inverse, pieces)
-
-    start = np.full(len(sets), 1 / rows.sum(axis=0)[0])
-    fair = {"type": "eq", "fun": lambda c: rows.T @ c - 1, "jac": lambda c: rows.T}
-    options = {"maxiter": 200, "ftol": 1e-9}
-    found = minimize(
-        value_and_slope,
-        start,
-        jac=True,
-        method="SLSQP",
-        bounds=[(0, None)] * len(sets),
-        constraints=fair,
-        options=options,
-    )
-    value, slope = value_and_slope(found.x)
-    gap = slope @ found.x - linprog(slope, A_eq=rows.T, b_eq=np.ones(K)).fun
-    return value - max(gap, 0.0)
+    """The summed variance that no ε-LDP question falls below, for one answer: a proved bound."""
+    return ad.optimal_mechanism(shares(ratio), epsilon).lower_bound
 
 
 @app.function
@@ -138,7 +104,9 @@ def _():
             "The empty one: plain randomized response.": "With many people, information counts, and the empty subset has most.",
         },
         "The empty one: plain randomized response.",
-        proof=int(np.argmin([variance(ad.RRRR(K, 1, KAPPA).transition_matrix(range(k)), shares(3)) for k in range(K)]))
+        proof=int(
+            np.argmin([ad.asymptotic_variance(ad.RRRR(K, 1, KAPPA), shares(3), subset=range(k)) for k in range(K)])
+        )
         == 0,
     )
     first_answer = mo.ui.radio(list(first.options))
@@ -171,7 +139,7 @@ def _(chosen_by, epsilon, ratio):
     _values = ad.utility(_theta, _mechanism, chosen_by.value)
     _size = len(ad.select_subset(_theta, _mechanism, chosen_by.value))
     _best = bound(ratio.value, epsilon.value)
-    _costs = [variance(_mechanism.transition_matrix(range(k)), _theta) / _best for k in range(K)]
+    _costs = [ad.asymptotic_variance(_mechanism, _theta, subset=range(k)) / _best for k in range(K)]
     _colors = ["#D55E00" if k == _size else "#0072B2" for k in range(K)]
     _figure, (_left, _right) = canvas(2, size=(10, 3.8))
     _left.plot(range(K), _values, color="0.6", zorder=1)
@@ -181,7 +149,7 @@ def _(chosen_by, epsilon, ratio):
     )
     _right.bar(range(K), _costs, color=_colors)
     _right.axhline(1, color="black", linestyle=":", label="the best ε-LDP question (bound)")
-    _selection = variance(ad.SubsetSelection(K, epsilon.value).transition_matrix(), _theta) / _best
+    _selection = ad.asymptotic_variance(ad.SubsetSelection(K, epsilon.value), _theta) / _best
     _right.axhline(_selection, color="#009E73", linestyle="--", label="subset selection, which adapts nothing")
     _right.set_yscale("log")
     _right.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
@@ -204,7 +172,7 @@ def _(chosen_by, epsilon, ratio):
 @app.cell
 def _():
     _found = study()
-    _two = [variance(ad.RRRR(K, 1, KAPPA).transition_matrix(range(k)), shares(2)) / bound(2, 1) for k in range(K)]
+    _two = [ad.asymptotic_variance(ad.RRRR(K, 1, KAPPA), shares(2), subset=range(k)) / bound(2, 1) for k in range(K)]
     statements = [
         state("At ratio 2 and ε = 1 the subset of one category needs {} times the people of the bound;", 51, _two[1]),
         state("the empty one needs {} times as many.", 1.02, _two[0]),
