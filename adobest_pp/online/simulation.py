@@ -188,9 +188,7 @@ def simulate(
     if method == "design":
         given = (utility, alpha, updates, batch_size, step_size, schedule, final_updates, adapt_every, sampler)
         _check_left_out((*given, smallest_size, path_length))
-        return _simulate_design(
-            theta, mechanism, n_people, people, prior, rounds, categories, random_seed, progressbar
-        )
+        return _simulate_design(theta, mechanism, n_people, people, prior, rounds, categories, random_seed, progressbar)
     if rounds is not None:
         raise ValueError(f"rounds must be left out for method 'utility', got {brief(rounds)}")
     mechanism = check_rrrr(mechanism)
