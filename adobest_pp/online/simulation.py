@@ -1,9 +1,9 @@
-"""Algorithm 1 on simulated people, the whole loop compiled."""
+"""Adaptive collections of simulated people: Algorithm 1, the whole loop compiled; and rounds of best questions."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
 from adobest_pp.design.utilities import Utility
-from adobest_pp.mechanisms import RRRR, check_rrrr
+from adobest_pp.mechanisms import RRRR, SubsetSelection, check_rrrr
 from adobest_pp.online.loop import Chain, new_chain, ready, run, sample_round
 from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
@@ -30,6 +30,22 @@ __all__ = ["OnlineRun", "simulate"]
 _UPDATES_AT_ONCE = 40_000
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
+METHODS = ("utility", "design")
+# What a design has no use for, with the defaults that say so.
+_OF_UTILITY = {
+    "utility": "honest",
+    "alpha": None,
+    "updates": 20,
+    "batch_size": 50,
+    "step_size": None,
+    "schedule": None,
+    "final_updates": 2000,
+    "adapt_every": 1,
+    "sampler": "sgld",
+    "smallest_size": 0,
+    "path_length": 200,
+}
+
 
 @dataclass(frozen=True)
 class OnlineRun:
@@ -40,16 +56,19 @@ class OnlineRun:
     chain_mean : array of shape (K,)
         θ averaged over the last half of the final updates: the estimate that the paper's studies measure. With the
         paper's SGLD it is not the posterior mean, and no chain gives an interval: ``sample(run.responses)`` gives both.
+        With method ``"design"`` it is the mean of the exact posterior.
     responses : Responses
         What the collector holds in the end.
     sizes : array of int, shape (T,)
-        ``|S_t|`` for each person.
+        ``|S_t|`` for each person; with ``"design"``, how many categories are in the set that the person answered.
     path_people : array of int, shape (P,)
         How many people had been asked at each point of the path.
     path : array of shape (P, K)
-        Θ_t at these points.
+        Θ_t at these points; with ``"design"``, the mean of the exact posterior after each round.
     settings : dict
-        Every setting needed to repeat the run.
+        Every setting needed to repeat the run. With ``"design"`` also, in ``questions``, what each round after the
+        first asked, why, and the summed variance that was predicted for the end, to compare with ``variance``, that
+        of the exact posterior in the end.
     """
 
     chain_mean: NDArray[np.float64]
@@ -75,13 +94,14 @@ class OnlineRun:
 @raising_interrupts()
 def simulate(
     theta: ArrayLike | None,
-    mechanism: RRRR,
+    mechanism: RRRR | SubsetSelection,
     utility: str | Utility = "honest",
     *,
+    method: Literal["utility", "design"] = "utility",
     n_people: int | None = None,
     people: ArrayLike | None = None,
     alpha: float | None = None,
-    prior: ArrayLike = 1.0,
+    prior: ArrayLike | Literal["learned"] | None = None,
     updates: int = 20,
     batch_size: int = 50,
     step_size: float | None = None,
@@ -91,11 +111,12 @@ def simulate(
     sampler: str = "sgld",
     smallest_size: int = 0,
     path_length: int = 200,
+    rounds: int | None = None,
     categories: Sequence[Any] | None = None,
     random_seed: int | np.random.SeedSequence | None = None,
     progressbar: bool = False,
 ) -> OnlineRun:
-    """Simulate an adaptive collection, Algorithm 1 of the paper [1]_.
+    """Simulate an adaptive collection: Algorithm 1 of the paper [1]_, or rounds of the best question.
 
     The answers are drawn by the simulation's generator. They protect nobody: this is not a private mechanism.
 
@@ -104,19 +125,22 @@ def simulate(
     theta : array of shape (K,) or None
         Category probabilities, from which `n_people` are drawn; None if `people` are given. With labels, it is put in
         the order of `categories`.
-    mechanism : RRRR
-        What the people's devices run.
+    mechanism : RRRR or SubsetSelection
+        What the people's devices run; with ``"design"``, a `SubsetSelection`: what they run in the first round.
     utility : str or Utility
         ``"nonadaptive"``, ``"semi_adaptive"`` (with `alpha`), ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``,
         ``"mse"``, ``"honest"``, or one of your own. Your own runs in Python, once a round.
+    method : {"utility", "design"}
+        Choose a subset for RRRR by its utility, or, in rounds, the best question for the posterior so far
+        (`optimal_mechanism`). The arguments from `alpha` to `path_length`, but for `prior`, are of ``"utility"`` alone.
     n_people : int, optional
         How many people to draw from θ; 500·K, as in the paper, by default.
     people : array of int, optional
         The categories x of simulated people instead, asked in this order.
     alpha : float, optional
         The mass that ``"semi_adaptive"`` asks of the subset.
-    prior : float or array of shape (K,)
-        ρ of the Dirichlet prior.
+    prior : float or array of shape (K,) or "learned", optional
+        ρ of the Dirichlet prior; 1 by default. With ``"design"`` it may be learned, and is by default.
     updates, batch_size : int
         M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
         batch of SGLD (8 at most with control variates).
@@ -133,6 +157,8 @@ def simulate(
         The smallest candidate for ``|S|``; the authors' program leaves 0 out.
     path_length : int
         At most how many Θ_t to keep, evenly spaced.
+    rounds : int, optional
+        With ``"design"`` alone: in how many rounds to ask; 8 by default. Later rounds have more people.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int or numpy.random.SeedSequence, optional
@@ -157,13 +183,21 @@ def simulate(
     >>> run.chain_mean.shape, len(run.responses), run.sizes.max() < 3
     ((3,), 1000, np.True_)
     """
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {brief(method)}")
+    if method == "design":
+        given = (utility, alpha, updates, batch_size, step_size, schedule, final_updates, adapt_every, sampler)
+        _check_left_out((*given, smallest_size, path_length))
+        return _simulate_design(theta, mechanism, n_people, people, prior, rounds, categories, random_seed, progressbar)
+    if rounds is not None:
+        raise ValueError(f"rounds must be left out for method 'utility', got {brief(rounds)}")
     mechanism = check_rrrr(mechanism)
     labels = check_labels(categories, mechanism.n_categories)
     settings = LoopSettings.of(
         mechanism,
         utility,
         alpha=alpha,
-        prior=prior,
+        prior=1.0 if prior is None else prior,
         updates=updates,
         batch_size=batch_size,
         step_size=step_size,
@@ -191,6 +225,50 @@ def simulate(
         "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
     }
     return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, people, path, description)
+
+
+def _simulate_design(
+    theta: ArrayLike | None,
+    mechanism: Any,
+    n_people: int | None,
+    people: ArrayLike | None,
+    prior: ArrayLike | str | None,
+    rounds: int | None,
+    categories: Sequence[Any] | None,
+    random_seed: int | np.random.SeedSequence | None,
+    progressbar: bool,
+) -> OnlineRun:
+    """Check the arguments and ask in rounds."""
+    from adobest_pp.online.design_simulation import ask_in_rounds
+    from adobest_pp.online.rounds import ROUNDS, check_design_prior, check_rounds, check_start
+
+    first = check_start(mechanism)
+    labels = check_labels(categories, first.n_categories)
+    concentration = check_design_prior("learned" if prior is None else prior, first.n_categories, labels)
+    seed = _seed_sequence(random_seed)
+    people_seed, own_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
+    shares = None if theta is None else check_probabilities(theta, first.n_categories, categories=labels)
+    x = _people(shares, people, first.n_categories, n_people, np.random.default_rng(people_seed))
+    n_rounds = min(ROUNDS, x.size) if rounds is None else check_rounds(rounds, x.size)
+    asked = ask_in_rounds(first, x, n_rounds, concentration, labels, own_seed, progressbar)
+    responses, sizes, ends, means, told = asked
+    settings = first.settings() | {
+        "method": "design",
+        "prior": concentration if isinstance(concentration, str) else concentration.tolist(),
+        "rounds": n_rounds,
+        "n_people": x.size,
+        **({} if shares is None else {"theta": shares.tolist()}),
+        "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
+        **told,
+    }
+    return OnlineRun(means[-1], responses, sizes, ends, means, settings)
+
+
+def _check_left_out(given: tuple[Any, ...]) -> None:
+    """Raise ValueError if a setting of 'utility' was given for 'design'."""
+    for (name, default), value in zip(_OF_UTILITY.items(), given, strict=True):
+        if not (value is default or (type(value) is type(default) and value == default)):
+            raise ValueError(f"{name} must be left out for method 'design', got {brief(value)}")
 
 
 def _seed_sequence(random_seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
