@@ -62,7 +62,7 @@ class DesignCollector(KeptCollection):
     prior : float, array of shape (K,) or "learned"
         ρ of the Dirichlet prior under which questions are chosen.
     rounds : int, optional
-        In how many rounds; 8 by default. Later rounds have more people.
+        In how many rounds of equal size; 8 by default.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int, optional
