@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import UnaryEncoding as UnaryEncoding
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
+    from adobest_pp.mechanisms import read_question as read_question
     from adobest_pp.model.frequency import frequency_model as frequency_model
     from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
     from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
+    from adobest_pp.online import DesignCollector as DesignCollector
     from adobest_pp.online import OnlineRun as OnlineRun
     from adobest_pp.online import simulate as simulate
     from adobest_pp.samplers.extension import extend as extend
@@ -53,6 +55,7 @@ _HOMES = {
     "ConstantSteps": "samplers.schedules",
     "DataAugmentationGibbs": "samplers.gibbs",
     "DecayingSteps": "samplers.schedules",
+    "DesignCollector": "online",
     "Evidence": "data.evidence",
     "HadamardResponse": "mechanisms",
     "LocalHashing": "mechanisms",
@@ -76,6 +79,7 @@ _HOMES = {
     "frequency_model": "model.frequency",
     "optimal_mechanism": "design",
     "privacy_loss": "mechanisms",
+    "read_question": "mechanisms",
     "recorded_arguments": "samplers.sampling",
     "references": "diagnostics",
     "sample": "samplers.sampling",

@@ -1,10 +1,12 @@
 """Response files as they are read: a file of answers, or the file of a collection with its journal."""
 
+import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adobest_pp._checks import check_path
 from adobest_pp.data.journal import Tail, read_tail
+from adobest_pp.data.question_answers import QUESTIONS, QuestionAnswers
 from adobest_pp.data.responses import Responses
 
 if TYPE_CHECKING:
@@ -51,11 +53,14 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
         if COLLECTION in dataset.attrs and tail is None:
             raise ValueError("the journal behind its netCDF part is gone, which another program cut off")
         responses = Responses._from_dataset(dataset)
-        if tail is not None:
+        if tail is not None and QUESTIONS in dataset.attrs:
+            questions = json.loads(dataset.attrs[QUESTIONS])
+            responses = QuestionAnswers.stored(responses, questions, tail.events).responses
+        elif tail is not None:
             responses._extend([event for event in tail.events if "answers" in event])
     except KeyError as missing:
         raise ValueError(f"path must name a response file, got {name!r}, which has no {missing}") from None
-    except (TypeError, ValueError) as reason:
+    except (TypeError, ValueError, RecursionError) as reason:
         raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
     return Stored(responses, dict(dataset.attrs), tail)
 

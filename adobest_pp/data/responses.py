@@ -55,9 +55,9 @@ class Responses:
             raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
         self._mechanism = mechanism
         self._categories = check_labels(categories, mechanism.n_categories)
-        self._answers = _Column(tuple(mechanism.answer_dims.values()), mechanism.answer_type)
-        self._set_index = _Column((), np.dtype(np.int32))
-        self._sets = _Column((mechanism.n_categories,), np.dtype(bool))
+        self._answers = Column(tuple(mechanism.answer_dims.values()), mechanism.answer_type)
+        self._set_index = Column((), np.dtype(np.int32))
+        self._sets = Column((mechanism.n_categories,), np.dtype(bool))
         self._set_places: dict[bytes, int] = {}
         # How many answers count. It is set last: an interrupted call leaves it as it was.
         self._n = 0
@@ -320,7 +320,7 @@ class Responses:
         return Published(self._set_index.first(n).astype(np.int64), self._sets.first(len(self._set_places)))
 
 
-class _Column:
+class Column:
     """An array that grows along its first axis in amortized constant time. Its owner knows how many rows count."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -328,9 +328,11 @@ class _Column:
         self.dtype = dtype
 
     def first(self, n: int) -> NDArray[Any]:
+        """Return the first n rows."""
         return self._buffer[:n]
 
     def write(self, start: int, rows: NDArray[Any]) -> None:
+        """Put rows at a place, whatever was there and behind it."""
         end = start + len(rows)
         if end > len(self._buffer):
             grown = np.empty((max(end, 2 * len(self._buffer)), *self._buffer.shape[1:]), dtype=self.dtype)

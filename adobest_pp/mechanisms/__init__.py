@@ -14,6 +14,7 @@ from adobest_pp.mechanisms.hadamard_response import HadamardResponse
 from adobest_pp.mechanisms.local_hashing import LocalHashing
 from adobest_pp.mechanisms.mixed import Mixed
 from adobest_pp.mechanisms.privacy import Audit, AuditRow, audit, privacy_loss
+from adobest_pp.mechanisms.published_question import PublishedQuestion, read_question
 from adobest_pp.mechanisms.registry import (
     build_mechanism,
     find_mechanism,
@@ -45,6 +46,7 @@ __all__ = [
     "Mechanism",
     "Mixed",
     "Published",
+    "PublishedQuestion",
     "SetFamily",
     "SubsetSelection",
     "UnaryEncoding",
@@ -56,5 +58,6 @@ __all__ = [
     "mechanism_names",
     "mechanism_parameters",
     "privacy_loss",
+    "read_question",
     "register",
 ]

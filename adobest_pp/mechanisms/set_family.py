@@ -110,10 +110,23 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         if max(inside) - min(inside) > BALANCE * max(inside):
             high, low = int(np.argmax(inside)), int(np.argmin(inside))
             share = [float(Fraction(int(inside[x]), sum(self.weights))) for x in (high, low)]
+            loss, x, other = self._worst_at_full_odds()
             raise ValueError(
                 "weights must put every category in sets of the same total weight, "
-                f"got {share[0]:.6g} of all for category {high} and {share[1]:.6g} for category {low}"
+                f"got {share[0]:.6g} of all for category {high} and {share[1]:.6g} for category {low}: "
+                f"the privacy loss between categories {x} and {other} would be {loss:.6g}, above ε = {self.epsilon:g}"
             )
+
+    def _worst_at_full_odds(self) -> tuple[float, int, int]:
+        """Return the loss if the odds were e^ε in spite of unequal totals, and the two categories that have it."""
+        keep = exp_weight(self.epsilon)
+        totals = self._totals(keep)
+        found = []
+        for mask in self._masks:
+            shares = [Fraction(keep if held else UNIT, total) for held, total in zip(mask, totals, strict=True)]
+            found.append((max(shares) / min(shares), shares.index(max(shares)), shares.index(min(shares))))
+        ratio, x, other = max(found)
+        return float(log_ratio(ratio)), x, other
 
     @cached_property
     def _masks(self) -> NDArray[np.bool_]:

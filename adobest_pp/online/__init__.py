@@ -10,11 +10,13 @@ from adobest_pp._lazy import lazy_names
 if TYPE_CHECKING:
     from adobest_pp.online.collect_file import collect_csv as collect_csv
     from adobest_pp.online.collector import AdaptiveCollector as AdaptiveCollector
+    from adobest_pp.online.design_collector import DesignCollector as DesignCollector
     from adobest_pp.online.simulation import OnlineRun as OnlineRun
     from adobest_pp.online.simulation import simulate as simulate
 
 _HOMES = {
     "AdaptiveCollector": "collector",
+    "DesignCollector": "design_collector",
     "OnlineRun": "simulation",
     "collect_csv": "collect_file",
     "simulate": "simulation",

@@ -106,6 +106,9 @@ def _kept(collector: AdaptiveCollector, source: dict[str, Any], out: str | os.Pa
         saved = AdaptiveCollector.load(out, None if isinstance(own, str) else own)
     except ValueError as reason:
         raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
+    if not isinstance(saved, AdaptiveCollector):
+        saved.close()
+        raise FileExistsError(f"out must name a new file, or one to go on with, got {name!r}, a collection in rounds")
     asked = {key: (saved._people or {}).get(key) for key in source}
     differs = [key for key in source if asked[key] != source[key]] if saved._people else ["the people"]
     was, now = (one._settings.describe() for one in (saved, collector))

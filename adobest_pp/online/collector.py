@@ -1,40 +1,33 @@
 """A real adaptive collection: what to ask next, what was answered, and the estimate so far. x never reaches it."""
 
+import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_path, check_subset
-from adobest_pp._files import check_target, netcdf_bytes
+from adobest_pp._checks import check_integer, check_subset
+from adobest_pp._text import brief
 from adobest_pp.data.journal import Journal
-from adobest_pp.data.response_files import COLLECTION, read_stored
+from adobest_pp.data.question_answers import QUESTIONS
+from adobest_pp.data.response_files import Stored
 from adobest_pp.data.responses import Responses
 from adobest_pp.design.utilities import Utility
-from adobest_pp.intervals import PROBABILITY, summary
 from adobest_pp.mechanisms import RRRR, check_rrrr
+from adobest_pp.online.design_collector import DesignCollector, rebuild_design
+from adobest_pp.online.kept import KeptCollection, resumed
 from adobest_pp.online.loop import new_chain, ready, sample_round
 from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.online.state import check_own_utility, rebuild, restore_chain, store_chain
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 __all__ = ["AdaptiveCollector"]
 
-NOTE = (
-    "Answers since the last save follow the netCDF part of this file; adobest_pp.Responses.from_netcdf reads them all"
-)
-
-# A journal longer than this, in bytes, and than the netCDF part is folded into that part.
-LONG_JOURNAL = 4_000_000
+METHODS = ("utility", "design")
 
 
 class _Unsettled(NamedTuple):
@@ -48,8 +41,21 @@ class _Unsettled(NamedTuple):
     people: dict[str, Any] | None
 
 
-class AdaptiveCollector:
-    """Collect private answers adaptively, Algorithm 1 of the paper [1]_.
+class _OfMethod(KeptCollection):
+    """Makes the collector of the method that is asked for."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        method = options.pop("method", "utility")
+        if not isinstance(method, str) or method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {brief(method)}")
+        return object.__new__(cls) if method == "utility" else _design_collector(args, options)
+
+
+class AdaptiveCollector(_OfMethod):
+    """Collect private answers adaptively: Algorithm 1 of the paper [1]_, or, with ``method="design"``, in rounds.
+
+    With ``method="design"`` you get a `DesignCollector`, which has its own arguments: `n_people`, `rounds`, `prior`,
+    `categories` and `random_seed`. The rest of this page is about Algorithm 1.
 
     Publish `next_subset()` to a person, whose device answers by ``mechanism.privatize(x, subset=subset)``; hand the
     answer to `record`. Nothing else about the person is needed, and nothing else is kept.
@@ -79,9 +85,12 @@ class AdaptiveCollector:
         Category names.
     random_seed : int, optional
         Seed of the sampler. It plays no part in anyone's privacy.
+    method : {"utility", "design"}
+        By the utility of a subset, or by the best question, in rounds.
 
     See Also
     --------
+    DesignCollector : What ``method="design"`` makes.
     simulate : The whole loop compiled, for simulated people.
     sample : Exact draws from the posterior of ``collector.responses``.
 
@@ -115,6 +124,8 @@ class AdaptiveCollector:
         alpha: float | None = None,
         categories: Sequence[Any] | None = None,
         random_seed: int | None = None,
+        *,
+        method: Literal["utility"] = "utility",
     ) -> None:
         self._responses = Responses(check_rrrr(mechanism), categories)
         self._settings = LoopSettings.of(
@@ -225,86 +236,26 @@ class AdaptiveCollector:
             self._waiting, self._people = todo.waiting, todo.people
         self._unsettled = None
 
-    def estimate(
-        self,
-        draws: int = 1000,
-        probability: float = PROBABILITY,
-        prior: ArrayLike | Literal["learned", "own"] = "learned",
-    ) -> "xr.Dataset":
-        """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
-
-        The draws are those of ``sample(collector.responses, "nuts", prior)``. The sampler that chose the subsets, the
-        paper's SGLD by default, plays no part: its draws are too narrow or too wide for an interval.
-
-        Parameters
-        ----------
-        draws : int
-            Draws of each of four chains.
-        probability : float
-            The share of the draws within the interval: the shortest that holds so many, from zero where the category
-            may be empty (see `adobest_pp.intervals.shortest_intervals`).
-        prior : float, array of shape (K,), "learned" or "own"
-            As in `sample`; ``"own"`` is the prior under which the subsets are chosen. Intervals under a flat prior do
-            not hold the truth where most categories are empty, so the default learns how uneven θ is.
-
-        Returns
-        -------
-        xarray.Dataset
-            ``mean``, ``lower`` and ``upper`` by category; in the attributes sampler, prior, kind of interval,
-            probability, draws, answers and seed, which is a function of the collection's own and of its answers.
-        """
-        from adobest_pp.data.draws import theta_of
-        from adobest_pp.samplers.sampling import sample
-
-        chosen = self._settings.prior if isinstance(prior, str) and prior == "own" else prior
-        seed = int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])
-        tree = sample(self._responses, "nuts", chosen, draws=draws, random_seed=seed, progressbar=False)
-        names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
-        told = {name: tree.attrs[name] for name in names if name in tree.attrs}
-        return summary(theta_of(tree), probability).assign_attrs(told)
-
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the collection to a file, and keep it up to date from now on.
-
-        From this call on, and after `load`, every answer is in the file before `record` returns, so a crash loses none.
-        The file is the whole collection: a copy of it is a copy of the collection. `Responses.from_netcdf` reads all
-        its answers, also while they come in; xarray opens it as it was last saved. One collector at a time may have a
-        file open. Saving again to the same file makes it smaller. Saving to another file leaves the first as it is, and
-        continues in the new one.
-
-        Parameters
-        ----------
-        path : path
-            A new file, or the collection's own.
-        overwrite : bool, default False
-            Replace another file that exists; never one that another collector has open.
-        """
+    def _attributes(self) -> dict[str, str]:
         schedule_from_settings(schedule_settings(self._settings.schedule))
-        self._settle()
-        before = self._journal
-        check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
-        attributes = {
-            COLLECTION: NOTE,
+        return {
             "collector_settings": json.dumps(self._settings.describe()),
             "collector_state": json.dumps(self._state()),
             **({} if self._people is None else {"collector_people": json.dumps(self._people)}),
         }
-        netcdf = netcdf_bytes(self._responses.to_xarray().assign_attrs(attributes))
-        self._journal = Journal.create(path, netcdf, overwrite=overwrite, own=before)
-        if before is not None:
-            self._journal.holds = before.holds
-            before.close()
 
-    def close(self) -> None:
-        """Close the file that the collection is kept in; another collector may then load it."""
-        self._settle()
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+    def _seed_of_estimate(self) -> int:
+        return int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])
+
+    @property
+    def _own_prior(self) -> NDArray[np.float64]:
+        return self._settings.prior
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], utility: Utility | None = None) -> "AdaptiveCollector":
-        """Resume a saved collection as if it had never stopped.
+    def load(
+        cls, path: str | os.PathLike[str], utility: Utility | None = None
+    ) -> "AdaptiveCollector | DesignCollector":
+        """Resume a saved collection, of either method, as if it had never stopped.
 
         Parameters
         ----------
@@ -313,25 +264,20 @@ class AdaptiveCollector:
         utility : Utility, optional
             The utility of your own that the collection was made with, if it was: the file has only its name.
         """
-        name = os.fspath(check_path(path))
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"path must name a collection, got {name!r}, which does not exist")
-        journal = Journal.claim(path)
-        try:
-            stored = read_stored(path)
-            if COLLECTION not in stored.attributes or stored.tail is None:
-                raise ValueError(f"path must name a file of AdaptiveCollector.save, got {name!r}")
-            check_own_utility(stored.attributes, utility, name)
+
+        def rebuilt(stored: Stored, name: str) -> "AdaptiveCollector | DesignCollector":
+            if QUESTIONS not in stored.attributes:
+                check_own_utility(stored.attributes, utility, name)
+            elif utility is not None:
+                raise ValueError(f"utility must be left out for {name!r}, a collection in rounds, got {brief(utility)}")
             try:
-                collector = rebuild(cls, stored, utility)
+                if QUESTIONS in stored.attributes:
+                    return rebuild_design(stored)
+                return rebuild(cls, stored, utility)
             except (ValueError, TypeError, OverflowError) as reason:
                 raise ValueError(f"path must name an undamaged collection, got {name!r}: {reason}") from None
-            journal.resume(stored.tail)
-        except BaseException:
-            journal.close()
-            raise
-        collector._journal = journal
-        return collector
+
+        return resumed(path, rebuilt)
 
     def _sample(self) -> None:
         n, n_updates = len(self._responses), self._settings.updates
@@ -365,32 +311,15 @@ class AdaptiveCollector:
         self._published = None if published is None else np.array(published, dtype=np.int64)
         self._rounds, self._waiting = state["rounds"], state["waiting"]
 
-    def _fold_journal(self) -> None:
-        """Save again once the journal is long. If that fails, the journal continues."""
-        journal = self._journal
-        if journal is None or journal.size <= max(LONG_JOURNAL, journal.netcdf_size):
-            return
-        if journal.is_at(journal.path):
-            with suppress(OSError):
-                self.save(journal.path)
 
-    @contextmanager
-    def _unhurried(self) -> Iterator[Callable[[], None]]:
-        """Keep new answers in memory until the function that is yielded is called, or the block ends."""
-
-        def write() -> None:
-            if self._journal is not None:
-                self._journal.flush()
-
-        if self._journal is not None:
-            self._journal.holds = True
-        try:
-            yield write
-        finally:
-            write()
-            if self._journal is not None:
-                self._journal.holds = False
-
-    def _write(self, event: dict[str, Any]) -> None:
-        if self._journal is not None:
-            self._journal.write(event)
+def _design_collector(args: tuple[Any, ...], options: dict[str, Any]) -> DesignCollector:
+    """Make the collector of method 'design', or raise ValueError for arguments that it does not have."""
+    if len(args) > 1:
+        raise ValueError(f"arguments of method 'design' must be given by name, got {brief(args[1])}")
+    allowed = list(inspect.signature(DesignCollector).parameters)
+    for name, value in options.items():
+        if name not in allowed:
+            raise ValueError(f"{name} must be left out for method 'design', got {brief(value)}")
+    if "n_people" not in options:
+        raise ValueError("n_people must be given for method 'design': how many people will be asked in all")
+    return DesignCollector(*args, **options)

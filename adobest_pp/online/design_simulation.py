@@ -29,7 +29,8 @@ def ask_in_rounds(
     ends = round_ends(x.size, rounds)
     mechanism: Mechanism = first
     parts: list[Responses] = []
-    sizes, means, record = [], [], []
+    means: list[NDArray[np.float64]] = []
+    sizes, record = [], []
     with SlowProgress(x.size, "collecting", progressbar) as progress:
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):
             if parts:

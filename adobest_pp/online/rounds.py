@@ -34,8 +34,6 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 ROUNDS = 8
-# Each round has so many times the people of the one before.
-GROWTH = 1.5
 # A family is asked if it is predicted to lower the summed error by at least this share.
 LEAST_GAIN = 0.005
 # Draws behind a design, of each of two chains: enough for a covariance. And draws behind an estimate.
@@ -83,10 +81,8 @@ class Question:
 
 
 def round_ends(n_people: int, rounds: int) -> NDArray[np.int64]:
-    """Return how many people have been asked at the end of each round; later rounds are larger."""
-    shares = GROWTH ** np.arange(rounds)
-    ends = np.rint(n_people * np.cumsum(shares) / shares.sum()).astype(np.int64)
-    return np.unique(np.maximum(ends, 1))
+    """Return how many people have been asked at the end of each round; rounds have the same size, but for rounding."""
+    return np.arange(1, rounds + 1) * n_people // rounds
 
 
 def check_start(mechanism: Any) -> SubsetSelection:

@@ -158,7 +158,7 @@ def simulate(
     path_length : int
         At most how many Θ_t to keep, evenly spaced.
     rounds : int, optional
-        With ``"design"`` alone: in how many rounds to ask; 8 by default. Later rounds have more people.
+        With ``"design"`` alone: in how many rounds of equal size to ask; 8 by default.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int or numpy.random.SeedSequence, optional

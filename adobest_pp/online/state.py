@@ -19,7 +19,7 @@ from adobest_pp.samplers.schedules import schedule_from_settings
 if TYPE_CHECKING:
     from adobest_pp.online.collector import AdaptiveCollector
 
-__all__ = ["check_own_utility", "check_state", "rebuild", "restore_chain", "store_chain"]
+__all__ = ["check_own_utility", "check_state", "read_json", "rebuild", "restore_chain", "store_chain"]
 
 # The settings that a collector is built from again, beside its mechanism and its schedule.
 SETTINGS = ("prior", "updates", "batch_size", "adapt_every", "sampler", "alpha")
@@ -31,7 +31,7 @@ _COUNT = 2**62
 def rebuild(kind: type["AdaptiveCollector"], stored: Stored, utility: Utility | None) -> "AdaptiveCollector":
     """Return the collector of a file, as it was after the last event of its journal."""
     responses, attributes, tail = stored
-    settings = _read_json(attributes, "collector_settings")
+    settings = read_json(attributes, "collector_settings")
     collector = kind(
         responses.mechanism,  # type: ignore[arg-type]
         utility or settings.get("utility", ""),
@@ -45,8 +45,8 @@ def rebuild(kind: type["AdaptiveCollector"], stored: Stored, utility: Utility | 
     starts = np.flatnonzero(np.diff(index, prepend=-1))
     for start, part in zip(starts, np.split(answers, starts[1:]), strict=False):
         collector._add_records(part, subsets[index[start]], int(index[start]))
-    state = check_state(_read_json(attributes, "collector_state"), collector._chain)
-    people = _read_json(attributes, "collector_people") if "collector_people" in attributes else None
+    state = check_state(read_json(attributes, "collector_state"), collector._chain)
+    people = read_json(attributes, "collector_people") if "collector_people" in attributes else None
     for event in tail.events if tail is not None else []:
         if "adapted" in event:
             state = check_state(event["adapted"], collector._chain)
@@ -67,7 +67,7 @@ def check_own_utility(attributes: Mapping[str, Any], utility: Any, file: str) ->
     if not isinstance(utility, Utility | None):
         raise ValueError(f"utility must be a Utility or None, got {brief(utility)}")
     try:
-        named = _read_json(attributes, "collector_settings").get("utility")
+        named = read_json(attributes, "collector_settings").get("utility")
     except ValueError:
         return  # `rebuild` tells what is wrong
     own = named if isinstance(named, str) and named not in UTILITY_CODES else None
@@ -76,7 +76,7 @@ def check_own_utility(attributes: Mapping[str, Any], utility: Any, file: str) ->
         raise ValueError(f"utility must be the one that {file!r} was made with, {brief(own)}, got {brief(given)}")
 
 
-def _read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
+def read_json(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the mapping in an attribute, or raise ValueError."""
     try:
         value = json.loads(attributes[name])

@@ -15,7 +15,7 @@ import xarray as xr
 from adobest_pp import AdaptiveCollector, DecayingSteps, Responses
 from adobest_pp._files import netcdf_bytes
 from adobest_pp.data.journal import Journal
-from adobest_pp.online import collector as collector_module
+from adobest_pp.online import kept
 from tests.online.saved import LABELS, MECHANISM, answer_all, assert_same, copied, people, reload, split
 
 SETTINGS = [
@@ -69,7 +69,7 @@ def test_saving_again_empties_the_journal(path):
 
 
 def test_a_long_journal_is_folded_in(path, monkeypatch):
-    monkeypatch.setattr(collector_module, "LONG_JOURNAL", 1000)
+    monkeypatch.setattr(kept, "LONG_JOURNAL", 1000)
     collector = AdaptiveCollector(MECHANISM, random_seed=3)
     collector.save(path)
     sizes = []
