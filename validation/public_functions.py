@@ -425,6 +425,7 @@ def _adaptation() -> list[Entry]:
                 "n_left": real(1e-6, 1e18, closed_low=True),
                 "criterion": choice("variance", "worst"),
                 "start": optional(of_type(ad.SetFamily)),
+                "gap": real(1e-5, 0.1, closed_low=True),
             },
         ),
         _entry(

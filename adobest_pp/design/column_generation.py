@@ -16,11 +16,11 @@ from adobest_pp.design.geometries import ORDERS, hyperplanes
 from adobest_pp.design.set_program import Problem, Solution, solve
 from adobest_pp.design.set_search import climb, greatest_excess
 
-__all__ = ["MOST_ENUMERATED", "MOST_SETS", "Target", "best_family"]
+__all__ = ["GAP", "MOST_ENUMERATED", "MOST_SETS", "Target", "best_family"]
 
 # Up to so many categories all 2^K sets are tried, so that the bound is a proof; beyond, none is given.
 MOST_ENUMERATED = 20
-# The certified gap at which to stop, as a share of the value, and rounds at most.
+# The certified gap at which to stop by default, as a share of the value, and rounds at most.
 GAP, MOST_ROUNDS = 5e-4, 60
 # Rounds in which the gap does not become smaller, after which it will not.
 STUCK = 8
@@ -28,8 +28,9 @@ STUCK = 8
 MOST_SETS, NEW_SETS = 4, 2
 # Sets with less than this share of the greatest weight are not taken to the next round.
 LIGHT = 1e-3
-# Rounds of exchange, and those without this gain after which they end; the share of the sets that is dropped at a time.
-EXCHANGES, IDLE, LEAST_GAIN, DROPPED = 12, 2, 1e-4, 0.1
+# Rounds of exchange, and those without a gain of a fifth of the gap after which they end; the share of the sets that is
+# dropped at a time.
+EXCHANGES, IDLE, DROPPED = 12, 2, 0.1
 # Orders of projective geometries that begin the search.
 GEOMETRIES = 3
 
@@ -62,19 +63,22 @@ class Target:
         return replace(problem, cost=(problem.basis.T * self.shares) @ problem.basis)
 
 
-def best_family(target: Target, epsilon: float, start: Masks) -> tuple[Solution, float]:
-    """Return a good family of at most 4K sets, and what no family goes below (NaN for large K)."""
+def best_family(target: Target, epsilon: float, start: Masks, gap: float = GAP) -> tuple[Solution, float]:
+    """Return a good family of at most 4K sets, and what no family goes below (NaN for large K).
+
+    The search ends at a certified `gap` between them, as a share of the value, before the sets are made fewer.
+    """
     k = len(target.problem.theta)
     rng = np.random.default_rng(k)
     families = _families(k, epsilon)
     single = np.eye(k, dtype=bool)
     if k <= MOST_ENUMERATED:
-        everything, bound = _generate(target, np.concatenate([single, start, *families]), rng)
-        first = pruned(everything, MOST_SETS * k)
+        everything, bound = _generate(target, np.concatenate([single, start, *families]), rng, gap)
+        first = pruned(everything, MOST_SETS * k, gap)
     else:
         starts = [np.concatenate([single, each]) for each in (start, *families)]
-        first, bound = min((_solved(target, masks, GAP) for masks in starts), key=target.value), math.nan
-    return _exchange(target, first, rng), bound
+        first, bound = min((_solved(target, masks, gap) for masks in starts), key=target.value), math.nan
+    return _exchange(target, first, rng, gap), bound
 
 
 def _families(k: int, epsilon: float) -> list[Masks]:
@@ -93,8 +97,8 @@ def _solved(target: Target, masks: Masks, tolerance: float) -> Solution:
     return solve(target.problem, np.unique(masks, axis=0), tolerance)
 
 
-def _generate(target: Target, masks: Masks, rng: np.random.Generator) -> tuple[Solution, float]:
-    """Return the best weights of all sets, up to `GAP`, and the bound that says so."""
+def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: float) -> tuple[Solution, float]:
+    """Return the best weights of all sets, up to the gap that is wanted, and the bound that says so."""
     k = masks.shape[1]
     bound, gap, idle, tolerance = -math.inf, 1.0, 0, 0.1
     best: Solution | None = None
@@ -108,31 +112,31 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator) -> tuple[S
         idle = 0 if gap < 0.99 * before else idle + 1
         heavy = solution.masks[solution.weights > LIGHT * solution.weights.max()]
         new = _new_sets(heavy, found, excess, NEW_SETS * k)
-        if gap < GAP or idle > STUCK:
+        if gap < wanted or idle > STUCK:
             break
         # Without new sets it is the weights that are not good enough yet.
-        tolerance = min(tolerance, max(GAP / 5, 0.1 * gap)) if len(new) else 0.1 * tolerance
+        tolerance = min(tolerance, max(wanted / 5, 0.1 * gap)) if len(new) else 0.1 * tolerance
         masks = np.concatenate([np.eye(k, dtype=bool), heavy, new])
         target.aim(solution)
     assert best is not None
     return best, bound
 
 
-def pruned(solution: Solution, most: int) -> Solution:
+def pruned(solution: Solution, most: int, gap: float = GAP) -> Solution:
     """Return a solution with at most so many sets: the lightest are dropped, a few at a time, as far as is feasible."""
     while len(solution.masks) > most:
         n = max(most, int((1 - DROPPED) * len(solution.masks)))
         heavy = np.argsort(-solution.weights, kind="stable")[:n]
-        fewer = solve(solution.problem, solution.masks[heavy], GAP / 5)
+        fewer = solve(solution.problem, solution.masks[heavy], gap / 5)
         if not fewer.is_feasible():
             k = len(solution.problem.theta)
             both = np.concatenate([np.eye(k, dtype=bool), solution.masks[heavy[: most - k]]])
-            return solve(solution.problem, np.unique(both, axis=0), GAP / 5)
+            return solve(solution.problem, np.unique(both, axis=0), gap / 5)
         solution = fewer
     return solution
 
 
-def _exchange(target: Target, solution: Solution, rng: np.random.Generator) -> Solution:
+def _exchange(target: Target, solution: Solution, rng: np.random.Generator, gap: float) -> Solution:
     """Return the best of some rounds that add sets and drop the lightest."""
     k, best, idle = len(target.problem.theta), solution, 0
     for _ in range(EXCHANGES):
@@ -141,10 +145,10 @@ def _exchange(target: Target, solution: Solution, rng: np.random.Generator) -> S
         new = _new_sets(solution.masks, found, excess, k)
         if not len(new) and not target.worst:
             break
-        solution = pruned(_solved(target, np.concatenate([solution.masks, new]), GAP), MOST_SETS * k)
+        solution = pruned(_solved(target, np.concatenate([solution.masks, new]), gap), MOST_SETS * k, gap)
         gain = 1 - target.value(solution) / target.value(best)
         best = solution if gain > 0 else best
-        idle = 0 if gain > LEAST_GAIN else idle + 1
+        idle = 0 if gain > gap / 5 else idle + 1
         if idle >= IDLE:
             break
     return best

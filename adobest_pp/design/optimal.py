@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_positive, check_probabilities
 from adobest_pp._text import brief
-from adobest_pp.design.column_generation import Target, best_family
+from adobest_pp.design.column_generation import GAP, Target, best_family
 from adobest_pp.design.set_program import Problem, sum_zero_basis
 from adobest_pp.mechanisms.set_family import SetFamily
 
@@ -27,6 +28,8 @@ __all__ = ["CRITERIA", "Design", "optimal_mechanism"]
 CRITERIA = ("variance", "worst")
 # Numbers with which the arithmetic is sound.
 LEAST_EPSILON, LEFT = 1e-3, (1e-6, 1e18)
+# Gaps that the search can tell from rounding, and that still are a search.
+GAPS = (1e-5, 0.1)
 # A share of the information of the answers that are left.
 TRIFLE = 1e-3
 
@@ -63,6 +66,7 @@ def optimal_mechanism(
     criterion: str = "variance",
     weights: ArrayLike | None = None,
     start: SetFamily | None = None,
+    gap: float = GAP,
 ) -> Design:
     """Find the ε-LDP mechanism whose answers tell most about θ.
 
@@ -82,6 +86,8 @@ def optimal_mechanism(
         For ``"variance"``: weights of the categories in the sum; or contrasts, one a row, whose variances are added.
     start : SetFamily, optional
         A design for a similar θ, to begin with.
+    gap : float, default 0.0005
+        How near to the optimum the search may end, as a share of the value: a larger one takes less time.
 
     Returns
     -------
@@ -100,8 +106,13 @@ def optimal_mechanism(
     (True, True)
     """
     epsilon = check_epsilon(epsilon)
+    share = check_positive(gap, "gap")
+    if not GAPS[0] <= share <= GAPS[1]:
+        raise ValueError(f"gap must be a number from {GAPS[0]:g} to {GAPS[1]:g}, got {share:g}")
     target = Target(*_problem(theta, epsilon, prior_precision, n_left, criterion, weights))
-    best, bound = best_family(target, epsilon, _masks_of(start, len(target.problem.theta)))
+    # The matrices are small: threads that wait for each other would take most of the time on a busy machine.
+    with threadpool_limits(1, "blas"):
+        best, bound = best_family(target, epsilon, _masks_of(start, len(target.problem.theta)), share)
     mechanism = SetFamily(best.masks, best.weights, epsilon)
     return Design(mechanism, target.value(best), bound)
 

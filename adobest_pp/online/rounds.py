@@ -34,8 +34,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 ROUNDS = 8
-# A family is asked if it is predicted to lower the summed error by at least this share.
-LEAST_GAIN = 0.005
+# A family is asked if it is predicted to lower the summed error by at least this share; variances count twice that, and
+# the search ends at half of it.
+LEAST_GAIN, GAP = 0.005, 0.005
 # Draws behind a design, of each of two chains: enough for a covariance. And draws behind an estimate.
 CHAINS, DRAWS, DRAWS_PER_CATEGORY, TUNE, FINAL_DRAWS = 2, 250, 10, 300, 1000
 # Standard deviations below this share of the largest count as that much: nobody needs them smaller.
@@ -165,6 +166,7 @@ def next_question(
         n_left=n_left,
         weights=weights / weights.max(),
         start=start if isinstance(start, SetFamily) else None,
+        gap=GAP,
     )
     better = _variances(design.mechanism, mean, precision, n_left, basis)
     gain = 1 - float(np.sqrt(better).sum() / np.sqrt(variances).sum())

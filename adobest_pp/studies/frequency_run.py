@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
 MANY_ROWS = 2500
 CV_CHAINS, CV_DRAWS, CV_TUNE = 2, 800, 500
 INTERVAL = 0.95
+DESIGN: Literal["design"] = "design"
 
 
 class Posterior(NamedTuple):
@@ -114,6 +115,7 @@ class Plan(NamedTuple):
     """The settings of one cell, checked; see `plan_of`."""
 
     mechanism: Mechanism
+    designed: bool
     utility: str | None
     alpha: float | None
     rho: float
@@ -141,7 +143,8 @@ def plan_of(
     Parameters
     ----------
     mechanism : str
-        Any name of the registry, or ``"module:Class"``.
+        Any name of the registry, or ``"module:Class"``; or ``"design"``, which begins with subset selection and then
+        asks the best question in rounds, under the prior of the analysis.
     utility : str, optional
         How the next subset is chosen, as of `simulate`; given where the mechanism publishes one, and only there.
     alpha : float, optional
@@ -158,7 +161,7 @@ def plan_of(
     **mechanism_settings
         What the mechanism is built from: ``n_categories``, ``epsilon``, ``kappa``, …
     """
-    built = build_mechanism(mechanism, **mechanism_settings)
+    built = build_mechanism("subset_selection" if mechanism == DESIGN else mechanism, **mechanism_settings)
     k = built.n_categories
     if (rho is None) == (theta is None):
         raise ValueError(f"rho or theta must be given, and not both, got {brief(rho)} and {brief(theta)}")
@@ -179,14 +182,16 @@ def plan_of(
     n_people = people if people_per_category is None else k * check_count(people_per_category, "people_per_category")
     truth = None if theta is None else check_probabilities(theta, k)
     share = 1.0 if rho is None else check_rho(rho)
-    return Plan(built, utility, alpha, share, truth, check_count(n_people, "people"), concentration, sampler)
+    n = check_count(n_people, "people")
+    return Plan(built, mechanism == DESIGN, utility, alpha, share, truth, n, concentration, sampler)
 
 
 def collect(run: Run, **settings: Any) -> Collected:
     """Draw a truth and people and have them asked; for run functions with measures of their own.
 
     Cells of the same θ, or of the same K and ρ, have truth and people in common, and are thus compared in pairs; where
-    fewer are asked, they are the first of them. Cells that differ in `prior` alone have the answers in common too.
+    fewer are asked, they are the first of them. Cells that differ in `prior` alone have the answers in common too, but for
+    designs, which the prior has made.
 
     Parameters
     ----------
@@ -200,8 +205,12 @@ def collect(run: Run, **settings: Any) -> Collected:
     shared = run.rng(n_categories=k, rho=plan.rho) if theta is None else run.rng(theta=theta)
     truth = check_probabilities(draw_dirichlet(shared, np.full(k, plan.rho)) if theta is None else theta / theta.sum())
     x = shared.choice(k, size=plan.n_people, p=truth)
-    own = {name: value for name, value in run.settings.items() if name != "prior"}
+    own = {name: value for name, value in run.settings.items() if name != "prior" or plan.designed}
     seed, fit_seed = run.sequence(answers_of=own).spawn(2)
+    if plan.designed:
+        first = cast(Any, plan.mechanism)
+        asked = simulate(None, first, method=DESIGN, people=x, prior=plan.prior, random_seed=seed)
+        return Collected(truth, asked.responses, None, None, plan.prior, fit_seed)
     if not plan.mechanism.publishes_subset:
         answers = plan.mechanism.privatize(x, rng=np.random.default_rng(seed))
         return Collected(truth, Responses.from_arrays(plan.mechanism, answers), None, None, plan.prior, fit_seed)

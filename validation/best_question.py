@@ -1,0 +1,245 @@
+"""What the best question gains, and what no question could: designed mechanisms beside all others at equal, true ε.
+
+SRR, subset selection, unary encoding, adaptive RRRR by each of the six utilities, and a collection in rounds whose
+mechanism is designed for the answers still to come, over the grid of studies/best_question.toml: truths from
+Dirichlet(ρ), 500 K people, exact inference under a flat prior and under one whose concentration is learned. All
+mechanisms of a run have truth and people in common. They are compared by the mean of the logarithm of the ratio of
+their TV to the truth, shown as a ratio, with a t-interval over runs; for the mean of many settings, over truths, whose
+settings are averaged first. Beside them stands what a perfect design could gain on subset selection with many
+answers: the root of the ratio of the least variance of any ε-LDP mechanism at the truth to that of subset selection
+(for K = 50, where no bound is proved, of the best found). Runs are kept in a folder, build/best_question.zarr, and
+an interrupted program goes on where it stopped. Exits with 1 if a finding stated below is not reproduced.
+"""
+
+import sys
+import tempfile
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from adobest_pp import SubsetSelection, asymptotic_variance, optimal_mechanism
+from adobest_pp.design import UTILITIES
+from adobest_pp.studies import Run, Study, collect, open_study, read_study, run_study
+from validation.common import Finding, Options, each, finding, main, table
+from validation.mechanisms import LABELS as KNOWN
+from validation.mechanisms import SRR, SUBSET_SELECTION, by_mechanism
+
+ROOT = Path(__file__).parents[1]
+STUDY = ROOT / "studies" / "best_question.toml"
+STORE = ROOT / "build" / "best_question.zarr"
+DESIGN, UNARY = "design", "unary_encoding"
+LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection", UNARY: "unary encoding", DESIGN: "design"} | KNOWN
+LEVEL = 0.95
+# Runs of a setting whose truths the bound is computed for.
+BOUND_RUNS = 10
+SETTINGS = ("K", "epsilon", "rho", "prior")
+
+
+def study_of(quick: bool, seed: int) -> Study:
+    """Return the study to run: the file's, or a few small cells of it."""
+    study = replace(read_study(STUDY), seed=seed)
+    if not quick:
+        return study
+    few = {"n_categories": (6,), "epsilon": (2.0,), "rho": (0.1, 1.0), "utility": ("honest",)}
+    grid = tuple({name: few.get(name, values) for name, values in block.items()} for block in study.grid)
+    return replace(study, runs=4, settings={"people_per_category": 200}, grid=grid)
+
+
+def make_runs(study: Study, store: Path) -> xr.Dataset:
+    """Return the measures by K, epsilon, rho, prior, mechanism and run; runs that the store has are not made again."""
+    store.parent.mkdir(parents=True, exist_ok=True)
+    status = run_study(study, store)
+    if status.done < status.total:
+        raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
+    return by_mechanism(open_study(store).load(), study)
+
+
+def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
+    """Return ln of the TV of one mechanism over that of another, by setting and run."""
+    tv = np.log(runs["exact_tv"])
+    return tv.sel(mechanism=first, drop=True) - tv.sel(mechanism=second, drop=True)
+
+
+def interval(values: xr.DataArray, n_comparisons: int = 1) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+    """Return means over runs with the ends of t-intervals, which hold together in so many comparisons (Bonferroni)."""
+    n = values.sizes["run"]
+    mean, error = values.mean("run"), values.std("run", ddof=1) / np.sqrt(n)
+    reach = stats.t.ppf(1 - (1 - LEVEL) / (2 * n_comparisons), n - 1) * error
+    return mean, mean - reach, mean + reach
+
+
+def pooled(values: xr.DataArray) -> xr.DataArray:
+    """Return one mean for each truth (K, ρ, run) over all that is asked of it, which its settings have in common."""
+    means = values.mean([name for name in ("epsilon", "prior") if name in values.dims])
+    axes = [name for name in ("K", "rho", "run") if name in means.dims]
+    return means.stack(pool=axes).reset_index("pool", drop=True).rename(pool="run")
+
+
+def allowed(study: Study) -> xr.DataArray:
+    """Return ln of the ratio of TV that the bound allows to a perfect design over subset selection, by K, ε and ρ."""
+    axes = {"K": "n_categories", "epsilon": "epsilon", "rho": "rho"}
+    values = {name: [*study.grid[0][setting]] for name, setting in axes.items()}
+    cells = [
+        (*cell, study.seed, run) for cell in product(*values.values()) for run in range(min(study.runs, BOUND_RUNS))
+    ]
+    found = np.array(each(_allowed, cells, "Bounds"))
+    shape = (*map(len, values.values()), -1)
+    return xr.DataArray(found.reshape(shape).mean(axis=-1), dims=tuple(values), coords=values)
+
+
+def _allowed(cell: tuple[int, float, float, int, int]) -> float:
+    k, epsilon, rho, seed, number = cell
+    settings = {"n_categories": k, "rho": rho, "epsilon": epsilon, "mechanism": "srr", "people": 1}
+    theta = collect(Run(seed, number, settings), **settings).theta
+    best = optimal_mechanism(theta, epsilon)
+    value = best.value if np.isnan(best.lower_bound) else best.lower_bound
+    return float(np.log(min(value / asymptotic_variance(SubsetSelection(k, epsilon), theta), 1.0)) / 2)
+
+
+def print_design(runs: xr.Dataset, bound: xr.DataArray) -> None:
+    """Print the ratio of the design's TV to that of subset selection, setting by setting, and the bound beside it."""
+    n = n_settings(runs)
+    print("TV of design over that of subset selection in the same run: means of")
+    print(f"{runs.sizes['run']} runs, with intervals that hold together in all {n} settings with 95 %;")
+    print("and what a perfect design would reach with many answers")
+    for prior in runs["prior"].values.tolist():
+        print(f"\n{prior} prior\n")
+        rows = []
+        for k, epsilon in product(runs["K"].values.tolist(), runs["epsilon"].values.tolist()):
+            row = [k, f"{epsilon:g}"]
+            for rho in runs["rho"].values.tolist():
+                cell = runs.sel(prior=prior, K=k, epsilon=epsilon, rho=rho)
+                row += [_shown(log_ratio(cell, DESIGN, SUBSET_SELECTION), n)]
+                row += [f"{np.exp(float(bound.sel(K=k, epsilon=epsilon, rho=rho))):.3f}"]
+            rows.append(row)
+        heads = [head for rho in runs["rho"].values.tolist() for head in (f"ρ = {rho:g}", "bound")]
+        table(["K", "ε", *heads], rows)
+
+
+def _shown(values: xr.DataArray, n_comparisons: int = 1) -> str:
+    mean, low, high = (f"{np.exp(float(part)):.2f}" for part in interval(values, n_comparisons))
+    return f"{mean} [{low}, {high}]"
+
+
+def print_all(runs: xr.Dataset) -> None:
+    """Print the TV of every mechanism over that of subset selection, over all K and ε."""
+    print("\nTV over that of subset selection in the same run, all K and ε together\n")
+    cases = list(product(runs["prior"].values.tolist(), runs["rho"].values.tolist()))
+    rows = []
+    for name in mechanisms_of(runs):
+        some = [runs.sel(prior=prior, rho=rho) for prior, rho in cases]
+        shown = [_shown(pooled(log_ratio(one, name, SUBSET_SELECTION))) for one in some]
+        rows.append([LABELS[name], *(["1"] * len(cases) if name == SUBSET_SELECTION else shown)])
+    table(["", *(f"{prior}, ρ = {rho:g}" for prior, rho in cases)], rows)
+    print("\nThe mechanism with the least mean ln TV, and its TV over that of subset selection\n")
+    rows = []
+    for prior, k, epsilon in product(*(runs[name].values.tolist() for name in ("prior", "K", "epsilon"))):
+        row = [prior, k, f"{epsilon:g}"]
+        for rho in runs["rho"].values.tolist():
+            cell = runs.sel(prior=prior, K=k, epsilon=epsilon, rho=rho)
+            means = {name: float(log_ratio(cell, name, SUBSET_SELECTION).mean()) for name in mechanisms_of(runs)}
+            best = min(means, key=lambda name: means[name])
+            row.append(f"{LABELS[best]} {np.exp(means[best]):.2f}")
+        rows.append(row)
+    table(["prior", "K", "ε", *(f"ρ = {rho:g}" for rho in runs["rho"].values.tolist())], rows)
+
+
+def print_coverage(runs: xr.Dataset) -> None:
+    """Print the share of 95 % intervals that hold the truth."""
+    print("\nShare of the 95 % intervals that hold the truth, as shown to people (with equal tails), all K and ε\n")
+    rows = []
+    for name in mechanisms_of(runs):
+        row = [LABELS[name]]
+        for prior, rho in product(runs["prior"].values, runs["rho"].values):
+            cell = runs[["coverage_as_shown", "coverage"]].sel(mechanism=name, prior=prior, rho=rho).mean()
+            row.append(f"{float(cell['coverage_as_shown']):.3f} ({float(cell['coverage']):.3f})")
+        rows.append(row)
+    table(["", *(f"{p}, ρ = {r:g}" for p, r in product(runs["prior"].values, runs["rho"].values))], rows)
+
+
+def mechanisms_of(runs: xr.Dataset) -> list[str]:
+    """Return the mechanisms there are, in the order to show them."""
+    return [name for name in LABELS if name in runs["mechanism"].values]
+
+
+def n_settings(runs: xr.Dataset) -> int:
+    """Return the number of settings in which two mechanisms are compared."""
+    return int(np.prod([runs.sizes[name] for name in SETTINGS]))
+
+
+def sound(runs: xr.Dataset) -> list[Finding]:
+    """Return what is checked of any runs."""
+    loss = runs["true_epsilon"]
+    return [
+        finding(
+            "privacy",
+            "no run of any mechanism loses more than its ε",
+            (loss <= loss["epsilon"]).all(),
+            largest_excess=(loss - loss["epsilon"]).max(),
+        ),
+    ]
+
+
+def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
+    """Return what is found of the mechanisms."""
+    ratio = log_ratio(runs, DESIGN, SUBSET_SELECTION)
+    _, low, _ = interval(ratio, n_settings(runs))
+    behind = int((low > 0).sum())
+    mean, _, high = interval(pooled(ratio))
+    sparse = runs.sel(rho=[rho for rho in runs["rho"].values if rho < 1])
+    rivals = [SUBSET_SELECTION, *(name for name in UTILITIES if name in runs["mechanism"].values)]
+    ends = {name: interval(pooled(log_ratio(sparse, DESIGN, name)), len(rivals)) for name in rivals}
+    reached, at_two = float(ratio.sel(epsilon=2.0).mean()), float(bound.sel(epsilon=2.0).mean())
+    cover = runs["coverage_as_shown"].mean([name for name in runs["coverage_as_shown"].dims if name != "mechanism"])
+    apart = float(cover.sel(mechanism=DESIGN) - cover.sel(mechanism=SUBSET_SELECTION))
+    return [
+        finding("never_behind", "design is behind subset selection in no setting", behind == 0, behind=behind),
+        finding(
+            "ahead",
+            "over all settings it is ahead",
+            float(high) < 0,
+            ratio=np.exp(float(mean)),
+            upper_end=np.exp(float(high)),
+        ),
+        finding(
+            "ahead_where_uneven",
+            "ρ ≤ 0.1: it is ahead of subset selection and of RRRR by every utility",
+            all(float(end) < 0 for _, _, end in ends.values()),
+            largest_upper_end=np.exp(max(float(end) for _, _, end in ends.values())),
+        ),
+        finding(
+            "half_of_the_bound",
+            "ε = 2: at least half of what the bound allows is reached, as ln TV over all settings",
+            reached <= at_two / 2,
+            reached=np.exp(reached),
+            bound=np.exp(at_two),
+        ),
+        finding(
+            "coverage",
+            "as many of its 95 % intervals hold the truth as under subset selection, within 2 points",
+            abs(apart) <= 0.02,
+            difference=apart,
+        ),
+    ]
+
+
+def findings(options: Options) -> list[Finding]:
+    """Print every figure and return the findings."""
+    study = study_of(options.quick, options.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = make_runs(study, Path(folder) / "quick.zarr" if options.quick else STORE)
+    bound = allowed(study)
+    print_design(runs, bound)
+    print_all(runs)
+    print_coverage(runs)
+    if options.quick:
+        print("\nWhich mechanism is ahead needs the runs of the full mode.")
+    return sound(runs) + ([] if options.quick else stated(runs, bound))
+
+
+if __name__ == "__main__":
+    sys.exit(main(findings, __doc__))
