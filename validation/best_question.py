@@ -7,7 +7,7 @@ mechanisms of a run have truth and people in common. They are compared by the me
 their TV to the truth, shown as a ratio, with a t-interval over runs; for the mean of many settings, over truths, whose
 settings are averaged first. Beside them stands what a perfect design could gain on subset selection with many
 answers: the root of the ratio of the least variance of any ε-LDP mechanism at the truth to that of subset selection
-(for K = 50, where no bound is proved, of the best found). Runs are kept in a folder, build/best_question.zarr, and
+(for K = 50, where no bound is proved, of the best found). Runs are kept in build/best_question, a store for each K, and
 an interrupted program goes on where it stopped. Exits with 1 if a finding stated below is not reproduced.
 """
 
@@ -30,7 +30,7 @@ from validation.mechanisms import SRR, SUBSET_SELECTION, by_mechanism
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"
-STORE = ROOT / "build" / "best_question.zarr"
+STORES = ROOT / "build" / "best_question"
 DESIGN, UNARY = "design", "unary_encoding"
 LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection", UNARY: "unary encoding", DESIGN: "design"} | KNOWN
 LEVEL = 0.95
@@ -49,13 +49,18 @@ def study_of(quick: bool, seed: int) -> Study:
     return replace(study, runs=4, settings={"people_per_category": 200}, grid=grid)
 
 
-def make_runs(study: Study, store: Path) -> xr.Dataset:
-    """Return the measures by K, epsilon, rho, prior, mechanism and run; runs that the store has are not made again."""
-    store.parent.mkdir(parents=True, exist_ok=True)
-    status = run_study(study, store)
-    if status.done < status.total:
-        raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
-    return by_mechanism(open_study(store).load(), study)
+def make_runs(study: Study, folder: Path) -> xr.Dataset:
+    """Return the measures by K, epsilon, rho, prior, mechanism and run; runs that a store has are not made again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for k in study.grid[0]["n_categories"]:
+        part = replace(study, grid=tuple({**block, "n_categories": (k,)} for block in study.grid))
+        store = folder / f"{study.name}_{k}.zarr"
+        status = run_study(part, store)
+        if status.done < status.total:
+            raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
+        found.append(by_mechanism(open_study(store).load(), part))
+    return xr.concat(found, "K")
 
 
 def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
@@ -231,7 +236,7 @@ def findings(options: Options) -> list[Finding]:
     """Print every figure and return the findings."""
     study = study_of(options.quick, options.seed)
     with tempfile.TemporaryDirectory() as folder:
-        runs = make_runs(study, Path(folder) / "quick.zarr" if options.quick else STORE)
+        runs = make_runs(study, Path(folder) if options.quick else STORES)
     bound = allowed(study)
     print_design(runs, bound)
     print_all(runs)

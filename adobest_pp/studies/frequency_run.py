@@ -190,8 +190,8 @@ def collect(run: Run, **settings: Any) -> Collected:
     """Draw a truth and people and have them asked; for run functions with measures of their own.
 
     Cells of the same θ, or of the same K and ρ, have truth and people in common, and are thus compared in pairs; where
-    fewer are asked, they are the first of them. Cells that differ in `prior` alone have the answers in common too, but for
-    designs, which the prior has made.
+    fewer are asked, they are the first of them. Cells that differ in `prior` alone have the answers in common too, but
+    for designs, which the prior has made.
 
     Parameters
     ----------
