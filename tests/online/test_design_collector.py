@@ -333,7 +333,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(path):
     collector.save(path)
     collector.close()
     acknowledged = 0
-    for attempt in range(3):
+    for attempt in range(2):
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
             first = int(process.stdout.readline())
             assert first == acknowledged + 1
