@@ -639,10 +639,17 @@ def _online() -> list[Entry]:
         _entry(
             "DesignCollector",
             ad.DesignCollector,
-            {"mechanism": SELECTION, "n_people": 600, "rounds": 3, "prior": 1.0, "categories": NAMES, "random_seed": 1},
+            {
+                "mechanism": SELECTION,
+                "n_people": 600,
+                "rounds": None,
+                "prior": 1.0,
+                "categories": NAMES,
+                "random_seed": 1,
+            },
             {
                 "mechanism": of_type(ad.SubsetSelection),
-                "n_people": integer(3, COUNT),
+                "n_people": integer(1, COUNT),
                 "rounds": optional(integer(1, 600)),
                 "prior": prior(3, NAMES),
                 "categories": optional(labels(3)),
@@ -653,15 +660,13 @@ def _online() -> list[Entry]:
             "DesignCollector.record",
             answered,
             {"y": [[0]], "question": 0},
-            {"y": never, "question": optional(integer(0, 0))},
-            {"y": "answers"},
+            {"question": optional(integer(0, 0))},
         ),
         _entry(
             "read_question",
             ad.read_question,
             {"text": PublishedQuestion(0, SELECTION, NAMES).to_json(), "epsilon": 1.0},
             {"text": never, "epsilon": real(1, 30, closed_low=True)},
-            {"epsilon": "question"},
         ),
         _entry("simulate, people", asked, {"people": [0, 1]}, {"people": _people}),
         _entry(
