@@ -10,7 +10,7 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp import diagnostics, likelihood, plots
-from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
+from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
 from adobest_pp.online import collect_csv
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.schedules import schedule_from_settings
@@ -56,6 +56,7 @@ EPSILON, KAPPA = real(0, 30), real(0, 1)
 THETA = numbers(3, 0.0, 1.0)
 NAMED_THETA = numbers(3, 0.0, 1.0, NAMES)
 SEED = integer(0)
+SELECTION = ad.SubsetSelection(3, epsilon=1.0)
 
 
 def entries() -> list[Entry]:
@@ -581,6 +582,12 @@ def _online() -> list[Entry]:
         collector.record(y, subset)
         return collector.responses
 
+    def answered(y: Any, question: Any) -> ad.Responses:
+        collector = ad.DesignCollector(SELECTION, n_people=600, categories=NAMES, random_seed=1)
+        collector.next_question()
+        collector.record(y, question)
+        return collector.responses
+
     def asked(people: Any) -> ad.OnlineRun:
         return ad.simulate(None, RRRR, people=people, final_updates=2, random_seed=1)
 
@@ -611,12 +618,56 @@ def _online() -> list[Entry]:
                 **kinds,
                 "mechanism": of_type(ad.RRRR),
                 "theta": NAMED_THETA,
+                "prior": optional(prior(3, NAMES)),
                 "utility": either(UTILITY, choice("nonadaptive")),
                 "alpha": _none,
                 "n_people": optional(integer(1, 10_000)),
                 "final_updates": integer(2, 10_000),
                 "path_length": integer(1, COUNT),
             },
+        ),
+        _entry(
+            "simulate, design",
+            lambda **given: ad.simulate([0.5, 0.3, 0.2], method="design", **given),
+            {"mechanism": SELECTION, "n_people": 30, "rounds": 1, "prior": 1.0, "random_seed": 1},
+            {
+                "mechanism": of_type(ad.SubsetSelection),
+                "rounds": optional(integer(1, 30)),
+                "prior": optional(prior(3)),
+                "random_seed": optional(SEED),
+            },
+        ),
+        _entry(
+            "DesignCollector",
+            ad.DesignCollector,
+            {
+                "mechanism": SELECTION,
+                "n_people": 600,
+                "rounds": None,
+                "prior": 1.0,
+                "categories": NAMES,
+                "random_seed": 1,
+            },
+            {
+                "mechanism": of_type(ad.SubsetSelection),
+                "n_people": integer(1, COUNT),
+                "rounds": optional(integer(1, 600)),
+                "prior": prior(3, NAMES),
+                "categories": optional(labels(3)),
+                "random_seed": optional(integer(0, 2**63 - 1)),
+            },
+        ),
+        _entry(
+            "DesignCollector.record",
+            answered,
+            {"y": [[0]], "question": 0},
+            {"question": optional(integer(0, 0))},
+        ),
+        _entry(
+            "read_question",
+            ad.read_question,
+            {"text": PublishedQuestion(0, SELECTION, NAMES).to_json(), "epsilon": 1.0},
+            {"text": never, "epsilon": real(1, 30, closed_low=True)},
         ),
         _entry("simulate, people", asked, {"people": [0, 1]}, {"people": _people}),
         _entry(

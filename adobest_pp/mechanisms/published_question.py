@@ -74,7 +74,7 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     except ValueError as reason:
         raise ValueError(f"question must be one that keeps its ε: {reason}") from None
     if mechanism.epsilon > budget:
-        raise ValueError(f"question must be of ε = {budget:g} at most, got ε = {mechanism.epsilon:g}")
+        raise ValueError(f"question must have an epsilon of at most {budget:g}, got {mechanism.epsilon:g}")
     found = audit(mechanism)
     if not found.holds:
         worst = found.worst
