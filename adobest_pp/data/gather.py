@@ -30,7 +30,7 @@ logger = logging.getLogger("adobest_pp")
 
 _PER_CORE = 2
 _PATIENCE = 30.0
-_POLL_SECONDS = 1.0
+_POLL_SECONDS, _ASK_SECONDS = 0.01, 2.0
 
 Source = str | os.PathLike[str]
 Tasks = Iterator[tuple[Piece, Question]]
@@ -388,7 +388,7 @@ def _read_by(client: Any, tasks: Tasks) -> Iterator[tuple[Piece, Outcome]]:
         more = task is not None
         if task is not None:
             running[client.submit(read_piece, *task, pure=False)] = task
-        if len(running) >= at_once or not more:
+        if running and (len(running) >= at_once or not more):
             for each, outcome in _finished(client, running):
                 if outcome is None:
                     suspects.append(each)
@@ -404,20 +404,15 @@ def _read_by(client: Any, tasks: Tasks) -> Iterator[tuple[Piece, Outcome]]:
 def _finished(client: Any, running: dict[Any, Any]) -> Iterator[tuple[tuple[Piece, Question], Outcome | None]]:
     """Yield what was read meanwhile, and None for pieces that workers died of."""
     from distributed import KilledWorker
-    from distributed import TimeoutError as NotYet
-    from distributed import wait as wait_for
 
-    since = time.monotonic()
-    done: Any = ()
-    while running and not done:
-        try:
-            done = wait_for([*running], timeout=_POLL_SECONDS, return_when="FIRST_COMPLETED").done
-        except NotYet:
-            since = time.monotonic() if client.nthreads() else since
-            if time.monotonic() - since > _PATIENCE:
-                raise OSError(
-                    f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again"
-                ) from None
+    asked = deserted = time.monotonic()
+    while not (done := [future for future in running if future.done()]):
+        time.sleep(_POLL_SECONDS)
+        if time.monotonic() - asked > _ASK_SECONDS:
+            asked = time.monotonic()
+            deserted = asked if client.nthreads() else deserted
+            if asked - deserted > _PATIENCE:
+                raise OSError(f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again")
     for future in done:
         task = running.pop(future)
         if future.status == "finished":

@@ -16,7 +16,7 @@ RRRR, OUE = ad.RRRR(6, 1.0), ad.UnaryEncoding(30, 1.0)
 
 @pytest.fixture(scope="module")
 def scheduler():
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), local_cluster(2) as cluster:
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), local_cluster(2) as cluster:
         yield cluster.scheduler_address
 
 
