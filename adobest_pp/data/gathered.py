@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import is_set
 from adobest_pp.data.evidence import Evidence
+from adobest_pp.data.responses import Responses
 from adobest_pp.data.set_store import SetStore
 from adobest_pp.data.tallies import Tally, add_up, decoded, evidence_of
 from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, mechanism_from_settings
@@ -18,7 +19,7 @@ from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, me
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["FileCounts", "Gathered"]
+__all__ = ["SCHEMA", "FileCounts", "Gathered", "check_responses"]
 
 SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1
 _NOTES = "gathered.json"
@@ -196,6 +197,13 @@ class Gathered:
             "categories": list(self.categories),
             "files": {name: list(each) for name, each in self.files.items()},
         }
+
+
+def check_responses(responses: Any) -> None:
+    """Raise ValueError unless these are answers, one by one or gathered."""
+    if not isinstance(responses, Responses | Gathered):
+        hint = ", which has no labels: pass what it is the evidence of" if isinstance(responses, Evidence) else ""
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}{hint}")
 
 
 def _of_notes(notes: dict[str, Any]) -> tuple[Mechanism, tuple[str, ...]]:

@@ -30,7 +30,7 @@ class SetStore:
 
     def __init__(self, folder: Path, temporary: bool) -> None:
         self.folder = folder
-        self.packed: NDArray[np.uint8] = np.load(folder / _FILE, mmap_mode="r")
+        self.packed: NDArray[np.uint8] = np.load(folder / _FILE, mmap_mode="c")
         if temporary:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.control_variates import Rows, anchor_at
+from adobest_pp.samplers.packed_sets import PackedSets, some_sets
 
 __all__ = ["first_draws", "near_mode", "some_rows"]
 
@@ -14,7 +15,7 @@ ROWS, ITERATIONS = 20_000, 100
 
 
 def first_draws(
-    evidence: Evidence,
+    evidence: Evidence | PackedSets,
     rows: Rows,
     prior: NDArray[np.float64],
     n_draws: int,
@@ -38,13 +39,14 @@ def first_draws(
 
 
 def near_mode(
-    evidence: Evidence, prior: NDArray[np.float64], rng: np.random.Generator, iterations: int = ITERATIONS
+    evidence: Evidence | PackedSets, prior: NDArray[np.float64], rng: np.random.Generator, iterations: int = ITERATIONS
 ) -> NDArray[np.float64]:
     """Return θ near the mode of its posterior: nearly the most likely one, drawn towards the prior mean."""
     n = evidence.n_responses
     if n == 0:
         return prior / prior.sum()
-    estimate, _ = climb(some_rows(evidence, rng), tolerance=0.01, max_iterations=iterations)
+    some = some_sets(evidence, ROWS, rng) if isinstance(evidence, PackedSets) else some_rows(evidence, rng)
+    estimate, _ = climb(some, tolerance=0.01, max_iterations=iterations)
     return np.asarray((n * estimate + prior) / (n + prior.sum()))
 
 
