@@ -1,13 +1,14 @@
 """What `gather` gives back: the answers of many files, counted, with what is needed to interpret them."""
 
 import json
+import os
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_path
 from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import is_set
 from adobest_pp.data.evidence import Evidence
@@ -176,7 +177,7 @@ class Gathered:
         (self.store.folder / _NOTES).write_text(json.dumps(self._notes()))
 
     @classmethod
-    def open(cls, store: str) -> "Gathered":
+    def open(cls, store: str | os.PathLike[str]) -> "Gathered":
         """Open the folder that `gather` was told to keep a store in.
 
         Parameters
@@ -184,7 +185,7 @@ class Gathered:
         store : path
             The folder.
         """
-        folder = Path(store)
+        folder = check_path(store, "store")
         try:
             notes = json.loads((folder / _NOTES).read_text())
             return cls(*_of_notes(notes), content=SetStore(folder, temporary=False), files=_files_of(notes))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_subset
+from adobest_pp._checks import as_numbers, check_path, check_subset
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp._labels import by_column, by_label, check_labels
 from adobest_pp._text import brief
@@ -299,7 +299,7 @@ class Responses:
 
         from adobest_pp.data.answer_tables import ROWS_OF_A_GROUP, table_of
 
-        with replacing(path, overwrite=overwrite) as temporary:
+        with replacing(check_path(path), overwrite=overwrite) as temporary:
             pq.write_table(
                 table_of(self), temporary, row_group_size=ROWS_OF_A_GROUP, compression="zstd", write_page_checksum=True
             )
