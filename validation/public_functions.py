@@ -943,10 +943,6 @@ def _merged(others: Any) -> ad.Evidence:
     return RESPONSES.evidence().merge(others)
 
 
-def _written(path: Any) -> None:
-    RESPONSES.to_parquet(path)
-
-
 def _files() -> list[Entry]:
     cell = {"n_categories": 3, "epsilon": 1.0, "kappa": 0.9, "rho": 1.0, "people": 10}
     numbers_of_cell = {
@@ -970,7 +966,6 @@ def _files() -> list[Entry]:
         _entry("collect_csv", collect_csv, csv, {"path": never}),
         _entry("gather", ad.gather, {"paths": "no such file"}, {"paths": never}),
         _entry("Gathered.open", ad.data.Gathered.open, {"store": "no such folder"}, {"store": never}),
-        _entry("Responses.to_parquet", _written, {"path": "no such folder/a.parquet"}, {"path": never}),
         _entry("poll_of_people", poll_of_people, csv, {"path": never}),
         _entry("plan_of", plan_of, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
     ]
