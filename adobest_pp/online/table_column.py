@@ -1,4 +1,4 @@
-"""One column of a Parquet or Arrow file of people, as text. No value of a person is ever shown, not even in an error."""
+"""One column of a Parquet or Arrow file of people, as text. No value of a person is shown, not even in an error."""
 
 import os
 

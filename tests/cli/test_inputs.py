@@ -24,7 +24,7 @@ def test_a_file_without_labels_is_refused(tmp_path, content, reason):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"--categories must .*{reason}"):
         labels_in(f"@{path}")
-    with pytest.raises(ValueError, match="--categories must be labels, or @ and a file .*No such file"):
+    with pytest.raises(ValueError, match=r"--categories must be labels, or @ and a file .*No such file"):
         labels_in(f"@{tmp_path / 'none'}")
 
 

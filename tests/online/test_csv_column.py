@@ -103,5 +103,5 @@ def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
         read_column(path, "vote", SECRETS[:2])
     assert not any(secret in str(info.value) for secret in SECRETS)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match="path must name a Parquet or Arrow file, got .* damaged or none"):
+    with pytest.raises(ValueError, match=r"path must name a Parquet or Arrow file, got .* damaged or none"):
         read_column(path, "vote", None)
