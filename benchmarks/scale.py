@@ -44,7 +44,7 @@ def simulated(mechanism: ad.mechanisms.Mechanism, n: int, rng: np.random.Generat
 
 
 def write(name: str, n: int, folder: Path) -> None:
-    """Write n answers into Parquet files, unless they are there already."""
+    """Write n answers into Parquet files."""
     folder.mkdir(exist_ok=True)
     for i, rng in enumerate(np.random.default_rng(0).spawn(FILES)):
         simulated(MECHANISMS[name], n // FILES, rng).to_parquet(folder / f"{i:02}.parquet")

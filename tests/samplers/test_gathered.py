@@ -104,7 +104,7 @@ def store(tmp_path_factory):
     """Answers of unary encoding that do not collapse, one by one and in a store."""
     mechanism, rng = ad.UnaryEncoding(30, 2.0), np.random.default_rng(3)
     theta = rng.dirichlet(np.ones(30))
-    answers = mechanism.privatize(rng.choice(30, size=6000, p=theta), rng=rng)
+    answers = mechanism.privatize(rng.choice(30, size=3000, p=theta), rng=rng)
     responses = ad.Responses.from_arrays(mechanism, answers)
     folder = tmp_path_factory.mktemp("bits")
     for i, part in enumerate(np.split(answers, [1000, 1001])):
