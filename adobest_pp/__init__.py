@@ -10,6 +10,7 @@ from adobest_pp._lazy import lazy_names
 if TYPE_CHECKING:
     from adobest_pp.data.concat import concat as concat
     from adobest_pp.data.evidence import Evidence as Evidence
+    from adobest_pp.data.gather import gather as gather
     from adobest_pp.data.responses import Responses as Responses
     from adobest_pp.design import Utility as Utility
     from adobest_pp.design import asymptotic_variance as asymptotic_variance
@@ -77,6 +78,7 @@ _HOMES = {
     "efficiency": "design",
     "extend": "samplers.extension",
     "frequency_model": "model.frequency",
+    "gather": "data.gather",
     "optimal_mechanism": "design",
     "privacy_loss": "mechanisms",
     "read_question": "mechanisms",

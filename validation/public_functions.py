@@ -267,6 +267,12 @@ def _data() -> list[Entry]:
         ),
         _entry("concat", ad.concat, {"responses": [RESPONSES]}, {"responses": never}),
         _entry(
+            "Evidence.merge",
+            lambda others: evidence.merge(others),
+            {"others": evidence},
+            {"others": of_type(ad.Evidence)},
+        ),
+        _entry(
             "intervals.shortest_intervals",
             ad.intervals.shortest_intervals,
             {"draws": [[0.5, 0.5]], "probability": 0.95},
@@ -995,6 +1001,10 @@ def _plots() -> list[Entry]:
     ]
 
 
+def _merged(others: Any) -> ad.Evidence:
+    return RESPONSES.evidence().merge(others)
+
+
 def _files() -> list[Entry]:
     cell = {"n_categories": 3, "epsilon": 1.0, "kappa": 0.9, "rho": 1.0, "people": 10}
     numbers_of_cell = {
@@ -1016,6 +1026,8 @@ def _files() -> list[Entry]:
     return [
         *(_entry(name, call, {"path": "none"}, {"path": never}, {"path": word}) for name, call, word in paths),
         _entry("collect_csv", collect_csv, csv, {"path": never}),
+        _entry("gather", ad.gather, {"paths": "no such file"}, {"paths": never}),
+        _entry("Gathered.open", ad.data.Gathered.open, {"store": "no such folder"}, {"store": never}),
         _entry("poll_of_people", poll_of_people, csv, {"path": never}),
         _entry("plan_of", plan_of, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
     ]

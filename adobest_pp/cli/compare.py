@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
-from adobest_pp._text import listed
+from adobest_pp.cli.inputs import labels_in
 from adobest_pp.cli.tables import print_verdicts
 from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import conclusions
@@ -62,7 +62,7 @@ class Request:
         assert self.column is not None
         # Asking people again would spend their privacy budget again.
         with _made(kept.parent):
-            return poll_of_people(self.data, self.column, categories=listed(self.categories), out=kept, **options)
+            return poll_of_people(self.data, self.column, categories=labels_in(self.categories), out=kept, **options)
 
 
 def run(

@@ -77,9 +77,11 @@ def audit(
 def compare(
     out: Annotated[Path, typer.Option(help="The folder to write the report to.")] = Path("adobest-report"),
     people: Annotated[int | None, typer.Option(help="Simulated people, without a file (default: 10000).")] = None,
-    data: Annotated[Path | None, typer.Option(help="A CSV file with one person a row, to collect from.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A CSV, Parquet or Arrow file of people, to collect from.")] = None,
     column: Annotated[str | None, typer.Option(help="The column of --data with the private values.")] = None,
-    categories: Annotated[str | None, typer.Option(help="The possible values in --data, separated by commas.")] = None,
+    categories: Annotated[
+        str | None, typer.Option(help="The possible values in --data, separated by commas; or @file, one a line.")
+    ] = None,
     responses: Annotated[Path | None, typer.Option(help="Randomized answers collected before (netCDF).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
     kappa: Annotated[float | None, typer.Option(help="Share of the budget inside the subset (default: 0.9).")] = None,
@@ -116,7 +118,7 @@ def utilities(
 
 @app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.nc")
 def collect(
-    people: Annotated[Path, typer.Argument(help="A CSV file with a header and one person a row.")],
+    people: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file with one person a row.")],
     column: Annotated[str, typer.Option(help="The column with the private values.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
     out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
@@ -125,7 +127,8 @@ def collect(
     alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
     adapt_every: Annotated[int, typer.Option(help="People asked between two choices of a subset.")] = 1,
     categories: Annotated[
-        str | None, typer.Option(help="The possible values, separated by commas; without it, those in the file.")
+        str | None,
+        typer.Option(help="The possible values, separated by commas; or @file, one a line; else those of the people."),
     ] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
@@ -136,11 +139,11 @@ def collect(
     Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
     it stopped, and asks nobody twice.
     """
-    from adobest_pp._text import listed
+    from adobest_pp.cli.inputs import labels_in
     from adobest_pp.cli.tables import print_collection
     from adobest_pp.online import collect_csv
 
-    labels, shown_under = listed(categories), _read_prior(prior)
+    labels, shown_under = labels_in(categories), _read_prior(prior)
     with _telling_how_to_go_on(out):
         collector = collect_csv(
             people,

@@ -8,6 +8,7 @@ import xarray as xr
 
 from adobest_pp._labels import same_labels
 from adobest_pp._text import brief
+from adobest_pp.data.gathered import SCHEMA, Gathered
 from adobest_pp.data.responses import Responses
 
 __all__ = ["DIMS", "responses_of", "theta_of", "thetas_of"]
@@ -55,8 +56,10 @@ def thetas_of(draws: Any, name: str = "draws") -> dict[str, xr.DataArray]:
     return thetas
 
 
-def responses_of(tree: xr.DataTree) -> Responses | None:
-    """Return the responses that `sample` left in ``observed_data``, or None where there are none."""
+def responses_of(tree: xr.DataTree) -> Responses | Gathered | None:
+    """Return the responses that `sample` left in ``observed_data``, or None where there are none (as in a store)."""
     if "observed_data" not in tree or "mechanism_settings" not in tree["observed_data"].attrs:
         return None
+    if tree["observed_data"].attrs.get("schema") == SCHEMA:
+        return Gathered.from_xarray(tree["observed_data"].to_dataset())
     return Responses.from_xarray(tree["observed_data"].to_dataset())

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "Evidence", "pattern_rows", "set_rows", "stacked", "support_rows", "unique_rows"]
+from adobest_pp._text import brief
+
+__all__ = ["BITS", "Evidence", "merged", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
 
 # Sets whose masks are unpacked at a time: bounds the memory that making the list of members takes.
 _SETS_AT_ONCE = 1 << 16
@@ -94,6 +96,37 @@ class Evidence(NamedTuple):
         rows[np.arange(self.n_rows), self.category] += self.own
         return np.asarray(rows)
 
+    def merge(self, *others: "Evidence") -> "Evidence":
+        """Return the evidence of all answers together: evidence is a sum.
+
+        Parameters
+        ----------
+        *others : Evidence
+            About the same categories in the same order, from any mechanisms, each of answers of other people.
+
+        Returns
+        -------
+        Evidence
+            To the last bit that of all the answers at once, whatever the pieces and their order; where mechanisms
+            differ, that of what `concat` gives.
+
+        Examples
+        --------
+        >>> import adobest_pp as ad
+        >>> one = ad.Responses.from_arrays(ad.SRR(3, epsilon=1.0), [0, 0, 2]).evidence()
+        >>> two = ad.Responses.from_arrays(ad.SRR(3, epsilon=1.0), [2, 1]).evidence()
+        >>> one.merge(two)
+        <Evidence: 5 responses in 3 rows with 0 sets>
+        """
+        for other in others:
+            if not isinstance(other, Evidence):
+                raise ValueError(f"others must be Evidence, such as of Responses.evidence, got {brief(other)}")
+            if other.n_categories != self.n_categories:
+                raise ValueError(
+                    f"others must be about the same {self.n_categories} categories, got one about {other.n_categories}"
+                )
+        return merged([self, *others])[0]
+
     def __repr__(self) -> str:
         return f"<Evidence: {self.n_responses} responses in {self.n_rows} rows with {self.n_sets} sets>"
 
@@ -148,8 +181,10 @@ def support_rows(
 
 def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tuple[Evidence, NDArray[np.int64]]:
     """Return evidence of answers that are rows of a matrix ``G[y, x]``, and the row of evidence of each answer."""
-    used, row_of = np.unique(outputs, return_inverse=True)
-    n = used.size
+    used, output_of = np.unique(outputs, return_inverse=True)
+    # Outputs whose rows are the same tell the same.
+    patterns, pattern_of = np.unique(np.asarray(matrix[used], dtype=np.float64), axis=0, return_inverse=True)
+    n, row_of = len(patterns), pattern_of[output_of]
     evidence = Evidence(
         base=np.zeros(n),
         own=np.zeros(n),
@@ -160,35 +195,47 @@ def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tup
         count=np.bincount(row_of, minlength=n),
         members=np.zeros(0, dtype=np.int32),
         offsets=np.zeros(1, dtype=np.int64),
-        patterns=np.ascontiguousarray(matrix[used], dtype=np.float64),
+        patterns=np.ascontiguousarray(patterns),
         codes=np.zeros((0, 0), dtype=np.uint16),
     )
     return evidence, row_of
 
 
-def stacked(parts: Sequence[Evidence]) -> Evidence:
-    """Return the rows of several pieces of evidence about the same categories, one after the other."""
+def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]]:
+    """Return several pieces of evidence as one, in the order of all evidence, and where the rows of each piece went.
+
+    Rows are ordered by their set (none first, patterns last), then by falling base, own, inside, scale and category;
+    equal rows are one. Sets are in the order of their packed bits, patterns in that of their weights.
+    """
     n_categories = parts[0].n_categories
-    n_sets = sum(part.n_sets for part in parts)
-    sets_before, patterns_before, index = 0, 0, []
+    packed = np.concatenate([_packed(part) for part in parts])
+    first, rank = unique_rows(packed)
+    patterns, pattern_rank = np.unique(np.concatenate([part.patterns for part in parts]), axis=0, return_inverse=True)
+    place = np.empty(0, dtype=np.int64)
+    sets_before, patterns_before = 0, 0
     for part in parts:
-        of_set, of_pattern = part.set_index + sets_before, part.set_index - part.n_sets + n_sets + patterns_before
-        found = np.where(part.set_index < part.n_sets, of_set, of_pattern)
-        index.append(np.where(part.set_index < 0, -1, found))
-        sets_before += part.n_sets
-        patterns_before += len(part.patterns)
-    members = np.concatenate([part.members for part in parts])
-    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
-    masks = np.zeros((n_sets, n_categories), dtype=bool)
-    masks[np.repeat(np.arange(n_sets), sizes), members] = True
-    columns = ("base", "own", "inside", "log_scale", "category", "count", "patterns")
-    return Evidence(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
-        set_index=np.concatenate(index),
-        members=members,
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        codes=_codes(np.packbits(masks, axis=1), n_categories, members.size),
+        of_set = rank[sets_before : sets_before + part.n_sets]
+        of_pattern = first.size + pattern_rank[patterns_before : patterns_before + len(part.patterns)]
+        # One more at the end, which rows without a set find.
+        place = np.append(place, np.concatenate([of_set, of_pattern, [-1]])[part.set_index])
+        sets_before, patterns_before = sets_before + part.n_sets, patterns_before + len(part.patterns)
+    base, own, inside, log_scale, category, count = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("base", "own", "inside", "log_scale", "category", "count")
     )
+    keys = (category, log_scale, inside, own, -base, place)
+    order = np.lexsort(keys)
+    is_new = np.ones(order.size, dtype=bool)
+    is_new[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    row_of = np.empty(order.size, dtype=np.int64)
+    row_of[order] = np.cumsum(is_new) - 1
+    kept = order[is_new]
+    levels = (base[kept], own[kept], inside[kept], category[kept], place[kept])
+    rows = set_rows(row_of, *levels, packed[first], n_categories, log_scale[kept])
+    total = np.zeros(kept.size, dtype=np.int64)
+    np.add.at(total, row_of, count)
+    ends = np.cumsum([part.n_rows for part in parts])[:-1]
+    return rows._replace(count=total, patterns=patterns), np.split(row_of, ends)
 
 
 def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -204,6 +251,17 @@ def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[n
     rank = np.empty(len(packed), dtype=np.int64)
     rank[order] = np.cumsum(is_new) - 1
     return order[is_new], rank
+
+
+def _packed(evidence: Evidence) -> NDArray[np.uint8]:
+    """Return the sets as packed bits, of shape (V, ⌈K/8⌉)."""
+    packed = np.zeros((evidence.n_sets, -(-evidence.n_categories // 8)), dtype=np.uint8)
+    for start in range(0, evidence.n_sets, _SETS_AT_ONCE):
+        offsets = evidence.offsets[start : start + _SETS_AT_ONCE + 1]
+        masks = np.zeros((offsets.size - 1, evidence.n_categories), dtype=bool)
+        masks[np.repeat(np.arange(len(masks)), np.diff(offsets)), evidence.members[offsets[0] : offsets[-1]]] = True
+        packed[start : start + len(masks)] = np.packbits(masks, axis=1)
+    return packed
 
 
 def _members(packed: NDArray[np.uint8], n_categories: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_subset
-from adobest_pp._files import check_target, netcdf_bytes, write_whole
+from adobest_pp._checks import as_numbers, check_path, check_subset
+from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp._labels import by_column, by_label, check_labels
 from adobest_pp._text import brief
 from adobest_pp.data.codes import inverse, subset_positions, variable
@@ -279,6 +279,30 @@ class Responses:
         from adobest_pp.data.response_files import read_stored
 
         return read_stored(path).responses
+
+    def to_parquet(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write a Parquet file of the answers, one row a person, which `gather` reads; whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            A new file; `gather` knows it by ending in ``.parquet``.
+        overwrite : bool, default False
+            Replace a file that is there.
+
+        Notes
+        -----
+        `adobest_pp.data.answer_tables` tells the columns. The mechanism and the categories are in the metadata of the
+        schema, and pages have checksums, so that damage is found.
+        """
+        import pyarrow.parquet as pq
+
+        from adobest_pp.data.answer_tables import ROWS_OF_A_GROUP, table_of
+
+        with replacing(check_path(path), overwrite=overwrite) as temporary:
+            pq.write_table(
+                table_of(self), temporary, row_group_size=ROWS_OF_A_GROUP, compression="zstd", write_page_checksum=True
+            )
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import is_learned
 from adobest_pp._labels import same_labels
 from adobest_pp.data.draws import responses_of, thetas_of
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 
 FEWEST_DRAWS = 4
@@ -30,7 +31,7 @@ class Draws:
     ess_tail: NDArray[np.float64]
     r_hat: NDArray[np.float64]
     wall_time: float
-    responses: Responses | None
+    responses: Responses | Gathered | None
     prior: NDArray[np.float64] | str | None
 
     @property

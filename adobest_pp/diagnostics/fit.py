@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adobest_pp._text import brief
 from adobest_pp.data.draws import responses_of, theta_of
+from adobest_pp.data.gathered import Gathered, check_responses
 from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FALSE_ALARM", "LEVEL", "goodness_of_fit"]
 
 
-def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> "xr.Dataset":
+def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None = None) -> "xr.Dataset":
     """Check whether the answers fit their mechanism, by a posterior predictive p-value.
 
     Answers that are read under the wrong ε, the wrong subsets or the wrong mechanism give a posterior that looks as
@@ -25,7 +25,7 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> 
     ----------
     tree : DataTree
         Of `sample`, by an exact sampler: ``posterior/theta`` by chain, draw and category.
-    responses : Responses
+    responses : Responses or Gathered
         The answers; by default those in ``observed_data`` of the tree.
 
     Returns
@@ -72,8 +72,7 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | None = None) -> 
     told = responses_of(tree) if responses is None else responses
     if told is None:
         raise ValueError("responses must be given for a tree without them in observed_data, got None")
-    if not isinstance(told, Responses):
-        raise ValueError(f"responses must be a Responses, got {brief(told)}")
+    check_responses(told)
     draws = theta_of(tree, categories=told.categories).values
     found = check_fit(draws.reshape(-1, told.n_categories), told)
     values = found._asdict() | {"fits": not found.p_value <= LEVEL}

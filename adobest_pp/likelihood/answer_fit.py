@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 
 __all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
@@ -44,7 +45,7 @@ class Fit(NamedTuple):
     spare: int
 
 
-def check_fit(theta: NDArray[np.float64], responses: Responses) -> Fit:
+def check_fit(theta: NDArray[np.float64], responses: Responses | Gathered) -> Fit:
     """Return the posterior predictive check of the answers, for draws of θ of shape (n, K)."""
     draws = theta[np.linspace(0, len(theta) - 1, min(len(theta), MOST_DRAWS)).astype(np.int64)]
     mean = theta.mean(axis=0)

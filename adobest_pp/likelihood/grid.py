@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, xlogy
 
 from adobest_pp._checks import check_integer, check_prior
-from adobest_pp._text import brief
+from adobest_pp.data.gathered import Gathered, check_responses
 from adobest_pp.data.responses import Responses
 
 __all__ = ["GridPosterior", "grid_posterior"]
@@ -58,7 +58,7 @@ class GridPosterior(NamedTuple):
         return self.theta.reshape(-1, self.theta.shape[-1])
 
 
-def grid_posterior(responses: Responses, prior: ArrayLike = 1.0, cells: int = 100) -> GridPosterior:
+def grid_posterior(responses: Responses | Gathered, prior: ArrayLike = 1.0, cells: int = 100) -> GridPosterior:
     """Return the posterior of two or three shares on a grid.
 
     Parameters
@@ -85,8 +85,7 @@ def grid_posterior(responses: Responses, prior: ArrayLike = 1.0, cells: int = 10
     >>> ad.likelihood.grid_posterior(responses).mean().round(3).tolist()
     [0.572, 0.428]
     """
-    if not isinstance(responses, Responses):
-        raise ValueError(f"responses must be a Responses, got {brief(responses)}")
+    check_responses(responses)
     k = responses.n_categories
     if k not in (2, 3):
         raise ValueError(f"responses must be about 2 or 3 categories for a grid, got {k}")

@@ -135,6 +135,12 @@ class Mechanism(ABC):
         """The integer type that answers are stored in."""
         return np.min_scalar_type(-self.n_outputs)
 
+    @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """The columns that hold the numbers of an answer in a table of answers; one, where an answer is a set."""
+        numbers = int(np.prod([*self.answer_dims.values()], dtype=int))
+        return tuple(f"answer_{i}" for i in range(numbers)) if self.answer_dims else ("answer",)
+
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Return one answer or several as an array with one row an answer, or raise ValueError."""
         array = check_answers(answers, self.n_outputs)
@@ -301,6 +307,13 @@ class ExtremalMechanism(Mechanism):
     @abstractmethod
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return ln w of checked answers, of shape (n,); answers with one support set must have one w."""
+
+    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ln w of support sets of these sizes, where their size is all that it depends on.
+
+        With it, answers of several numbers are gathered as their support sets, as packed bits.
+        """
+        raise NotImplementedError
 
     @property
     def log_odds(self) -> float:

@@ -88,6 +88,11 @@ class LocalHashing(ExtremalMechanism):
         return {"seed_and_value": 2}
 
     @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """The seed and the value."""
+        return ("seed", "value")
+
+    @property
     def answer_type(self) -> np.dtype[Any]:
         """The integer type that answers are stored in."""
         return np.dtype(np.uint32)
@@ -147,14 +152,27 @@ class LocalHashing(ExtremalMechanism):
         """Return the same for all answers; the seed is given, so that it has no probability."""
         return np.full(len(answers), self._log_weight)
 
+    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the same for all answers."""
+        return np.full(len(sizes), self._log_weight)
+
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts:
         """Count the answers whose value is the hash of a category, over random seeds."""
-        n, w, odds = len(answers), math.exp(self._log_weight), math.expm1(self.epsilon)
         seeds = answers[:, 0].astype(np.uint32)
         values = answers[:, 1].astype(np.uint32)
         observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
+        return self._counts(len(answers), np.array(observed, dtype=np.float64), theta, listed)
+
+    def support_counts(self, masks: NDArray[Any], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
+        """Return `answer_counts` of answers whose support sets are all that is left of them, as masks (n, K)."""
+        return self._counts(len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
+
+    def _counts(
+        self, n: int, observed: NDArray[np.float64], theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts:
+        w, odds = math.exp(self._log_weight), math.expm1(self.epsilon)
         # Any other category has the same hash with probability 1/g.
         share = odds * (1 - 1 / self.g)
         single = w * (1 + odds / self.g + share * theta[listed])
@@ -162,7 +180,7 @@ class LocalHashing(ExtremalMechanism):
         np.fill_diagonal(joint, single)
         constant = np.full(listed.size, n * w * (1 + odds / self.g))
         slope = n * w * share * np.eye(self.n_categories)[listed]
-        return Counts(np.array(observed, dtype=np.float64), constant, slope, n * (joint - np.outer(single, single)))
+        return Counts(observed, constant, slope, n * (joint - np.outer(single, single)))
 
     def drawing(self) -> Drawing:
         """Draw a seed, and randomize the hash of the truth."""

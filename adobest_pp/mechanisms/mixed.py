@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._text import brief
-from adobest_pp.data.evidence import Evidence, stacked
+from adobest_pp.data.evidence import Evidence, merged
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, rows_of
 from adobest_pp.mechanisms.registry import mechanism_from_settings
 
@@ -131,15 +131,18 @@ class Mixed(Mechanism):
         return answers
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Stack the evidence of the parts."""
-        found, row_of, start = [], np.empty(len(answers), dtype=np.int64), 0
+        """Merge the evidence of the parts."""
+        found, people = [], []
         for i, part in enumerate(self.parts):
             mine, own = self._told_to(i, published)
             evidence, rows = part.evidence(self._own(i, answers[mine]), own)
-            row_of[mine] = start + rows
-            start += evidence.n_rows
             found.append(evidence)
-        return stacked(found), row_of
+            people.append((mine, rows))
+        evidence, places = merged(found)
+        row_of = np.empty(len(answers), dtype=np.int64)
+        for (mine, rows), place in zip(people, places, strict=True):
+            row_of[mine] = place[rows]
+        return evidence, row_of
 
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]

@@ -232,7 +232,7 @@ class RRRR(Mechanism):
         distinct, rank = unique_rows(packed)
         rank_of_set = np.cumsum(needed) - 1
         set_index = np.where(free, -1, rank[rank_of_set[index]] if len(rank) else -1)
-        keys = np.where(free, size, k + set_index) * k + answer
+        keys = np.where(free, self._free_rank[size], k + set_index) * k + answer
         _, first, row_of_code = np.unique(keys, return_index=True, return_inverse=True)
         row_of = row_of_code[code_of]
         base, own, inside = self._levels(size[first], set_index[first] >= 0)
@@ -306,6 +306,12 @@ class RRRR(Mechanism):
         is_inner = ~has_set & (size > 0)
         inside = np.where(has_set, cross - outer, 0.0)
         return np.where(is_inner, inner, outer), np.where(is_inner, inner_own, outer_own), inside
+
+    @cached_property
+    def _free_rank(self) -> NDArray[np.int64]:
+        """The order of the rows without a set, by the size of the subset: by falling base, then own."""
+        base, own, _ = self._levels(np.arange(self.n_categories), np.zeros(self.n_categories, dtype=bool))
+        return np.asarray(np.unique(np.stack([-base, own], axis=1), axis=0, return_inverse=True)[1], dtype=np.int64)
 
     def _weights(self, inside: NDArray[np.bool_], size: int) -> NDArray[np.object_]:
         """Return the weights among some categories, which are inside a subset of `size` categories or not."""

@@ -98,6 +98,11 @@ class SubsetSelection(ExtremalMechanism):
         return {"member": self.size}
 
     @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """An answer is a set, in one column."""
+        return ("answer",)
+
+    @property
     def answer_type(self) -> np.dtype[Any]:
         """The integer type that members of answers are stored in."""
         return np.min_scalar_type(-self.n_categories)
@@ -121,6 +126,13 @@ class SubsetSelection(ExtremalMechanism):
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return the same for all answers."""
         return np.full(len(answers), self._log_weight)
+
+    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the same for all answers, which must have one size."""
+        wrong = sizes[sizes != self.size]
+        if wrong.size:
+            raise ValueError(f"answers must be sets of {self.size} categories each, got one of {wrong[0]}")
+        return np.full(len(sizes), self._log_weight)
 
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]

@@ -115,6 +115,11 @@ class UnaryEncoding(ExtremalMechanism):
         return {"category": self.n_categories}
 
     @property
+    def answer_columns(self) -> tuple[str, ...]:
+        """An answer is a set, in one column."""
+        return ("answer",)
+
+    @property
     def answer_type(self) -> np.dtype[Any]:
         """The integer type that answers are stored in."""
         return np.dtype(np.uint8)
@@ -151,9 +156,13 @@ class UnaryEncoding(ExtremalMechanism):
 
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return ln w, by the number of bits that are 1."""
-        (truth, other), ones = self._probabilities, np.sum(answers, axis=1, dtype=np.int64)
+        return self.log_weight_of_size(np.sum(answers, axis=1, dtype=np.int64))
+
+    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ln w by the number of bits that are 1."""
+        truth, other = self._probabilities
         return np.asarray(
-            math.log1p(-truth) + ones * math.log(other) + (self.n_categories - 1 - ones) * math.log1p(-other)
+            math.log1p(-truth) + sizes * math.log(other) + (self.n_categories - 1 - sizes) * math.log1p(-other)
         )
 
     def answer_counts(

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from adobest_pp._checks import check_prior, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._text import brief
+from adobest_pp.data.gathered import Gathered, check_responses
 from adobest_pp.data.responses import Responses
 from adobest_pp.model.private_response import PrivateResponse
 from adobest_pp.model.simplex import simplex
@@ -16,14 +17,14 @@ __all__ = ["frequency_model"]
 
 
 def frequency_model(
-    responses: Responses, prior: ArrayLike | Literal["learned"] = 1.0, surrogate: bool = False
+    responses: Responses | Gathered, prior: ArrayLike | Literal["learned"] = 1.0, surrogate: bool = False
 ) -> pm.Model:
     """Return the PyMC model of category frequencies given randomized answers.
 
     Parameters
     ----------
-    responses : Responses
-        What was collected.
+    responses : Responses or Gathered
+        What was collected, or what `gather` has counted.
     prior : float or array of shape (K,) or "learned", default 1.0
         The concentrations ρ of the Dirichlet prior on θ; K of them with labels are put in the order of the categories.
         With ``"learned"`` it is one variable, ``concentration``, for all categories.
@@ -34,7 +35,8 @@ def frequency_model(
     Returns
     -------
     pymc.Model
-        With ``theta`` labelled by ``category``, and the observed ``y``, one answer per ``response``.
+        With ``theta`` labelled by ``category``, and the observed ``y``, one answer per ``response``; of gathered
+        answers ``y`` is the log-likelihood.
 
     See Also
     --------
@@ -47,8 +49,7 @@ def frequency_model(
     >>> [variable.name for variable in ad.frequency_model(responses).free_RVs]
     ['theta']
     """
-    if not isinstance(responses, Responses):
-        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    check_responses(responses)
     if not isinstance(surrogate, bool):
         raise ValueError(f"surrogate must be True or False, got {brief(surrogate)}")
     if isinstance(prior, str):
@@ -64,7 +65,7 @@ def frequency_model(
     return model
 
 
-def _learned_model(responses: Responses, prior: str, surrogate: bool) -> pm.Model:
+def _learned_model(responses: Responses | Gathered, prior: str, surrogate: bool) -> pm.Model:
     """Return the model with θ ~ Dirichlet(a, …, a) and ln a normal.
 
     θ is φ/Σφ with φ ~ Gamma(a), and φ is written as a Gamma(a+1) variable times U^(1/a), U uniform, which is the same.

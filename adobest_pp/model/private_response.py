@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from pymc.distributions.distribution import Discrete
 from pymc.exceptions import NotConstantValueError
 from pymc.logprob.abstract import _logprob
-from pymc.model import modelcontext
+from pymc.model import Potential, modelcontext
 from pymc.pytensorf import constant_fold
 from pytensor.graph.basic import Apply, Variable
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from adobest_pp.data.gathered import Gathered, check_responses
 from adobest_pp.data.responses import Responses
 from adobest_pp.mechanisms import Mechanism, Published, drawing, mixed
 from adobest_pp.model.ops import source_version
-from adobest_pp.model.tensors import pairs_log_likelihood, pointwise_log_likelihood
+from adobest_pp.model.tensors import marginal_log_likelihood, pairs_log_likelihood, pointwise_log_likelihood
 from adobest_pp.model.theta_rows import in_response_order, rows_of_theta
 
 __all__ = ["PrivateResponse"]
@@ -78,8 +79,8 @@ class PrivateResponse(Discrete):
         Category probabilities, with any prior: one vector for all responses, or a row for each group, or a row for each
         response. Off the simplex the log-probability is −inf. A variable whose last dimension has labels in the model
         is put in the order of ``responses.categories``; other labels raise ValueError.
-    responses : Responses
-        What was collected: answers, mechanism and published subsets.
+    responses : Responses or Gathered
+        What was collected: answers, mechanism and published subsets; or what `gather` has counted.
     group : array of shape (n,), optional
         Which of the G rows of θ each response has: the labels of its first dimension, or their numbers from 0. Labels
         that are numbers themselves, such as years, are read as labels. Without it, a matrix has a row a response.
@@ -93,6 +94,9 @@ class PrivateResponse(Discrete):
     same n people under the subsets that were published to them. The log-likelihood is one term per response where that
     is asked for; a density for sampling costs no more than the distinct rows of evidence, or the distinct pairs of
     group and row, whatever n is. Where each response has its own θ, it is linear in n.
+
+    Gathered answers are not kept one by one. With them θ is one vector, and the variable is a `pymc.Potential`: the
+    log-likelihood of all answers, a number without dimensions. Samplers are the same; there are no predictive draws.
 
     See Also
     --------
@@ -115,9 +119,13 @@ class PrivateResponse(Discrete):
 
     rv_type = PrivateResponseRV
 
-    def __new__(cls, name: str, theta: Any, responses: Responses, group: Any = None, **kwargs: Any) -> TensorVariable:
+    def __new__(
+        cls, name: str, theta: Any, responses: Responses | Gathered, group: Any = None, **kwargs: Any
+    ) -> TensorVariable:
         """Add the observed answers to the model in context."""
-        _check_responses(responses)
+        check_responses(responses)
+        if isinstance(responses, Gathered):
+            return _gathered(name, theta, responses, group)
         answers = responses.answers
         dims = kwargs.pop("dims", None)
         if isinstance(dims, str) or (dims is not None and len(dims) == 1):
@@ -131,7 +139,8 @@ class PrivateResponse(Discrete):
     @classmethod
     def dist(cls, theta: Any, responses: Responses, group: Any = None, **kwargs: Any) -> TensorVariable:
         """Return the distribution outside of any model; its shape is that of the answers unless given."""
-        _check_responses(responses)
+        if not isinstance(responses, Responses):
+            raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
         kwargs.setdefault("shape", responses.answers.shape)
         labelled = in_response_order(theta, responses, None)
         checked, row = rows_of_theta(labelled, group, len(responses), responses.n_categories)
@@ -186,9 +195,16 @@ def _(
     return pointwise_log_likelihood(pt.specify_shape(theta.reshape((-1,)), k), evidence, row_of)
 
 
-def _check_responses(responses: Any) -> None:
-    if not isinstance(responses, Responses):
-        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+def _gathered(name: str, theta: Any, responses: Gathered, group: Any) -> TensorVariable:
+    """Add the log-likelihood of gathered answers to the model in context."""
+    if group is not None:
+        raise ValueError("group must be left out for gathered answers, which are not told apart")
+    labelled = in_response_order(theta, responses, modelcontext(None))
+    if pt.as_tensor(labelled.theta).ndim != 1:
+        raise ValueError("theta must be one vector for gathered answers, which are not told apart, got a matrix")
+    checked, _ = rows_of_theta(labelled, None, len(responses), responses.n_categories)
+    vector = pt.specify_shape(checked, responses.n_categories)
+    return Potential(name, marginal_log_likelihood(vector, responses.evidence()))
 
 
 @numba_core_rv_funcify.register(PrivateResponseRV)

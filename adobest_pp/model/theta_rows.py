@@ -16,6 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 from adobest_pp._checks import check_probabilities
 from adobest_pp._labels import by_column, same_labels
 from adobest_pp._text import brief
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 
 __all__ = ["Labelled", "in_response_order", "rows_of_theta"]
@@ -28,7 +29,7 @@ class Labelled(NamedTuple):
     rows: tuple[Any, ...] | None
 
 
-def in_response_order(theta: Any, responses: Responses, model: Model | None) -> Labelled:
+def in_response_order(theta: Any, responses: Responses | Gathered, model: Model | None) -> Labelled:
     """Return θ in the order of the responses, by its own labels or those of the model, or raise ValueError."""
     categories = responses.categories
     if not isinstance(theta, Variable):

@@ -165,6 +165,7 @@ def anchored_updates(state, phi, records, prior, n_updates, batch_size, mean, fi
         work.threshold[:n],
         work.alias[:n],
         float(n),
+        np.empty((0, 0), np.uint8),
     )
     coordinates = Coordinates(
         work.tables, work.table_index, work.shape, work.log_scale, work.scalars[TOTAL_SD], work.center, work.factor

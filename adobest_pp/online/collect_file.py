@@ -51,7 +51,7 @@ def collect_csv(
     Parameters
     ----------
     path : path
-        A CSV file with a header; `adobest_pp.online.csv_column` has the rules.
+        A CSV file with a header, or a Parquet or Arrow file; `adobest_pp.online.csv_column` has the rules.
     column : str
         The column with the private values.
     epsilon, kappa : float

@@ -4,6 +4,8 @@ The rules: the file is UTF-8 with a header. Every row has as many cells as the h
 without a value. The column's name occurs once. White space at the ends of names and values is dropped and characters
 are composed (Unicode NFC); otherwise they must be equal, capitals included. A value that is empty, that holds a control
 character or that only looks like another one raises ValueError, which names the number of the person.
+
+Parquet and Arrow files are read by column, too (`table_column`), under the same rules for values.
 """
 
 import csv
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_path
 from adobest_pp._labels import appearance, check_labels, flaw_of
 from adobest_pp._text import brief
+from adobest_pp.online.table_column import TABLES, table_values
 
 __all__ = ["read_column"]
 
@@ -29,7 +32,7 @@ def read_column(
     Parameters
     ----------
     path : path
-        The file.
+        The file: CSV, or Parquet or Arrow by its ending.
     column : str
         Its column with the private values.
     categories : sequence of str or None
@@ -38,7 +41,8 @@ def read_column(
     name = os.fspath(check_path(path))
     if not os.path.isfile(path):
         raise FileNotFoundError(f"path must name a CSV file, got {name!r}, which does not exist")
-    values = _values(path, column)
+    is_table = name.lower().endswith(TABLES)
+    values = [_as_text(each) for each in table_values(path, column)] if is_table else _values(path, column)
     for person, value in enumerate(values, start=1):
         if not value:
             raise ValueError(f"column must have a value in every row, got none for person {person} in {name!r}")

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.online.fast_random import next_word
+from adobest_pp.samplers.packed_sets import PackedSets, packed_moments
 
 __all__ = [
     "Anchor",
@@ -67,6 +68,9 @@ class Rows(NamedTuple):
         Rows drawn by their counts [3]_: row u stays u below its threshold, and is its alias above it.
     n_responses : float
         n.
+    packed : array of shape (n, ⌈K/8⌉)
+        Where answers are too many to lay out (`packed_sets`): the packed bits of each, and a single row above with what
+        they share. Elsewhere empty.
     """
 
     numbers: NDArray[np.float64]
@@ -77,6 +81,7 @@ class Rows(NamedTuple):
     threshold: NDArray[np.float64]
     alias: NDArray[np.int32]
     n_responses: float
+    packed: NDArray[np.uint8]
 
 
 class Anchor(NamedTuple):
@@ -96,8 +101,10 @@ class Anchor(NamedTuple):
     relative: NDArray[np.float64]
 
 
-def rows_of(evidence: Evidence) -> Rows:
+def rows_of(evidence: Evidence | PackedSets) -> Rows:
     """Return evidence laid out for the kernels."""
+    if isinstance(evidence, PackedSets):
+        return _rows_of_packed(evidence)
     n_sets, n_patterns = evidence.n_sets, len(evidence.patterns)
     index = np.where(evidence.set_index < 0, n_sets + n_patterns, evidence.set_index)
     ends = np.concatenate([evidence.offsets, np.zeros(n_patterns + 1, dtype=np.int64)])
@@ -113,11 +120,30 @@ def rows_of(evidence: Evidence) -> Rows:
         threshold,
         alias,
         float(evidence.n_responses),
+        np.empty((0, 0), dtype=np.uint8),
     )
 
 
-def anchor_at(theta: NDArray[np.float64], evidence: Evidence, rows: Rows) -> Anchor:
+def _rows_of_packed(sets: PackedSets) -> Rows:
+    """Return rows whose sets stay packed, wherever they are."""
+    n = float(len(sets.packed))
+    return Rows(
+        np.array([[1.0, 0.0, sets.inside, n]]),
+        np.zeros((1, 4), dtype=np.int32),
+        np.zeros(0, dtype=np.int32),
+        np.zeros(1, dtype=np.int64),
+        np.zeros((0, sets.n_categories)),
+        np.ones(1),
+        np.zeros(1, dtype=np.int32),
+        n,
+        sets.packed,
+    )
+
+
+def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows) -> Anchor:
     """Return the anchor at θ: one pass over all rows, O(|S|²) for each."""
+    if isinstance(evidence, PackedSets):
+        return Anchor(theta.copy(), *packed_moments(theta, evidence), np.zeros((1, 2)))
     relative = rows.numbers[:, 1:3] / row_probabilities(theta, evidence)[:, None]
     gradient, information = _moments(theta.size, relative, rows)
     return Anchor(theta.copy(), gradient, information, relative)

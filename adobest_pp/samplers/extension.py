@@ -9,6 +9,7 @@ from adobest_pp._checks import check_count
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp.data.draws import responses_of, theta_of
 from adobest_pp.data.evidence import Evidence
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 from adobest_pp.samplers.augmentation import gibbs_draws
 from adobest_pp.samplers.pointwise import add_log_likelihood
@@ -103,7 +104,10 @@ def _more_gibbs(
 
 
 def _joined(
-    tree: "xr.DataTree", parts: dict[str, dict[str, NDArray[Any]]], responses: Responses, extended_by: list[int]
+    tree: "xr.DataTree",
+    parts: dict[str, dict[str, NDArray[Any]]],
+    responses: Responses | Gathered,
+    extended_by: list[int],
 ) -> "xr.DataTree":
     """Return the tree with the new draws behind the old ones, and its checks made again."""
     import xarray as xr
@@ -120,6 +124,6 @@ def _joined(
     sampler, prior = tree.attrs["sampler"], tree.attrs["prior"]
     if not warn_of_problems(joined, responses.evidence(), sampler, prior):
         joined.attrs |= check_answer_fit(np.asarray(joined["posterior"]["theta"]), responses, sampler)
-    if "log_likelihood" in tree:
+    if "log_likelihood" in tree and isinstance(responses, Responses):
         add_log_likelihood(joined, responses)
     return joined

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
@@ -14,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import DirichletRV, GammaRV
 
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.model.ops import PointwiseLogLikelihood
+from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
 from adobest_pp.model.private_response import PrivateResponseRV
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
 
 def surrogate_of(model: "Model", values: Sequence[Any]) -> Surrogate | None:
     """Return what the compiled gradient needs if the model is the Gamma surrogate, and None if it is another."""
-    if len(model.free_RVs) != 1 or len(values) != 1 or model.potentials:
+    if len(model.free_RVs) != 1 or len(values) != 1 or len(model.potentials) > 1:
+        return None
+    if model.potentials and model.observed_RVs:
         return None
     phi = model.free_RVs[0]
     if not isinstance(phi.owner.op, GammaRV) or phi.ndim != 1:
@@ -63,6 +66,8 @@ def surrogate_of(model: "Model", values: Sequence[Any]) -> Surrogate | None:
         return None
     if not np.all(scale == 1):
         return None
+    if row_of is None:
+        row_of = np.repeat(np.arange(evidence.n_rows), evidence.count)
     return Surrogate(np.array(np.broadcast_to(rho, evidence.n_categories), dtype=np.float64), evidence, row_of)
 
 
@@ -76,10 +81,17 @@ def dirichlet_and_evidence(model: "Model", theta: Any) -> tuple[Any, Evidence]:
     return theta.owner.op.dist_params(theta.owner)[0], evidence
 
 
-def _evidence_of(model: "Model", rv: Any, theta_of: Callable[[Array], Array]) -> tuple[Evidence, NDArray[np.int64]]:
-    """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), if `rv` enters that and nothing else."""
+def _evidence_of(
+    model: "Model", rv: Any, theta_of: Callable[[Array], Array]
+) -> tuple[Evidence, NDArray[np.int64] | None]:
+    """Return the evidence of the `PrivateResponse` of θ = theta_of(rv), if `rv` enters that and nothing else.
+
+    And the row of each response, which gathered answers do not have.
+    """
     others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rv]
     dependent = [other for other in others if rv in ancestors([other])]
+    if len(dependent) == 1 and dependent[0] in model.potentials:
+        return _evidence_of_potential(dependent[0], rv, theta_of), None
     if len(dependent) != 1 or not isinstance(dependent[0].owner.op, PrivateResponseRV):
         raise ValueError(
             f"{rv.name!r} must enter one PrivateResponse and nothing else in the model, "
@@ -100,6 +112,31 @@ def _evidence_of(model: "Model", rv: Any, theta_of: Callable[[Array], Array]) ->
             f"of {rv.name!r}, got another function of it"
         )
     return evidence, row_of
+
+
+def _evidence_of_potential(term: Any, rv: Any, theta_of: Callable[[Array], Array]) -> Evidence:
+    """Return the evidence of gathered answers, whose log-likelihood is a potential."""
+    nodes = {variable.owner for variable in ancestors([term]) if variable.owner}
+    found = [node for node in nodes if isinstance(node.op, MarginalLogLikelihood)]
+    if len(found) != 1:
+        raise ValueError(f"{rv.name!r} must enter one PrivateResponse and nothing else in the model, got {term.name}")
+    theta, *arrays = found[0].inputs
+    evidence = Evidence(*constant_fold(arrays))
+    expected = pt.add(found[0].outputs[0], evidence.constant)
+    if not (
+        _is_function(rv, theta, theta_of, evidence.n_categories)
+        and _same_at_a_point(rv, term, expected, evidence.n_categories)
+    ):
+        raise ValueError(f"{term.name!r} must be the PrivateResponse of {rv.name!r} alone, got another function of it")
+    return evidence
+
+
+def _same_at_a_point(rv: Any, one: Any, other: Any, size: int) -> bool:
+    """Return whether two graphs have the same value at a point without symmetry."""
+    point = np.sqrt(np.arange(2.0, size + 2))
+    compiled = pytensor.function([rv], [one, other], mode=INTERPRETED, on_unused_input="ignore")
+    first, second = compiled((point / point.sum()).astype(rv.dtype))
+    return bool(np.isclose(first, second, rtol=1e-9))
 
 
 def _is_function(rv: Any, graph: Any, function: Callable[[Array], Array], size: int) -> bool:

@@ -18,6 +18,7 @@ from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.samplers.densities import compiled_functions
 
 if TYPE_CHECKING:
+    from adobest_pp.data.gathered import Gathered
     from adobest_pp.data.responses import Responses
 
 __all__ = ["from_c_functions", "from_pymc", "is_known"]
@@ -94,7 +95,9 @@ def from_c_functions(
 
 
 def from_pymc(
-    responses: "Responses", prior: NDArray[np.float64] | str, log_concentration: tuple[float, float] = LOG_CONCENTRATION
+    responses: "Responses | Gathered",
+    prior: NDArray[np.float64] | str,
+    log_concentration: tuple[float, float] = LOG_CONCENTRATION,
 ) -> Any:
     """Return the posterior compiled by nutpie itself, from the PyMC model that says the same."""
     from adobest_pp.model.frequency import frequency_model

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.data.evidence import Evidence
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.marginal import climb, gradient, log_likelihood
 from adobest_pp.samplers import nutpie_bridge
@@ -37,7 +38,7 @@ MOST_CLIMBS = 50
 
 
 def sample_nuts(
-    responses: Responses,
+    responses: Responses | Gathered,
     *,
     prior: NDArray[np.float64] | str,
     draws: int,
@@ -53,7 +54,7 @@ def sample_nuts(
 
     Parameters
     ----------
-    responses : Responses
+    responses : Responses or Gathered
         What was collected; with none the posterior is the prior.
     prior : array of shape (K,) or "learned"
         The concentrations of the Dirichlet prior, positive; or the prior whose concentration a, the same for all
@@ -131,7 +132,9 @@ def describe_nuts(prior: NDArray[np.float64] | str) -> dict[str, Any]:
     }
 
 
-def _posterior(responses: Responses, prior: NDArray[np.float64] | str, log_concentration: tuple[float, float]) -> Any:
+def _posterior(
+    responses: Responses | Gathered, prior: NDArray[np.float64] | str, log_concentration: tuple[float, float]
+) -> Any:
     """Return the posterior as nutpie takes it."""
     if not nutpie_bridge.is_known():
         return nutpie_bridge.from_pymc(responses, prior, log_concentration)

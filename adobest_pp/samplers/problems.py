@@ -28,15 +28,17 @@ MIN_EFFECTIVE = 25
 ENOUGH_DRAWS = 100
 
 
-def warn_of_problems(tree: "xr.DataTree", evidence: Evidence, sampler: str, prior: NDArray[np.float64] | str) -> bool:
+def warn_of_problems(
+    tree: "xr.DataTree", evidence: Evidence | None, sampler: str, prior: NDArray[np.float64] | str
+) -> bool:
     """Log a warning for each sign that the draws are not of the posterior; tell whether a part of it is missed.
 
     Parameters
     ----------
     tree : xarray.DataTree
         With ``posterior/theta`` and ``sample_stats``.
-    evidence : Evidence
-        What the posterior is given.
+    evidence : Evidence or None
+        What the posterior is given; None where it is too much for the check of empty categories.
     sampler : str
         Its name.
     prior : array of shape (K,) or "learned"
@@ -96,12 +98,12 @@ def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
 def _warn_of_modes(
     theta: NDArray[np.float64],
     concentration: NDArray[np.float64],
-    evidence: Evidence,
+    evidence: Evidence | None,
     names: list[str],
     sampler: str,
 ) -> bool:
     """Warn if categories are empty more or less often than they should be: chains that stay on one side agree."""
-    if concentration.min() >= SPARSE:
+    if concentration.min() >= SPARSE or evidence is None:
         return False
     checked = emptiness(theta, concentration, evidence)
     if checked is None:

@@ -1,6 +1,7 @@
 """One call from responses to labelled draws."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -15,10 +16,13 @@ from adobest_pp._checks import check_count, check_flag, check_integer, check_pri
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.gathered import Gathered, check_responses
 from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
+from adobest_pp.mechanisms import ExtremalMechanism
 from adobest_pp.samplers.chains import Block, gibbs_chain, sgld_chain
 from adobest_pp.samplers.langevin_settings import LangevinSettings
+from adobest_pp.samplers.packed_sets import PackedSets
 from adobest_pp.samplers.pieces import Langevin
 from adobest_pp.samplers.pointwise import add_log_likelihood
 from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
@@ -33,13 +37,16 @@ SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion", "gradient")
 SGLD_OPTIONS = (*RECORDED_OPTIONS, "step_size")
 
+# Sets in a store from which on they stay packed: fewer are faster laid out.
+MANY_SETS = 200_000
+
 # The paper makes this many updates for each person that answers.
 UPDATES_PER_DRAW = 20
 
 
 @raising_interrupts()
 def sample(
-    responses: Responses,
+    responses: Responses | Gathered,
     sampler: str = "nuts",
     prior: ArrayLike | Literal["learned"] = 1.0,
     draws: int = 1000,
@@ -54,8 +61,9 @@ def sample(
 
     Parameters
     ----------
-    responses : Responses
-        What was collected.
+    responses : Responses or Gathered
+        What was collected, or what `gather` has counted. Of answers that hardly ever repeat, which `gather` keeps in a
+        store, only ``"sgld_cv"`` reads batches; the other samplers read all of them into memory.
     sampler : {"nuts", "gibbs", "sgld", "sgld_cv"}
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
@@ -116,8 +124,7 @@ def sample(
     >>> dict(tree.posterior.theta.sizes)
     {'chain': 4, 'draw': 500, 'category': 2}
     """
-    if not isinstance(responses, Responses):
-        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}")
+    check_responses(responses)
     if not isinstance(sampler, str) or sampler not in SAMPLERS:
         raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
     concentration = _check_prior(prior, responses, sampler)
@@ -130,6 +137,10 @@ def sample(
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     settings = _settings(sampler, options)
     if check_flag(log_likelihood, "log_likelihood"):
+        if not isinstance(responses, Responses):
+            raise ValueError(
+                "log_likelihood must be False for gathered answers, which are not kept one by one, got True"
+            )
         check_total({"draws": sizes["draws"], "chains": sizes["chains"], "responses": len(responses)})
 
     began = time.perf_counter()
@@ -147,9 +158,10 @@ def sample(
         details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
     # Whether answers fit is asked of the posterior, and not of a part of it.
-    if not warn_of_problems(tree, responses.evidence(), sampler, concentration):
+    known = None if _as_packed(responses) else responses.evidence()
+    if not warn_of_problems(tree, known, sampler, concentration):
         details |= check_answer_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
-    if log_likelihood:
+    if log_likelihood and isinstance(responses, Responses):
         add_log_likelihood(tree, responses)
     return _labelled(
         tree,
@@ -201,7 +213,7 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return found | LangevinSettings.options(known)
 
 
-def _check_prior(prior: Any, responses: Responses, sampler: str) -> NDArray[np.float64] | str:
+def _check_prior(prior: Any, responses: Responses | Gathered, sampler: str) -> NDArray[np.float64] | str:
     """Return the concentrations, or "learned", or raise ValueError."""
     if not isinstance(prior, str):
         return check_prior(prior, responses.n_categories, responses.categories)
@@ -236,7 +248,7 @@ def _settings(sampler: str, options: dict[str, Any]) -> LangevinSettings | None:
 
 
 def _sample_compiled(
-    responses: Responses,
+    responses: Responses | Gathered,
     prior: NDArray[np.float64],
     seed: int,
     progressbar: bool,
@@ -266,18 +278,26 @@ def _sample_compiled(
 
 
 def _sample_cv(
-    responses: Responses, prior: NDArray[np.float64] | str, seed: int, progressbar: bool, **sizes: int
+    responses: Responses | Gathered, prior: NDArray[np.float64] | str, seed: int, progressbar: bool, **sizes: int
 ) -> tuple["xr.DataTree", dict[str, Any]]:
     """Run SGLD with control variates; return the draws with their labels, and what was chosen."""
     with SlowProgress(sizes["chains"] * (sizes["tune"] + sizes["draws"]), "Sampling", progressbar) as progress:
-        variables, stats, choices = sgld_cv_draws(
-            responses.evidence(), prior, seed=seed, advance=progress.advance, **sizes
-        )
+        evidence = _as_packed(responses) or responses.evidence()
+        variables, stats, choices = sgld_cv_draws(evidence, prior, seed=seed, advance=progress.advance, **sizes)
     return _tree(variables, stats, responses), choices
 
 
+def _as_packed(responses: Responses | Gathered) -> PackedSets | None:
+    """Return the sets of a large store, or None where evidence is as good."""
+    if not isinstance(responses, Gathered) or responses.store is None or len(responses.store) < MANY_SETS:
+        return None
+    assert isinstance(responses.mechanism, ExtremalMechanism)
+    inside = math.expm1(responses.mechanism.log_odds)
+    return PackedSets(np.asarray(responses.store.packed), inside, responses.n_categories)
+
+
 def _tree(
-    variables: Mapping[str, NDArray[np.float64]], stats: Mapping[str, NDArray[Any]], responses: Responses
+    variables: Mapping[str, NDArray[np.float64]], stats: Mapping[str, NDArray[Any]], responses: Responses | Gathered
 ) -> "xr.DataTree":
     """Return arrays by chain and draw (and, for θ, category) with their labels."""
     import xarray as xr
@@ -305,7 +325,7 @@ def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None])
     return np.concatenate(thetas)[tune:], kept
 
 
-def check_answer_fit(theta: NDArray[np.float64], responses: Responses, sampler: str) -> dict[str, float]:
+def check_answer_fit(theta: NDArray[np.float64], responses: Responses | Gathered, sampler: str) -> dict[str, float]:
     """Return the p-value of the answers given exact draws, and log a warning if they do not fit."""
     draws = theta.reshape(-1, theta.shape[-1])
     if sampler == "sgld" or len(draws) < ENOUGH_DRAWS:
@@ -316,7 +336,7 @@ def check_answer_fit(theta: NDArray[np.float64], responses: Responses, sampler: 
     return {"fit_p_value": p_value}
 
 
-def _labelled(tree: "xr.DataTree", responses: Responses, settings: dict[str, Any]) -> "xr.DataTree":
+def _labelled(tree: "xr.DataTree", responses: Responses | Gathered, settings: dict[str, Any]) -> "xr.DataTree":
     """Add the responses, and the settings in the attributes."""
     import xarray as xr
 

@@ -24,6 +24,7 @@ from adobest_pp.samplers.concentration import Prior
 from adobest_pp.samplers.control_variates import anchor_at, rows_of
 from adobest_pp.samplers.first_draws import first_draws
 from adobest_pp.samplers.normal_coordinates import coordinates_of
+from adobest_pp.samplers.packed_sets import PackedSets
 from adobest_pp.samplers.problems import logger
 from adobest_pp.samplers.sgld_cv_choices import FRICTION, choose
 from adobest_pp.samplers.underdamped import Target, underdamped_draws
@@ -95,7 +96,7 @@ class Run:
 
 
 def sgld_cv_draws(
-    evidence: Evidence,
+    evidence: Evidence | PackedSets,
     prior: NDArray[np.float64] | str,
     draws: int,
     tune: int,
@@ -107,8 +108,8 @@ def sgld_cv_draws(
 
     Parameters
     ----------
-    evidence : Evidence
-        Collapsed responses.
+    evidence : Evidence or PackedSets
+        Collapsed responses, or all of them as packed sets.
     prior : array of shape (K,) or "learned"
         Concentrations ρ, at least `LEAST_PRIOR`; or the prior whose concentration a is learned, as for NUTS.
     draws, chains : int
@@ -155,7 +156,9 @@ def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
 class Chains:
     """Chains that go on from where they are, in coordinates that are learned from their draws."""
 
-    def __init__(self, evidence: Evidence, prior: NDArray[np.float64] | str, chains: int, seed: int) -> None:
+    def __init__(
+        self, evidence: Evidence | PackedSets, prior: NDArray[np.float64] | str, chains: int, seed: int
+    ) -> None:
         self.evidence, self.rows, self.learned = evidence, rows_of(evidence), isinstance(prior, str)
         self.mean, self.sd = LOG_CONCENTRATION
         k = evidence.n_categories

@@ -148,6 +148,8 @@ def choose_batch(step: float, noise: float, rows: Rows) -> int:
     """Return the size of a batch, or `FULL` where all evidence costs no more."""
     wanted = step * noise / (2 * FRICTION * EXCESS)
     batch = max(SMALLEST_BATCH, math.ceil(min(wanted, 1e9)))
+    if len(rows.packed):
+        return min(batch, max(SMALLEST_BATCH, len(rows.packed)))  # a pass over all of them would take seconds
     return FULL if len(rows.patterns) or WORTH_A_BATCH * cost_of(batch, rows) >= cost_of(FULL, rows) else batch
 
 

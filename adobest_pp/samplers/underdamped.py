@@ -19,6 +19,7 @@ from adobest_pp.online.fast_random import normal
 from adobest_pp.samplers.concentration import Prior, draw_log_concentration
 from adobest_pp.samplers.control_variates import REORDER, Anchor, Rows, add_batch, full_gradient, taylor_gradient
 from adobest_pp.samplers.normal_coordinates import Coordinates, write_theta
+from adobest_pp.samplers.packed_sets import add_packed_batch
 
 __all__ = ["FULL", "Target", "underdamped_draws"]
 
@@ -74,6 +75,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
     columns = factor.T.copy()
     numbers, places, members, offsets = rows.numbers, rows.places, rows.members, rows.offsets
     patterns, threshold, alias, n = rows.patterns, rows.threshold, rows.alias, rows.n_responses
+    packed = rows.packed
     hat, at_hat, information, relative = anchor.theta, anchor.gradient, anchor.information, anchor.relative
     k = x.size
     z, rates, theta, delta = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
@@ -107,7 +109,10 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             full_gradient(theta, numbers, places, members, offsets, patterns, masses, pull, slope)
         else:
             taylor_gradient(theta, hat, at_hat, information, delta, slope)
-            add_batch(state, batch, n, delta, relative, places, members, threshold, alias, slope)
+            if len(packed) > 0:
+                add_packed_batch(state, batch, numbers[0, 2], hat, delta, packed, slope)
+            else:
+                add_batch(state, batch, n, delta, relative, places, members, threshold, alias, slope)
         average = 0.0
         for i in range(k):
             average += theta[i] * slope[i]

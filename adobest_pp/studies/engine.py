@@ -24,7 +24,7 @@ from adobest_pp.studies.store import StudyStore
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
 
-__all__ = ["local_cluster", "run_study"]
+__all__ = ["check_address", "connect", "local_cluster", "run_study"]
 
 # Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
 # killed process loses little.
@@ -85,7 +85,7 @@ def run_study(
     if scheduler is not None and workers is not None:
         raise ValueError("workers must be left out where a scheduler is given, which has its own")
     if scheduler is not None:
-        _check_address(scheduler)
+        check_address(scheduler)
     n_workers = None if workers is None else check_integer(workers, "workers", 1)
     study.check()
     with StudyStore(store, study, accept_changed_sources) as opened:
@@ -95,7 +95,7 @@ def run_study(
         if before < total:
             with SlowProgress(total, study.name, progressbar) as bar:
                 bar.advance(before)
-                with _connect(scheduler, n_workers) as client:
+                with connect(scheduler, n_workers) as client:
                     _Driver(opened, client, total - before, retry_failed).run(bar)
     return study_status(store)
 
@@ -217,7 +217,7 @@ def _explain(future: Any, result: Any) -> str:
     return f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on"
 
 
-def _check_address(scheduler: str) -> None:
+def check_address(scheduler: str) -> None:
     """Refuse what Dask would try to reach for a minute, though it cannot be an address."""
     from distributed.comm.addressing import get_address_host_port
 
@@ -230,7 +230,8 @@ def _check_address(scheduler: str) -> None:
 
 
 @contextmanager
-def _connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
+def connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
+    """Connect to a scheduler, or to so many workers that are started on this machine."""
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
 

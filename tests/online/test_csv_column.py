@@ -1,6 +1,9 @@
 """The rules of a file of people, and that no value of a person is shown where it breaks one."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 
 from adobest_pp.online import collect_csv
@@ -73,3 +76,32 @@ def test_an_empty_category_is_refused(categories):
 def test_categories_that_cannot_be_told_apart_are_refused(people, categories):
     with pytest.raises(ValueError, match="categories must be"):
         collect_csv(people, "vote", 1.0, categories=categories)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
+    expected, labels = read_column(people, "vote", None)
+    values = pa.array([labels[i] for i in expected])
+    table = pa.table(
+        {"vote": values.dictionary_encode(), "code": expected, "share": expected / 2, "void": pa.nulls(60)}
+    )
+    path = tmp_path / f"people.{ending}"
+    (pq.write_table if ending == "parquet" else feather.write_feather)(table, path)
+    found, same = read_column(path, "vote", None)
+    np.testing.assert_array_equal(found, expected)
+    assert same == labels
+    np.testing.assert_array_equal(read_column(path, "code", ["0", "1", "2"])[0], expected)
+    for column, reason in (
+        ("share", "column must hold text, integers or booleans, got values of type double"),
+        ("void", "column must have a value in every row, got none for person 1"),
+        ("none", "column must be named once in .* got 'none' 0 times"),
+    ):
+        with pytest.raises(ValueError, match=reason) as info:
+            read_column(path, column, None)
+        assert not any(secret in str(info.value) for secret in SECRETS)
+    with pytest.raises(ValueError, match="but not that of person") as info:
+        read_column(path, "vote", SECRETS[:2])
+    assert not any(secret in str(info.value) for secret in SECRETS)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"path must name a Parquet or Arrow file, got .* damaged or none"):
+        read_column(path, "vote", None)

@@ -1,0 +1,39 @@
+"""What options of several commands hold: lists of labels, given in the command or in a file."""
+
+from adobest_pp._text import brief, listed
+
+__all__ = ["labels_in"]
+
+
+def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
+    """Return the labels that an option names, or None without it, or raise ValueError.
+
+    Parameters
+    ----------
+    text : str or None
+        Labels separated by commas; or ``@`` and the name of a text file with one label a line, in which a comma is a
+        character like any other.
+    option : str
+        As errors name it.
+
+    Examples
+    --------
+    >>> from adobest_pp.cli.inputs import labels_in
+    >>> labels_in("yes, no")
+    ['yes', 'no']
+    """
+    if text is None or not text.startswith("@"):
+        return listed(text, option)
+    path = text[1:]
+    try:
+        with open(path, encoding="utf-8-sig") as handle:
+            lines = [line.strip() for line in handle.read().splitlines()]
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not a text file in UTF-8"
+        raise ValueError(
+            f"{option} must be labels, or @ and a file with one a line, got {brief(text)}: {reason}"
+        ) from None
+    if not lines or not all(lines):
+        line = lines.index("") + 1 if lines else 1
+        raise ValueError(f"{option} must name a file with a label in every line, got none in line {line} of {path!r}")
+    return lines

@@ -1,0 +1,224 @@
+"""What `gather` gives back: the answers of many files, counted, with what is needed to interpret them."""
+
+import json
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._checks import check_path
+from adobest_pp._text import brief
+from adobest_pp.data.answer_tables import is_set
+from adobest_pp.data.evidence import Evidence
+from adobest_pp.data.responses import Responses
+from adobest_pp.data.set_store import SetStore
+from adobest_pp.data.tallies import Tally, add_up, decoded, evidence_of
+from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, mechanism_from_settings
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["SCHEMA", "FileCounts", "Gathered", "check_responses"]
+
+SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1
+_NOTES = "gathered.json"
+
+
+class FileCounts(NamedTuple):
+    """How many answers a file had, and how many rows without one."""
+
+    answers: int
+    empty: int
+
+
+class Gathered:
+    """Answers of many files, counted. `gather` makes it; `sample`, models and diagnostics take it as `Responses`.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        What the devices ran.
+    categories : tuple of str
+        The labels.
+    files : dict
+        `FileCounts` of each file that was read: ``answers`` and ``empty``.
+    store : SetStore or None
+        The folder with the support set of every answer, where answers hardly ever repeat.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        categories: tuple[str, ...],
+        content: Tally | SetStore,
+        files: dict[str, FileCounts],
+    ) -> None:
+        self.mechanism, self.categories, self.files = mechanism, categories, files
+        self.store = content if isinstance(content, SetStore) else None
+        self._tally = content if isinstance(content, Tally) else None
+
+    @property
+    def n_categories(self) -> int:
+        """The number of categories K."""
+        return self.mechanism.n_categories
+
+    @property
+    def n_empty(self) -> int:
+        """The number of rows without an answer. They are not among the answers."""
+        return sum(each.empty for each in self.files.values())
+
+    def __len__(self) -> int:
+        return len(self.store) if self._tally is None and self.store is not None else int(self._counts.sum())
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        assert self._tally is not None
+        return self._tally.count
+
+    def __repr__(self) -> str:
+        files = f"{len(self.files)} file" + ("s" if len(self.files) != 1 else "")
+        empty = f", {self.n_empty} rows without an answer" if self.n_empty else ""
+        return f"<Gathered: {len(self)} answers of {files}{empty}, {self.mechanism!r}>"
+
+    def evidence(self) -> Evidence:
+        """Return the evidence of all answers: to the last bit that of `Responses` with the same answers.
+
+        Where there is a store, all of it is read into memory: some hundred bytes for each answer.
+        """
+        return self._evidence if self._tally is not None else evidence_of(self._whole(), self.mechanism)
+
+    @cached_property
+    def _evidence(self) -> Evidence:
+        assert self._tally is not None
+        return evidence_of(self._tally, self.mechanism)
+
+    def _whole(self) -> Tally:
+        assert self.store is not None
+        packed = np.array(self.store.packed)
+        one = Tally(packed, np.ones(len(packed), dtype=np.int64))
+        return add_up([one, Tally(packed[:0], one.count[:0])])
+
+    def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
+        """Return `evidence`, and the row of each answer, in the order of the rows."""
+        evidence = self.evidence()
+        return evidence, np.repeat(np.arange(evidence.n_rows), evidence.count)
+
+    def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
+        """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
+        total: list[NDArray[np.float64]] | None = None
+        for answers, told, weight in self._weighted():
+            if isinstance(self.mechanism, LocalHashing):
+                counts: Counts | None = self.mechanism.support_counts(answers, theta, listed)
+            else:
+                counts = self.mechanism.answer_counts(answers, told, theta, listed)
+            if counts is None or (total is not None and total[0].shape != counts.observed.shape):
+                return None
+            # Counts, expectations and covariances of independent people add up.
+            parts = [weight * each for each in counts]
+            total = parts if total is None else [one + other for one, other in zip(total, parts, strict=True)]
+        return None if total is None else Counts(*total)
+
+    def _weighted(self) -> Any:
+        """Yield answers, what was published, and how often each is there: parts that make up all answers."""
+        none = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
+        if self.store is not None:
+            for masks in self.store.blocks(self.n_categories):
+                yield _answers_of(masks, self.mechanism), none, 1.0
+            return
+        assert self._tally is not None
+        if self._tally.keys.shape[1] and is_set(self.mechanism):
+            masks = np.unpackbits(self._tally.keys, axis=1, count=self.n_categories)
+            found, told = _answers_of(masks, self.mechanism), none
+        else:
+            found, published = decoded(self._tally, self.mechanism)
+            told = self.mechanism.told(found, published)
+        # A count is a sum of powers of two: so many times those answers whose count has that bit.
+        for bit in range(int(self._counts.max(initial=0)).bit_length()):
+            has = (self._counts >> bit) & 1 == 1
+            if has.any():
+                row = told.row[has] if len(told.row) else told.row
+                yield found[has], Published(row, told.subsets), float(1 << bit)
+
+    def to_xarray(self) -> "xr.Dataset":
+        """Return a labelled dataset: the distinct answers with counts, or, where there is a store, its sums only."""
+        import xarray as xr
+
+        attributes = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "notes": json.dumps(self._notes())}
+        attributes["mechanism_settings"] = json.dumps(self.mechanism.settings())
+        coords = {"category": list(self.categories)}
+        if self._tally is None:
+            assert self.store is not None
+            sums = np.zeros(self.n_categories, dtype=np.int64)
+            for masks in self.store.blocks(self.n_categories):
+                sums += masks.sum(axis=0, dtype=np.int64)
+            meaning = {"long_name": "answers whose support set holds the category"}
+            return xr.Dataset({"answers_with": ("category", sums, meaning)}, coords, attributes)
+        variables = {
+            "key": (("answer", "byte"), self._tally.keys, {"long_name": "distinct answer, as adobest_pp.data.tallies"}),
+            "count": ("answer", self._tally.count, {"long_name": "how many people gave it"}),
+        }
+        return xr.Dataset(variables, coords, attributes)
+
+    @classmethod
+    def from_xarray(cls, dataset: "xr.Dataset") -> "Gathered | None":
+        """Rebuild from the dataset of `to_xarray`; None for that of a store, whose answers are not in it."""
+        if "key" not in dataset:
+            return None
+        notes = json.loads(dataset.attrs["notes"])
+        keys = np.asarray(dataset["key"].transpose("answer", "byte").values, dtype=np.uint8)
+        tally = Tally(keys, np.asarray(dataset["count"].values, dtype=np.int64))
+        return cls(*_of_notes(notes), content=tally, files=_files_of(notes))
+
+    def keep(self) -> None:
+        """Write what belongs to the store beside it, so that `open` finds it."""
+        assert self.store is not None
+        (self.store.folder / _NOTES).write_text(json.dumps(self._notes()))
+
+    @classmethod
+    def open(cls, store: str | os.PathLike[str]) -> "Gathered":
+        """Open the folder that `gather` was told to keep a store in.
+
+        Parameters
+        ----------
+        store : path
+            The folder.
+        """
+        folder = check_path(store, "store")
+        try:
+            notes = json.loads((folder / _NOTES).read_text())
+            return cls(*_of_notes(notes), content=SetStore(folder, temporary=False), files=_files_of(notes))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ValueError(f"store must be a folder that `gather` made, got {brief(str(store))}") from None
+
+    def _notes(self) -> dict[str, Any]:
+        return {
+            "mechanism_settings": self.mechanism.settings(),
+            "categories": list(self.categories),
+            "files": {name: list(each) for name, each in self.files.items()},
+        }
+
+
+def check_responses(responses: Any) -> None:
+    """Raise ValueError unless these are answers, one by one or gathered."""
+    if not isinstance(responses, Responses | Gathered):
+        hint = ", which has no labels: pass what it is the evidence of" if isinstance(responses, Evidence) else ""
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}{hint}")
+
+
+def _of_notes(notes: dict[str, Any]) -> tuple[Mechanism, tuple[str, ...]]:
+    return mechanism_from_settings(notes["mechanism_settings"]), tuple(notes["categories"])
+
+
+def _files_of(notes: dict[str, Any]) -> dict[str, FileCounts]:
+    return {name: FileCounts(*counts) for name, counts in notes["files"].items()}
+
+
+def _answers_of(masks: NDArray[np.uint8], mechanism: Mechanism) -> NDArray[Any]:
+    """Return the answers with these support sets; where there are several, as with local hashing, the sets."""
+    return (
+        np.nonzero(masks)[1].reshape(len(masks), mechanism.answer_dims["member"])
+        if "member" in mechanism.answer_dims
+        else masks
+    )

@@ -1,0 +1,179 @@
+"""Files of answers, read piece by piece: some row groups of a Parquet file, some batches of an Arrow file, a CSV file.
+
+What a piece gives is a function of the piece alone, so that it does not matter who reads it, when, or how often.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from adobest_pp._text import visible
+from adobest_pp.data.answer_tables import ROWS_OF_A_GROUP
+from adobest_pp.data.evidence import unique_rows
+from adobest_pp.data.tallies import Question, Tally, add_up, collapses, counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "Outcome", "Piece", "Plan", "plan_of", "read_piece"]
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".csv": "csv",
+}
+# Rows of a piece at most, where the file has groups of rows that are smaller; and batches of an Arrow file.
+_ROWS, _BATCHES = 1 << 22, 64
+_CSV_BYTES = 1 << 24
+
+
+class Piece(NamedTuple):
+    """Groups of rows `first` to `last`, without `last`, of a file, whose number among all files is `file`."""
+
+    file: int
+    path: str
+    format: str
+    first: int
+    last: int
+
+
+class Plan(NamedTuple):
+    """The pieces of a file and the schema of its table; or why it cannot be read."""
+
+    pieces: list[Piece]
+    schema: "pa.Schema | None"
+    damaged: str | None = None
+
+
+class Outcome(NamedTuple):
+    """The answers of a piece, counted; or why it cannot be read; or what is wrong with what it holds."""
+
+    tally: Tally | None
+    empty: int = 0
+    damaged: str | None = None
+    refused: str | None = None
+
+
+def plan_of(file: int, path: str, form: str) -> Plan:
+    """Return the pieces of a file."""
+    import pyarrow as pa
+
+    try:
+        if form == "parquet":
+            return _parquet_plan(file, path)
+        if form == "arrow":
+            with pa.memory_map(path) as source:
+                opened = _open_arrow(source)
+                if not isinstance(opened, pa.ipc.RecordBatchFileReader):
+                    return Plan([Piece(file, path, form, 0, 0)], opened.schema)
+                ends = range(0, opened.num_record_batches, _BATCHES)
+                pieces = [Piece(file, path, form, i, min(i + _BATCHES, opened.num_record_batches)) for i in ends]
+                return Plan(pieces, opened.schema)
+        with _open_csv(path, None) as reader:
+            return Plan([Piece(file, path, form, 0, 0)], reader.schema)
+    except (pa.ArrowException, OSError) as problem:
+        return Plan([], None, _reason(problem))
+
+
+def _parquet_plan(file: int, path: str) -> Plan:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as opened:
+        groups = opened.metadata.num_row_groups
+        sizes = [opened.metadata.row_group(i).num_rows for i in range(groups)]
+        schema = opened.schema_arrow
+    pieces, first = [], 0
+    for i in range(groups):
+        if i + 1 == groups or sum(sizes[first : i + 2]) > _ROWS:
+            pieces.append(Piece(file, path, "parquet", first, i + 1))
+            first = i + 1
+    return Plan(pieces, schema)
+
+
+def read_piece(piece: Piece, question: Question) -> Outcome:
+    """Return the answers of a piece, counted; never raise for what is in the file."""
+    import pyarrow as pa
+
+    tallies, empty = [], 0
+    batches = _batches(piece, question.needed)
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError) as problem:
+            return Outcome(None, damaged=_reason(problem))
+        if batch is None:
+            break
+        try:
+            tally, none = counted(batch, question)
+        except ValueError as problem:
+            return Outcome(None, refused=str(problem))
+        tallies.append(tally)
+        empty += none
+    if not tallies:
+        return Outcome(None, empty)
+    if collapses(question.mechanism):
+        return Outcome(add_up(tallies), empty)
+    keys = np.concatenate([each.keys for each in tallies])
+    in_order = keys[np.argsort(unique_rows(keys)[1], kind="stable")]
+    return Outcome(Tally(in_order, np.ones(len(keys), dtype=np.int64)), empty)
+
+
+def _batches(piece: Piece, columns: list[str]) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if piece.format == "parquet":
+        with pq.ParquetFile(piece.path, page_checksum_verification=True) as opened:
+            groups = range(piece.first, piece.last)
+            yield from opened.iter_batches(ROWS_OF_A_GROUP, row_groups=groups, columns=columns, use_threads=False)
+    elif piece.format == "arrow":
+        with pa.memory_map(piece.path) as source:
+            reader = _open_arrow(source)
+            if isinstance(reader, pa.ipc.RecordBatchFileReader):
+                batches: Any = (reader.get_batch(i) for i in range(piece.first, piece.last))
+            else:
+                batches = reader
+            for batch in batches:
+                batch.validate(full=True)
+                yield batch.select(columns)
+    else:
+        with _open_csv(piece.path, columns) as reader:
+            yield from reader
+
+
+def _open_arrow(source: Any) -> Any:
+    """Open the file format, or else the stream format."""
+    import pyarrow as pa
+
+    try:
+        return pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source)
+
+
+def _open_csv(path: str, columns: list[str] | None) -> Any:
+    """Open a CSV file, whose columns are text."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    options = pc.ReadOptions(use_threads=False, block_size=_CSV_BYTES)
+    if columns is None:
+        return pc.open_csv(path, read_options=options)
+    convert = pc.ConvertOptions(
+        include_columns=columns,
+        column_types=dict.fromkeys(columns, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    # A blank line is a person without an answer.
+    parse = pc.ParseOptions(ignore_empty_lines=False)
+    return pc.open_csv(path, read_options=options, convert_options=convert, parse_options=parse)
+
+
+def _reason(problem: BaseException) -> str:
+    return visible(problem)[:200]

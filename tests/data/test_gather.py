@@ -1,0 +1,330 @@
+"""Any number of answers: files of every kind add up to the evidence of all answers, to the last bit."""
+
+import logging
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import adobest_pp as ad
+from adobest_pp.data import DamagedAnswers, Gathered
+from adobest_pp.data.answer_tables import table_of
+from adobest_pp.likelihood.answer_fit import check_fit
+from tests.data.test_merge import MECHANISMS, part, pieces_of
+from tests.strategies import simulated
+
+NAMES = ("yes, always", "no", "never")
+LARGE = [ad.UnaryEncoding(30, 1.0), ad.SubsetSelection(40, 1.0), ad.LocalHashing(33, 1.0)]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Pieces of few rows, so that even small files have several."""
+    monkeypatch.setattr("adobest_pp.data.pieces._ROWS", 40)
+    monkeypatch.setattr("adobest_pp.data.set_store._SETS_AT_ONCE", 16)
+
+
+def write(responses, path):
+    """Write a Parquet file of small groups of rows."""
+    pq.write_table(table_of(responses), path, row_group_size=16, write_page_checksum=True)
+
+
+def three(n=60, seed=1):
+    """Responses of n people with labels."""
+    found = simulated(ad.SRR(3, 1.0), n, seed)
+    return ad.Responses.from_arrays(found.mechanism, found.answers, categories=NAMES)
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *LARGE], ids=repr)
+def test_files_add_up_to_the_last_bit_whatever_the_pieces(tmp_path, mechanism):
+    whole = simulated(mechanism, 300, 1)
+    kept = []
+    for seed in (1, 2):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        for i, each in enumerate(pieces_of(whole, seed)):
+            write(each, folder / f"{i}.parquet")
+        gathered = ad.gather(folder, progressbar=False)
+        assert gathered.evidence() == whole.evidence()
+        assert (len(gathered), gathered.mechanism, gathered.n_empty) == (300, mechanism, 0)
+        assert sum(each.answers for each in gathered.files.values()) == 300
+        assert (gathered.store is not None) == (mechanism in LARGE)
+        kept.append(gathered)
+    if mechanism in LARGE:
+        np.testing.assert_array_equal(kept[0].store.packed, kept[1].store.packed)
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *LARGE], ids=repr)
+def test_a_file_of_responses_comes_back(tmp_path, mechanism):
+    whole = simulated(mechanism, 50, 3)
+    whole.to_parquet(tmp_path / "a.parquet")
+    assert ad.gather(tmp_path / "a.parquet", mechanism).evidence() == whole.evidence()
+    with pytest.raises(FileExistsError, match="path must name a new file"):
+        whole.to_parquet(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *LARGE], ids=repr)
+def test_counted_answers_are_checked_as_those_one_by_one(tmp_path, mechanism):
+    whole = simulated(mechanism, 300, 1)
+    whole.to_parquet(tmp_path / "a.parquet")
+    theta = np.random.default_rng(1).dirichlet(np.ones(mechanism.n_categories), size=3)
+    expected, found = (check_fit(theta, each) for each in (whole, ad.gather(tmp_path)))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_answers_of_several_mechanisms_come_back(tmp_path):
+    whole = ad.concat([simulated(mechanism, 30, i) for i, mechanism in enumerate(MECHANISMS)])
+    write(whole, tmp_path / "a.parquet")
+    assert ad.gather(tmp_path).evidence() == whole.evidence()
+
+
+def forms_of(responses):
+    """Return the same answers in every form that a column may have."""
+    labels = [responses.categories[y] for y in responses.answers]
+    return {
+        "codes": pa.array(responses.answers),
+        "small": pa.array(responses.answers.astype(np.uint8)),
+        "floats": pa.array(responses.answers.astype(float)),
+        "text": pa.array(labels),
+        "large": pa.array(labels, type=pa.large_string()),
+        "dictionary": pa.array(labels).dictionary_encode(),
+        "numbered": pa.array(responses.answers).dictionary_encode(),
+    }
+
+
+@pytest.mark.parametrize("form", forms_of(three(3)))
+def test_answers_are_codes_or_labels(tmp_path, form):
+    responses = three()
+    table = pa.table({"other": np.zeros(60), "said": forms_of(responses)[form]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=16)
+    pa.feather.write_feather(table, tmp_path / "b.feather", chunksize=7)
+    with pa.ipc.new_stream(tmp_path / "c.arrow", table.schema) as stream:
+        stream.write_table(table, max_chunksize=9)
+    gathered = ad.gather(tmp_path, responses.mechanism, column="said", categories=NAMES)
+    evidence = responses.evidence()
+    assert gathered.evidence() == evidence.merge(evidence, evidence)
+    assert gathered.categories == NAMES
+
+
+def test_csv_files_have_codes_or_labels(tmp_path):
+    responses = three()
+    for name, form in (("codes", "codes"), ("labels", "text")):
+        pa.csv.write_csv(pa.table({"answer": forms_of(responses)[form]}), tmp_path / f"{name}.csv")
+    assert ad.gather(tmp_path / "codes.csv", responses.mechanism).evidence() == responses.evidence()
+    gathered = ad.gather(tmp_path / "labels.csv", responses.mechanism, categories=NAMES)
+    assert gathered.evidence() == responses.evidence()
+    # Where labels are known, text is a label, even if it looks like a code.
+    with pytest.raises(ValueError, match=r"column 'answer' must hold .* got '.', which is no label, in '.*codes.csv'"):
+        ad.gather(tmp_path, responses.mechanism, categories=NAMES)
+
+
+def sets_in_forms(masks, names):
+    """Return masks as a column of each form."""
+    members = [np.flatnonzero(mask).tolist() for mask in masks]
+    return {
+        "packed": pa.array([np.packbits(mask).tobytes() for mask in masks], type=pa.binary(-(-masks.shape[1] // 8))),
+        "bytes": pa.array([np.packbits(mask).tobytes() for mask in masks]),
+        "text": pa.array(["".join("01"[int(bit)] for bit in mask) for mask in masks]),
+        "members": pa.array(members, type=pa.list_(pa.int16())),
+        "labels": pa.array([[names[i] for i in each] for each in members], type=pa.large_list(pa.string())),
+    }
+
+
+@pytest.mark.parametrize("form", sets_in_forms(np.eye(2, dtype=bool), "ab"))
+@pytest.mark.parametrize("mechanism", [ad.RRRR(10, 1.0), ad.UnaryEncoding(10, 1.0), ad.SubsetSelection(10, 1.0, 3)])
+def test_sets_are_bits_or_lists(tmp_path, form, mechanism):
+    responses = simulated(mechanism, 40, 2)
+    names = [f"c{i}" for i in range(10)]
+    if mechanism.publishes_subset:
+        forms = sets_in_forms(responses.subsets[responses.subset_index], names)
+        table = {"answer": responses.answers, "subset": forms[form]}
+    else:
+        table = {"answer": sets_in_forms(mechanism.support(responses.answers), names)[form]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet", row_group_size=16)
+    assert ad.gather(tmp_path, mechanism, categories=names).evidence() == responses.evidence()
+    if form == "text":
+        pa.csv.write_csv(pa.table(table), tmp_path / "a.csv")
+        assert ad.gather(tmp_path / "a.csv", mechanism).evidence() == responses.evidence()
+
+
+def test_empty_values_are_counted_and_told(tmp_path, caplog):
+    values = {
+        "null.parquet": pa.array([0, None, 2]),
+        "nan.parquet": pa.array([0.0, np.nan, 2.0]),
+        "text.parquet": pa.array(["no", " ", None]),
+        "dictionary.parquet": pa.array(["no", None, "never", ""]).dictionary_encode(),
+    }
+    for name, column in values.items():
+        pq.write_table(pa.table({"answer": column}), tmp_path / name)
+    (tmp_path / "lines.csv").write_text('answer\nno\n\nnever\n""\n')
+    with caplog.at_level(logging.WARNING, "adobest_pp"):
+        gathered = ad.gather(tmp_path, ad.SRR(3, 1.0), categories=NAMES)
+    assert {os.path.basename(path): tuple(each) for path, each in gathered.files.items()} == {
+        "dictionary.parquet": (2, 2),
+        "lines.csv": (2, 2),
+        "nan.parquet": (2, 1),
+        "null.parquet": (2, 1),
+        "text.parquet": (1, 2),
+    }
+    assert gathered.n_empty == 8
+    assert len(gathered) == 9
+    assert "8 of 17 rows have no answer and are left out: 2 in " in caplog.text
+    assert "8 rows without an answer" in repr(gathered)
+
+
+def test_a_row_without_a_subset_has_no_answer(tmp_path):
+    table = {"answer": pa.array([0, 1, None]), "subset": pa.array([b"\x80", None, b"\x80"])}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    gathered = ad.gather(tmp_path, ad.RRRR(3, 1.0))
+    assert (len(gathered), gathered.n_empty) == (1, 2)
+
+
+def damage(path, group=5):
+    """Flip the bits of the last byte of a group of rows."""
+    column = pq.ParquetFile(path).metadata.row_group(group).column(0)
+    start = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start + column.total_compressed_size - 1] ^= 0xFF
+    path.write_bytes(content)
+
+
+def damaged_files(folder):
+    """Write three files, damage two, one of them in its data alone, and return the answers of the whole one."""
+    good, other = three(100, 1), three(100, 2)
+    write(good, folder / "a.parquet")
+    for name in ("b.parquet", "c.parquet"):
+        write(other, folder / name)
+    content = bytearray((folder / "b.parquet").read_bytes())
+    (folder / "b.parquet").write_bytes(content[: len(content) // 2])
+    damage(folder / "c.parquet")
+    return good
+
+
+def test_damaged_files_are_named_and_the_others_kept(tmp_path):
+    good = damaged_files(tmp_path)
+    with pytest.raises(
+        DamagedAnswers, match=r"paths must name whole files, got '.*b.parquet' \(.*\) and 1 more"
+    ) as info:
+        ad.gather(tmp_path, ad.SRR(3, 1.0))
+    assert [os.path.basename(path) for path in info.value.damaged] == ["b.parquet", "c.parquet"]
+    assert "CRC" in info.value.damaged[str(tmp_path / "c.parquet")]
+    assert info.value.gathered.evidence() == good.evidence()
+    assert [os.path.basename(path) for path in info.value.gathered.files] == ["a.parquet"]
+
+
+def test_a_damaged_file_leaves_nothing_in_the_store(tmp_path):
+    mechanism = ad.UnaryEncoding(30, 1.0)
+    good, other = (simulated(mechanism, 100, seed) for seed in (1, 2))
+    write(good, tmp_path / "a.parquet")
+    write(other, tmp_path / "b.parquet")
+    damage(tmp_path / "b.parquet")
+    with pytest.raises(DamagedAnswers) as info:
+        ad.gather(tmp_path, store=tmp_path / "kept")
+    assert info.value.gathered.evidence() == good.evidence()
+    assert sorted(os.listdir(tmp_path / "kept")) == ["gathered.json", "sets.npy"]
+
+
+def test_a_store_is_kept_where_it_was_asked_for_and_removed_elsewhere(tmp_path):
+    whole = simulated(ad.UnaryEncoding(30, 1.0), 100, 1)
+    whole.to_parquet(tmp_path / "a.parquet")
+    gathered = ad.gather(tmp_path / "a.parquet", store=tmp_path / "kept")
+    opened = Gathered.open(tmp_path / "kept")
+    assert opened.evidence() == whole.evidence()
+    assert opened.files == gathered.files
+    with pytest.raises(FileExistsError, match=r"store must name a new folder, got .*kept', which exists"):
+        ad.gather(tmp_path / "a.parquet", store=tmp_path / "kept")
+    with pytest.raises(ValueError, match="store must be a folder that `gather` made"):
+        Gathered.open(tmp_path)
+    temporary = ad.gather(tmp_path / "a.parquet")
+    folder = temporary.store.folder
+    assert folder.is_dir()
+    del temporary
+    assert not folder.exists()
+
+
+def test_a_dataset_comes_back(tmp_path):
+    whole = three()
+    whole.to_parquet(tmp_path / "a.parquet")
+    gathered = ad.gather(tmp_path)
+    again = Gathered.from_xarray(gathered.to_xarray())
+    assert again.evidence() == whole.evidence()
+    assert (again.categories, again.files) == (NAMES, gathered.files)
+
+
+def refused(tmp_path, match, *args, error=ValueError, **kwargs):
+    with pytest.raises(error, match=match) as info:
+        ad.gather(*args, **kwargs)
+    assert "\n" not in str(info.value)
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path):
+    responses = three()
+    write(responses, tmp_path / "a.parquet")
+    write(simulated(ad.SRR(3, 2.0), 20, 1), tmp_path / "b.parquet")
+    refused(tmp_path, r"one mechanism, SRR\(.*1.0\), got SRR\(.*2.0\) in '.*b.parquet'", tmp_path)
+    refused(tmp_path, r"one mechanism, RRRR\(.*\), got SRR", tmp_path / "a.parquet", ad.RRRR(3, 1.0))
+    write(ad.Responses.from_arrays(responses.mechanism, [0], categories=NAMES[::-1]), tmp_path / "b.parquet")
+    refused(tmp_path, r"the categories \['yes, always'.* in this order, got \['never'.*b.parquet'", tmp_path)
+    refused(tmp_path, r"with the categories \['x', 'y', 'z'\]", tmp_path / "a.parquet", categories=["x", "y", "z"])
+
+
+def test_mixed_up_columns_are_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"answer": [0, 1], "x": ["a", "b"], "y": [7, 8], "z": [0.5, 1], "day": [None, None]}), path)
+    srr = ad.SRR(3, 1.0)
+    refused(tmp_path, r"mechanism must be given for files that do not tell it", path)
+    refused(
+        tmp_path, r"column must be there once, got 'w', which .* has 0 times: it has \['answer'", path, srr, column="w"
+    )
+    refused(
+        tmp_path, r"column 'x' must hold codes from 0 to 2 or labels .* got 'a', which is no", path, srr, column="x"
+    )
+    refused(tmp_path, r"column 'y' must hold codes from 0 to 2 .* got 7, in '.*a.parquet'", path, srr, column="y")
+    refused(tmp_path, r"column 'z' must hold codes .* got 0.5", path, srr, column="z")
+    refused(tmp_path, r"got 'subset' \('subset' has the published subset\), which", path, ad.RRRR(3, 1.0))
+    refused(
+        tmp_path, r"column 'answer' must hold sets: 1 bytes .* got values of type int64", path, ad.UnaryEncoding(3, 1)
+    )
+    refused(tmp_path, r"column must be there once, got 'seed'", path, ad.LocalHashing(3, 1.0))
+    refused(tmp_path, r"column must be the names of 2 columns for Local", path, ad.LocalHashing(3, 1.0), column="y")
+    refused(tmp_path, r"column must hold text where categories are numbers", path, srr, categories=["1", "2", "3"])
+    # A column without any value holds no answers, which is told.
+    assert ad.gather(path, srr, column="day").n_empty == 2
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "column", "match"),
+    [
+        (ad.UnaryEncoding(3, 1.0), [b"\xe1"], "bits behind those of the 3 categories"),
+        (ad.UnaryEncoding(3, 1.0), [b"\xe0\x00"], "got a value of 2 bytes"),
+        (ad.UnaryEncoding(3, 1.0), ["102"], "got '102'"),
+        (ad.UnaryEncoding(3, 1.0), [[1, 1]], "got one twice in a list"),
+        (ad.UnaryEncoding(3, 1.0), [[1, None]], "got an empty value in one"),
+        (ad.SubsetSelection(3, 1.0, 1), [b"\xc0"], "answers must be sets of 1 categories each, got one of 2"),
+    ],
+)
+def test_what_is_no_set_is_refused(tmp_path, mechanism, column, match):
+    pq.write_table(pa.table({"answer": column}), tmp_path / "a.parquet")
+    refused(tmp_path, match, tmp_path, mechanism)
+
+
+def test_what_names_no_files_is_refused(tmp_path):
+    srr = ad.SRR(3, 1.0)
+    refused(
+        tmp_path, "folder with files that end in .parquet, .*, which has none", tmp_path, srr, error=FileNotFoundError
+    )
+    pattern = str(tmp_path / "*.parquet")
+    refused(tmp_path, "paths must match at least one file, got '.*', which", pattern, srr, error=FileNotFoundError)
+    refused(tmp_path, "paths must be a path, a pattern or a list of them", [], srr)
+    (tmp_path / "a.txt").write_text("x")
+    refused(tmp_path, "files that end in .parquet, .*, got '.*a.txt'", tmp_path / "a.txt", srr)
+    write(three(), tmp_path / "a.parquet")
+    refused(tmp_path, "each file once, got '.*' and '.*', which are one file", [pattern, tmp_path / "a.parquet"], srr)
+    refused(tmp_path, "scheduler must be an address", pattern, srr, scheduler="here")
+    (tmp_path / "none.parquet").write_bytes(b"")
+    refused(tmp_path, r"paths must name whole files, got '.*none.parquet'", tmp_path, srr, error=DamagedAnswers)
+    assert part(three(), slice(0)).evidence() == ad.Responses(srr).evidence()

@@ -1,0 +1,157 @@
+"""Gathered answers are sampled as those one by one, and stores of packed bits as evidence is."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import adobest_pp as ad
+from adobest_pp.diagnostics import compare, goodness_of_fit
+from adobest_pp.online.fast_random import seed_state
+from adobest_pp.samplers import packed_sets, sampling
+from adobest_pp.samplers.control_variates import anchor_at, rows_of
+from tests.strategies import simulated
+
+NAMES = ["red", "green", "blue"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The same answers one by one and gathered."""
+    found = simulated(ad.RRRR(3, 2.0), 400, 1)
+    responses = ad.Responses.from_arrays(
+        found.mechanism, found.answers, found.subsets, found.subset_index, categories=NAMES
+    )
+    folder = tmp_path_factory.mktemp("answers")
+    responses.to_parquet(folder / "a.parquet")
+    return responses, ad.gather(folder)
+
+
+@pytest.mark.parametrize("sampler", ["nuts", "gibbs", "sgld_cv"])
+def test_the_draws_are_the_same_to_the_last_bit(both, sampler):
+    trees = [ad.sample(each, sampler, draws=200, tune=200, random_seed=1, progressbar=False) for each in both]
+    np.testing.assert_array_equal(trees[1].posterior.theta, trees[0].posterior.theta)
+    assert trees[1].posterior.category.values.tolist() == NAMES
+    assert trees[1].attrs["fit_p_value"] == pytest.approx(trees[0].attrs["fit_p_value"], rel=1e-6)
+    assert trees[1].attrs["n_responses"] == 400
+
+
+def test_diagnostics_find_the_answers_in_the_draws(both, tmp_path):
+    one, other = (ad.sample(each, "gibbs", draws=600, random_seed=i, progressbar=False) for i, each in enumerate(both))
+    other.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
+    import xarray as xr
+
+    with xr.open_datatree(tmp_path / "draws.nc", engine="h5netcdf") as opened:
+        other = opened.load()
+    result = compare({"one": one, "other": other}, reference="one")
+    assert np.isfinite(result.stein_discrepancy.sel(sampler="other"))
+    assert bool(goodness_of_fit(other).fits)
+    assert ad.extend(other, 50, progressbar=False).posterior.sizes["draw"] == 650
+    less = both[0].answers[:-1], both[0].subsets, both[0].subset_index[:-1]
+    others = ad.Responses.from_arrays(both[0].mechanism, *less, categories=NAMES)
+    wrong = ad.sample(others, "gibbs", draws=600, progressbar=False)
+    with pytest.raises(ValueError, match="draws must all be given the same responses"):
+        compare({"one": wrong, "other": other}, reference="one")
+
+
+def test_sgld_reads_gathered_answers(both):
+    tree = ad.sample(both[1], "sgld", draws=50, tune=0, random_seed=1, progressbar=False)
+    assert np.isfinite(tree.posterior.theta).all()
+
+
+@pytest.mark.parametrize("surrogate", [False, True])
+def test_models_have_the_same_density_up_to_nothing(both, surrogate):
+    models = [ad.frequency_model(each, 0.7, surrogate) for each in both]
+    point = models[0].initial_point()
+    densities = [model.compile_logp()(point) for model in models]
+    assert densities[1] == pytest.approx(densities[0], rel=1e-12)
+    gradients = [model.compile_dlogp()(point) for model in models]
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-9)
+
+
+def test_step_methods_find_the_evidence_of_gathered_answers(both):
+    with ad.frequency_model(both[1]) as model:
+        step = ad.DataAugmentationGibbs(model["theta"])
+        assert step.evidence == both[0].evidence()
+        draws = pm.sample(50, tune=10, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
+    assert draws.posterior.sizes["draw"] == 50
+    with ad.frequency_model(both[1], surrogate=True) as model:
+        ad.SGLD(model["phi"])
+    with ad.frequency_model(both[1]) as model:
+        pm.Potential("other", 2 * model["theta"][0])
+        with pytest.raises(ValueError, match="must enter one PrivateResponse and nothing else"):
+            ad.DataAugmentationGibbs(model["theta"])
+
+
+def test_what_gathered_answers_cannot_tell_is_refused(both):
+    responses, gathered = both
+    with pytest.raises(ValueError, match="log_likelihood must be False for gathered answers"):
+        ad.sample(gathered, log_likelihood=True)
+    with pytest.raises(ValueError, match="responses must be a Responses, got Evidence, which has no labels"):
+        ad.sample(responses.evidence())
+    with pm.Model(coords={"category": NAMES, "region": ["north", "south"]}):
+        theta = pm.Dirichlet("theta", a=np.ones(3), dims=("region", "category"))
+        with pytest.raises(ValueError, match="group must be left out for gathered answers"):
+            ad.PrivateResponse("y", theta, gathered, group=np.zeros(400, dtype=int))
+        with pytest.raises(ValueError, match="theta must be one vector for gathered answers"):
+            ad.PrivateResponse("y", theta, gathered)
+
+
+# Packed sets.
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Answers of unary encoding that do not collapse, one by one and in a store."""
+    mechanism, rng = ad.UnaryEncoding(30, 2.0), np.random.default_rng(3)
+    theta = rng.dirichlet(np.ones(30))
+    answers = mechanism.privatize(rng.choice(30, size=3000, p=theta), rng=rng)
+    responses = ad.Responses.from_arrays(mechanism, answers)
+    folder = tmp_path_factory.mktemp("bits")
+    for i, part in enumerate(np.split(answers, [1000, 1001])):
+        ad.Responses.from_arrays(mechanism, part).to_parquet(folder / f"{i}.parquet")
+    return responses, ad.gather(folder)
+
+
+def packed_of(gathered, monkeypatch):
+    monkeypatch.setattr(sampling, "MANY_SETS", 0)
+    return sampling._as_packed(gathered)
+
+
+def test_the_anchor_of_packed_sets_is_that_of_the_evidence(store, monkeypatch):
+    responses, gathered = store
+    packed, theta = packed_of(gathered, monkeypatch), np.random.default_rng(1).dirichlet(np.ones(30))
+    evidence = responses.evidence()
+    expected = anchor_at(theta, evidence, rows_of(evidence))
+    found = anchor_at(theta, packed, rows_of(packed))
+    np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-10)
+    np.testing.assert_allclose(found.information, expected.information, rtol=1e-10)
+
+
+def test_batches_of_packed_sets_estimate_what_is_left_to_them(store, monkeypatch):
+    """The mean of 4000 batches of 50 against the sum over all rows, at five standard errors for each of 30 numbers."""
+    responses, gathered = store
+    packed, rng = packed_of(gathered, monkeypatch), np.random.default_rng(1)
+    hat, theta = rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(30))
+    rows, evidence = responses.evidence().matrix() - 1, responses.evidence()
+    inverse = 1 / (1 + rows @ hat)
+    r = inverse * (rows @ (theta - hat))
+    expected = (evidence.count * inverse * r**2 / (1 + r)) @ rows
+    state, found = seed_state(1), np.zeros((4000, 30))
+    for slope in found:
+        packed_sets.add_packed_batch(state, 50, packed.inside, hat, theta - hat, packed.packed, slope)
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    assert (np.abs(found.mean(axis=0) - expected) < 5 * error).all()
+
+
+def test_draws_from_a_store_are_of_the_posterior_whatever_its_pieces(store, monkeypatch, tmp_path):
+    responses, gathered = store
+    reference = ad.sample(responses, "nuts", draws=1000, random_seed=1, progressbar=False)
+    packed_of(gathered, monkeypatch)
+    tree = ad.sample(gathered, "sgld_cv", draws=1000, random_seed=2, progressbar=False)
+    result = compare({"store": tree, "nuts": reference}, reference="nuts")
+    assert result.verdict.sel(sampler="store").item() == "indistinguishable"
+    assert tree.observed_data.answers_with.values.tolist() == responses.answers.sum(axis=0).tolist()
+    assert 0 < tree.attrs["fit_p_value"] <= 1
+    responses.to_parquet(tmp_path / "whole.parquet")
+    again = ad.sample(ad.gather(tmp_path), "sgld_cv", draws=1000, random_seed=2, progressbar=False)
+    np.testing.assert_array_equal(again.posterior.theta, tree.posterior.theta)
