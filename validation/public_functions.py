@@ -439,6 +439,16 @@ def _adaptation() -> list[Entry]:
             {"theta": theta, "mechanism": SRR},
             {"theta": THETA, "mechanism": of_type(Mechanism), "subset": _none},
         ),
+        _entry(
+            "plan",
+            lambda **given: ad.plan(mechanisms="srr", progressbar=False, **given).table["half_width"].item(),
+            {"theta": theta, "people": 1000, "epsilon": 1.0, "prior": 1.0, "simulate": False},
+            {
+                "people": integer(1, COUNT),
+                "epsilon": real(0.01, 30, closed_low=True),
+                "prior": either(choice("learned"), prior(3, ("0", "1", "2"))),
+            },
+        ),
         _entry("Utility", ad.Utility, {"name": "a", "reference": "b", "function": len}, {"function": function}),
         _entry(
             "a utility of one's own",
