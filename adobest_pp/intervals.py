@@ -86,18 +86,29 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+def summary(theta: "xr.DataArray | xr.DataTree", probability: float = PROBABILITY) -> "xr.Dataset":
     """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category (see `shortest_intervals`).
 
     Parameters
     ----------
-    theta : xarray.DataArray
-        Draws by chain, draw and category.
+    theta : xarray.DataArray or DataTree
+        Draws by chain, draw and category. For a tree of `sample`, the shares of the interval's width that are due to
+        the ``sample`` and to ``privacy`` are added (see `privacy_share`).
     probability : float, default 0.95
         The share of the draws within each interval.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> list(ad.intervals.summary(ad.sample(responses, "gibbs", random_seed=1)))
+    ['mean', 'lower', 'upper', 'sample', 'privacy']
     """
     import xarray as xr
 
+    if isinstance(theta, xr.DataTree):
+        shares = privacy_share(theta, probability=probability)[["sample", "privacy"]]
+        return summary(_of_tree(theta, None)[0], probability).assign(shares)
     dims = ("chain", "draw", "category")
     if not isinstance(theta, xr.DataArray) or set(theta.dims) != set(dims):
         raise ValueError(f"theta must be a DataArray of draws by {', '.join(dims)}, got {brief(theta)}")

@@ -1,7 +1,7 @@
 """The number that a plan looks for, one mechanism at a time: by the asymptotic formula, or by simulation.
 
-The formula holds once intervals are narrow beside two things: the shares themselves, as an interval that reaches zero
-is cut off there; and the spread that the prior expects of them, as wide intervals are pulled together by the prior.
+The formula holds once intervals are narrow beside two things: how far shares are from 0 and 1, as an interval that
+reaches an end is cut off there; and the spread that the prior expects of them, as wide intervals are pulled together by the prior.
 `reliable_from` says from how many people on; `validation/plans.py` shows that it is then right within 10 %.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["LEAST_EPSILON", "Answer", "Question", "Search", "non_private_unit", 
 Floats = NDArray[np.float64]
 
 # Below these, the asymptotic half-width is within 10 % of the simulated one: the mean over categories of the half-width
-# over the share, and the standard deviation over that of the prior.
+# over the distance of the share to 0 or 1, and the standard deviation over that of the prior.
 BESIDE_SHARES, BESIDE_PRIOR = 0.5, 0.33
 # The least budget that is looked at.
 LEAST_EPSILON = 0.01
@@ -82,7 +82,7 @@ def reliable_from(unit: Floats, theta: Floats, prior: Floats | str) -> float:
         The prior of the estimate. A learned one expects shares to spread as they do.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        beside_shares = float(np.mean(unit / theta)) / BESIDE_SHARES
+        beside_shares = float(np.mean(unit / np.minimum(theta, 1 - theta))) / BESIDE_SHARES
         if isinstance(prior, str):
             spread = np.full(theta.size, theta.std())
         else:
