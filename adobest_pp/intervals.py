@@ -181,7 +181,8 @@ def privacy_share(
     ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
     honest = _honest_widths(mean.values.reshape(-1, k), counts.ravel(), concentration, probability)
     width = (ends[:, 1] - ends[:, 0]).reshape(mean.shape)
-    share = np.minimum(np.divide(honest, width.reshape(-1, k), out=np.ones_like(honest), where=honest > 0), 1.0)
+    shown = width.reshape(-1, k)
+    share = np.minimum(np.divide(honest, shown, out=np.ones_like(honest), where=shown > 0), 1.0)
     columns = {"width": width, "honest_width": honest, "sample": share, "privacy": 1 - share}
     found = {name: (mean.dims, values.reshape(mean.shape)) for name, values in columns.items()}
     return xr.Dataset(found, mean.coords, {"interval": INTERVAL_KIND, "probability": probability})

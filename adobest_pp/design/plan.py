@@ -125,10 +125,10 @@ def plan(
     -----
     **Two methods.** With many people the intervals are those of a normal distribution with the covariance F⁻¹/n, F the
     Fisher information of an answer. That is off where intervals reach 0 or 1, or the prior still counts. So it is
-    used where the half-width over the distance of the share to 0 or 1, the mean over the categories, is at most 0.5,
-    and the standard deviations are at most a third of the prior's. Elsewhere collections are simulated, until the standard error of their mean half-width is
-    2 % (24 of them at most): people, their answers, draws of the posterior by ``"sgld_cv"`` (NUTS where it gives up),
-    and the intervals of `intervals.summary`.
+    used where the half-width over the distance of the share to 0 or 1, the mean over the categories, is at most 0.4,
+    and the standard deviations are at most 0.3 of the prior's. Elsewhere collections are simulated, until the standard
+    error of their mean half-width is 2 % (24 of them at most): people, their answers, draws of the posterior by
+    ``"sgld_cv"`` (NUTS where it gives up), and the intervals of `intervals.summary`.
     ``python -m validation.plans`` compares plans with what collections then achieve.
 
     See Also

@@ -1,8 +1,8 @@
 """The number that a plan looks for, one mechanism at a time: by the asymptotic formula, or by simulation.
 
 The formula holds once intervals are narrow beside two things: how far shares are from 0 and 1, as an interval that
-reaches an end is cut off there; and the spread that the prior expects of them, as wide intervals are pulled together by the prior.
-`reliable_from` says from how many people on; `validation/plans.py` shows that it is then right within 10 %.
+reaches an end is cut off there; and the spread that the prior expects of them, as wide intervals are pulled together by
+the prior. `reliable_from` says from how many people on; `validation/plans.py` shows that it is then right within 10 %.
 """
 
 import math
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 # Below these, the asymptotic half-width is within 10 % of the simulated one: the mean over categories of the half-width
 # over the distance of the share to 0 or 1, and the standard deviation over that of the prior.
-BESIDE_SHARES, BESIDE_PRIOR = 0.5, 0.33
+BESIDE_SHARES, BESIDE_PRIOR = 0.4, 0.3
 # The least budget that is looked at.
 LEAST_EPSILON = 0.01
 BUDGETS = (math.log(LEAST_EPSILON), math.log(MAX_EPSILON))

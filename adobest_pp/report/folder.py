@@ -34,9 +34,10 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     Returns
     -------
     list of Path
-        The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean, interval and its sources by category),
-        its draws (``posterior``, if the prior is learned), the draws of each sampler under its name, as `sample`
-        returned them, ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and ``contraction``.
+        The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean, interval and its two sources by
+        category), its draws (``posterior``, if the prior is learned), the draws of each sampler under its name, as
+        `sample` returned them, ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and
+        ``contraction``.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
