@@ -63,7 +63,7 @@ def efficiency_table(
     >>> import adobest_pp as ad
     >>> table = ad.design.efficiency_table(4, [1.0, 4.0], [0.25] * 4, ["srr", "hadamard-response"])
     >>> table["efficiency"].sel(epsilon=4.0).round(2).values.tolist()
-    [[1.0, 0.33]]
+    [[1.0, 0.34]]
     """
     import xarray as xr
 

@@ -140,8 +140,8 @@ def plan(
     >>> import adobest_pp as ad
     >>> made = ad.plan([0.4, 0.3, 0.2, 0.1], epsilon=1.0, half_width=0.02)
     >>> made.recommended, made.found
-    ('subset-selection', 'people')
-    >>> 20_000 < made.table["people"].sel(mechanism="subset-selection").item() < 40_000
+    ('srr', 'people')
+    >>> 19_000 < made.table["people"].sel(mechanism="srr").item() < 20_000
     True
     """
     numbers = _check_numbers(people, epsilon, half_width)
