@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from adobest_pp.data.responses import Responses as Responses
     from adobest_pp.design import Utility as Utility
     from adobest_pp.design import asymptotic_variance as asymptotic_variance
-    from adobest_pp.design import efficiency as efficiency
     from adobest_pp.design import optimal_mechanism as optimal_mechanism
     from adobest_pp.design import select_subset as select_subset
     from adobest_pp.design import semi_adaptive_subset as semi_adaptive_subset
     from adobest_pp.design import utility as utility
+    from adobest_pp.design.efficiency import efficiency as efficiency
+    from adobest_pp.design.plan import plan as plan
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
     from adobest_pp.mechanisms import Audit as Audit
@@ -80,6 +81,7 @@ _HOMES = {
     "frequency_model": "model.frequency",
     "gather": "data.gather",
     "optimal_mechanism": "design",
+    "plan": "design",
     "privacy_loss": "mechanisms",
     "read_question": "mechanisms",
     "recorded_arguments": "samplers.sampling",

@@ -1,5 +1,6 @@
 """Words for results. Terminal, report, JSON and figures all take them from here, and nothing reads them back."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from adobest_pp._text import brief
@@ -8,6 +9,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "budget_in_words",
     "explanation_in_words",
     "fault_in_words",
     "interval_in_words",
@@ -133,6 +135,23 @@ def fault_in_words(row: "xr.Dataset") -> str:
 def _difference(row: "xr.Dataset", test: str) -> str:
     category, measure, size = (row[f"{test}_{part}"].item() for part in ("category", "measure", "size"))
     return DIFFERENCES[measure].format(category=category, size=abs(size)) if measure else ""
+
+
+def budget_in_words(epsilon: float) -> list[str]:
+    """Return what ε means for one person, and what asking twice costs, in a sentence each."""
+    factor, twice = math.exp(epsilon), math.exp(2 * epsilon)
+    chance = 100 * factor / (1 + factor)
+    return [
+        f"ε = {epsilon:.3g} for one person: whoever sees the answer, and whatever they knew before, the odds of any "
+        f"guess about the person rise or fall by a factor of at most e^ε = {factor:.3g}; from 1:1 to at most "
+        f"{factor:.3g}:1, or {_below_one(chance)} %.",
+        f"Asking the same person twice costs 2ε = {2 * epsilon:.3g}: a factor of at most {twice:.3g}.",
+    ]
+
+
+def _below_one(percent: float) -> str:
+    """Return a share below 100 % with as many digits as tell it from that."""
+    return next((text for text in (f"{percent:.{i}f}" for i in range(14)) if float(text) < 100), f"{percent:.13f}")
 
 
 def prior_in_words(prior: float | str) -> str:

@@ -88,18 +88,29 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def summary(theta: "xr.DataArray", probability: float = PROBABILITY) -> "xr.Dataset":
+def summary(theta: "xr.DataArray | xr.DataTree", probability: float = PROBABILITY) -> "xr.Dataset":
     """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category (see `shortest_intervals`).
 
     Parameters
     ----------
-    theta : xarray.DataArray
-        Draws by chain, draw and category.
+    theta : xarray.DataArray or DataTree
+        Draws by chain, draw and category. For a tree of `sample`, the shares of the interval's width that are due to
+        the ``sample`` and to ``privacy`` are added (see `privacy_share`).
     probability : float, default 0.95
         The share of the draws within each interval.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> list(ad.intervals.summary(ad.sample(responses, "gibbs", random_seed=1)))
+    ['mean', 'lower', 'upper', 'sample', 'privacy']
     """
     import xarray as xr
 
+    if isinstance(theta, xr.DataTree):
+        shares = privacy_share(theta, probability=probability)[["sample", "privacy"]]
+        return summary(_of_tree(theta, None)[0], probability).assign(shares)
     dims = ("chain", "draw", "category")
     if not isinstance(theta, xr.DataArray) or set(theta.dims) != set(dims):
         raise ValueError(f"theta must be a DataArray of draws by {', '.join(dims)}, got {brief(theta)}")
@@ -172,7 +183,8 @@ def privacy_share(
     ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
     honest = _honest_widths(mean.values.reshape(-1, k), counts.ravel(), concentration, probability)
     width = (ends[:, 1] - ends[:, 0]).reshape(mean.shape)
-    share = np.minimum(np.divide(honest, width.reshape(-1, k), out=np.ones_like(honest), where=honest > 0), 1.0)
+    shown = width.reshape(-1, k)
+    share = np.minimum(np.divide(honest, shown, out=np.ones_like(honest), where=shown > 0), 1.0)
     columns = {"width": width, "honest_width": honest, "sample": share, "privacy": 1 - share}
     found = {name: (mean.dims, values.reshape(mean.shape)) for name, values in columns.items()}
     return xr.Dataset(found, mean.coords, {"interval": INTERVAL_KIND, "probability": probability})

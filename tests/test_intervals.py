@@ -96,10 +96,15 @@ def test_a_probability_is_a_number_of_any_type(probability):
     np.testing.assert_array_equal(shortest_intervals(draws, probability), shortest_intervals(draws, 0.5))
 
 
-@pytest.mark.parametrize("theta", [None, [[0.5]], xr.DataArray([0.5], dims="draw"), xr.Dataset(), xr.DataTree()])
+@pytest.mark.parametrize("theta", [None, [[0.5]], xr.DataArray([0.5], dims="draw"), xr.Dataset()])
 def test_what_is_no_draws_is_refused(theta):
     with pytest.raises(ValueError, match="theta must be a DataArray of draws by chain, draw, category, got"):
         summary(theta)
+
+
+def test_a_tree_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="theta must hold posterior/theta by chain, draw and category"):
+        summary(xr.DataTree())
 
 
 def test_the_summary_is_labelled():
@@ -121,6 +126,15 @@ def answered(epsilon, n=4000):
     return ad.Responses.from_arrays(
         mechanism, mechanism.privatize(x, rng=np.random.default_rng(1)), categories=[*"abc"]
     )
+
+
+def test_the_summary_of_a_run_tells_both_sources():
+    tree = ad.sample(answered(1.0), "gibbs", random_seed=1)
+    found, shares = summary(tree, 0.8), privacy_share(tree, probability=0.8)
+    assert list(found.data_vars) == ["mean", "lower", "upper", "sample", "privacy"]
+    xr.testing.assert_identical(found["privacy"], shares["privacy"])
+    np.testing.assert_allclose(found["sample"] + found["privacy"], 1)
+    xr.testing.assert_identical(found[["mean", "lower", "upper"]], summary(tree["posterior"]["theta"], 0.8))
 
 
 def test_the_share_of_privacy_is_that_of_the_information_that_is_lost():

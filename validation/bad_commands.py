@@ -132,6 +132,8 @@ def options() -> list[Command]:
     collect = ("collect", "people.csv", "--column", "vote", "--epsilon", "1", "--out", "out.nc", "--seed", "1")
     compare = ("compare", "--people", "5", "--draws", "4", "--out", "report")
     utilities = ("utilities", "--theta", "0.5,0.3,0.2", "--epsilon", "1")
+    plan = ("plan", "--categories", "3", "--mechanism", "srr", "--no-simulate", "--people", "1000", "--epsilon", "1")
+    table = ("mechanisms", "--categories", "3", "--epsilon", "1")
     for word in WORDS:
         budget, share = _number(word, lambda e: 0 < e <= 30), _number(word, lambda e: 0 < e <= 1)
         commands += [
@@ -163,6 +165,18 @@ def options() -> list[Command]:
             Command((*compare, "--responses", word)),
             Command((*compare, "--data", word)),
             Command((*compare, "--column", word)),
+            Command((*plan, "--epsilon", word), _number(word, lambda e: 0.01 <= e <= 30)),
+            Command((*plan, "--people", word), _whole(word, lambda n: 1 <= n < 2**31)),
+            Command((*plan, "--half-width", word)),
+            Command((*plan, "--shape", word)),
+            Command((*plan, "--theta", word)),
+            Command((*plan, "--responses", word)),
+            Command((*plan, "--mechanism", word)),
+            Command((*plan, "--prior", word), _number(word, lambda p: 1e-100 <= p <= 1e100)),
+            Command((*plan, "--out", word)),
+            Command((*table[:3], "--epsilon", word), _number(word, lambda e: 0.01 <= e <= 30)),
+            Command((*table, "--theta", word)),
+            Command((*table, "--out", word)),
             Command(("study", "run", word, "--store", "store.zarr")),
             Command(("study", "status", word)),
             Command(("study", "export", word, "--out", "out.csv")),

@@ -447,6 +447,29 @@ def _adaptation() -> list[Entry]:
             {"theta": theta, "mechanism": SRR},
             {"theta": THETA, "mechanism": of_type(Mechanism), "subset": _none},
         ),
+        _entry(
+            "plan",
+            lambda **given: ad.plan(mechanisms="srr", progressbar=False, **given).table["half_width"].item(),
+            {"theta": theta, "people": 1000, "epsilon": 1.0, "prior": 1.0, "simulate": False},
+            {
+                "people": integer(1, COUNT),
+                "epsilon": real(0.01, 30, closed_low=True),
+                "prior": either(choice("learned"), prior(3, ("0", "1", "2"))),
+            },
+        ),
+        _entry(
+            "design.mechanism_table",
+            lambda **given: ad.design.mechanism_table(mechanisms="srr", **given)["efficiency"].item(),
+            {"n_categories": 3, "epsilon": 1.0, "theta": theta},
+            {"epsilon": real(0.01, 30, closed_low=True), "theta": optional(THETA)},
+            {"epsilon": "epsilon"},
+        ),
+        _entry(
+            "design.efficiency_table",
+            lambda **given: ad.design.efficiency_table(mechanisms="srr", **given)["efficiency"].values.tolist(),
+            {"n_categories": 3, "epsilons": [1.0], "theta": theta},
+            {"theta": optional(THETA)},
+        ),
         _entry("Utility", ad.Utility, {"name": "a", "reference": "b", "function": len}, {"function": function}),
         _entry(
             "a utility of one's own",
@@ -981,6 +1004,13 @@ def _plots() -> list[Entry]:
             closed(plots.plot_estimates),
             {"draws": trees, "truth": None, "categories": None},
             {"draws": never, "truth": optional(NAMED_THETA), "categories": _none},
+        ),
+        _entry("plots.plot_plan", closed(plots.plot_plan), {"plan": None}, {"plan": never}),
+        _entry(
+            "plots.plot_efficiency",
+            closed(plots.plot_efficiency),
+            {"efficiencies": None},
+            {"efficiencies": never},
         ),
         _entry("plots.plot_traces", closed(plots.plot_traces), chosen, {"draws": never, "categories": never}),
         _entry("plots.plot_ranks", closed(plots.plot_ranks), chosen, {"draws": never, "categories": never}),

@@ -14,6 +14,7 @@ import typer
 
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
+from adobest_pp.cli.planning import mechanisms, plan
 from adobest_pp.cli.study import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -25,6 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
+app.command(epilog="Example: adobest plan --epsilon 1 --half-width 0.02 --categories 4")(plan)
+app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --out efficiency.png")(mechanisms)
 
 
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."

@@ -5,11 +5,15 @@
 - `select_subset`: the subset that a utility chooses; `semi_adaptive_subset` chooses by mass alone.
 - `optimal_mechanism`: the best ε-LDP question for a given θ, with a bound that no mechanism goes below;
   `asymptotic_variance` and `efficiency`: how far from it a mechanism is.
+- `mechanism_table` and `efficiency_table`: all mechanisms side by side.
+- `plan`: how many people, which ε and which mechanism a collection takes.
 - `choose_size`: the same choice compiled, for the online loop; `UTILITY_CODES` has the names that the loop takes.
 """
 
 from adobest_pp.design.efficiency import asymptotic_variance, efficiency
 from adobest_pp.design.optimal import Design, optimal_mechanism
+from adobest_pp.design.overview import efficiency_table, mechanism_table
+from adobest_pp.design.plan import Plan, plan
 from adobest_pp.design.subset_choice import UTILITY_CODES, choose_size
 from adobest_pp.design.subsets import select_subset, semi_adaptive_subset
 from adobest_pp.design.utilities import UTILITIES, Utility, utility
@@ -18,11 +22,15 @@ __all__ = [
     "UTILITIES",
     "UTILITY_CODES",
     "Design",
+    "Plan",
     "Utility",
     "asymptotic_variance",
     "choose_size",
     "efficiency",
+    "efficiency_table",
+    "mechanism_table",
     "optimal_mechanism",
+    "plan",
     "select_subset",
     "semi_adaptive_subset",
     "utility",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from adobest_pp.plots.draws_plot import plot_traces as plot_traces
     from adobest_pp.plots.frontier_plot import plot_frontier as plot_frontier
     from adobest_pp.plots.honest_response_plot import plot_honest_response as plot_honest_response
+    from adobest_pp.plots.plan_plot import plot_efficiency as plot_efficiency
+    from adobest_pp.plots.plan_plot import plot_plan as plot_plan
     from adobest_pp.plots.simplex_plot import plot_simplex as plot_simplex
     from adobest_pp.plots.step_sizes_plot import plot_step_sizes as plot_step_sizes
     from adobest_pp.plots.study_plot import plot_study as plot_study
@@ -30,9 +32,11 @@ _HOMES = {
     "plot_channel": "channel_plot",
     "plot_comparison": "comparison_plot",
     "plot_contraction": "contraction_plot",
+    "plot_efficiency": "plan_plot",
     "plot_estimates": "draws_plot",
     "plot_frontier": "frontier_plot",
     "plot_honest_response": "honest_response_plot",
+    "plot_plan": "plan_plot",
     "plot_ranks": "draws_plot",
     "plot_simplex": "simplex_plot",
     "plot_step_sizes": "step_sizes_plot",

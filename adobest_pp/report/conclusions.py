@@ -104,7 +104,9 @@ def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
     return (
         f"Posterior means, by NUTS under {prior_in_words(findings.prior)}, and the shortest intervals that hold 95 % "
-        "of the posterior. A category whose interval begins at zero may be empty; the table then says “up to”."
+        "of the posterior. A category whose interval begins at zero may be empty; the table then says “up to”. "
+        "Each interval has two sources: the table tells the share of its width that is due to privacy; the rest, which "
+        "as many honest answers would have too, is due to the sample."
     )
 
 

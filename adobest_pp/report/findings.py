@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import xarray as xr
@@ -80,8 +81,15 @@ class Findings:
         return theta_of(self.posterior if sampler is None else self.draws[sampler])
 
     def estimate(self) -> xr.Dataset:
-        """Return mean and 95 % interval of each category, as they are shown (see `adobest_pp.intervals`)."""
-        return summary(self.theta())
+        """Return mean and 95 % interval of each category, as they are shown, and the two sources of its width.
+
+        See `adobest_pp.intervals.summary`.
+        """
+        return self._estimate
+
+    @cached_property
+    def _estimate(self) -> xr.Dataset:
+        return summary(self.posterior)
 
 
 def grade_samplers(

@@ -34,9 +34,10 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     Returns
     -------
     list of Path
-        The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean and interval by category), its draws
-        (``posterior``, if the prior is learned), the draws of each sampler under its name, as `sample` returned them,
-        ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and ``contraction``.
+        The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean, interval and its two sources by
+        category), its draws (``posterior``, if the prior is learned), the draws of each sampler under its name, as
+        `sample` returned them, ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and
+        ``contraction``.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def summary(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values for JSON, with the verdicts in words beside them; unknown values are None."""
     graded = findings.comparison
     estimate = findings.estimate()
-    columns = (estimate[name].values.tolist() for name in ("category", "mean", "lower", "upper"))
+    columns = {name: estimate[name].values.tolist() for name in ("category", *estimate.data_vars)}
     by_sampler = [name for name, variable in graded.items() if variable.dims == ("sampler",)]
     return {
         "question": findings.poll.question,
@@ -84,10 +85,7 @@ def summary(findings: Findings) -> dict[str, Any]:
         "probability": estimate.attrs["probability"],
         "fit_p_value": _plain(findings.fit_p_value),
         "sampler_prior": findings.sampler_prior,
-        "estimate": [
-            {"category": label, "mean": mean, "lower": lower, "upper": upper}
-            for label, mean, lower, upper in zip(*columns, strict=True)
-        ],
+        "estimate": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "samplers": {
             name: {"verdict_in_words": verdict_in_words(row)}
             | {str(key): _plain(row[key].item()) for key in by_sampler}

@@ -133,12 +133,12 @@ def _data_address(svg: Path) -> str:
 def _estimate_table(findings: Findings) -> str:
     estimate = findings.estimate()
     known, listed = estimate["category"].values.tolist(), most_probable(findings)
-    columns = (estimate[name].sel(category=listed).values for name in ("mean", "lower", "upper"))
+    columns = (estimate[name].sel(category=listed).values for name in ("mean", "lower", "upper", "privacy"))
     rows = [
-        [str(label), f"{100 * mean:.1f} %", interval_in_words(lower, upper)]
-        for label, mean, lower, upper in zip(listed, *columns, strict=True)
+        [str(label), f"{100 * mean:.1f} %", interval_in_words(lower, upper), f"{100 * privacy:.0f} %"]
+        for label, mean, lower, upper, privacy in zip(listed, *columns, strict=True)
     ]
-    headings = ["category", "estimate", "95 % interval"]
+    headings = ["category", "estimate", "95 % interval", "of its width, due to privacy"]
     if findings.poll.truth is not None:
         headings.append("true share")
         for label, row in zip(listed, rows, strict=True):

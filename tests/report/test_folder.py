@@ -13,7 +13,7 @@ import xarray as xr
 from adobest_pp import Responses, diagnostics, recorded_arguments, sample
 from adobest_pp._text import visible
 from adobest_pp._wording import interval_in_words, verdict_in_words
-from adobest_pp.intervals import shortest_intervals
+from adobest_pp.intervals import privacy_share, shortest_intervals
 from adobest_pp.report import write_report
 from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.findings import SAMPLERS
@@ -69,13 +69,18 @@ def test_figures_are_well_formed_whatever_the_names(hostile_report):
 def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
     flat = hostile_findings.theta().values.reshape(-1, len(HOSTILE))
     low, high = shortest_intervals(flat)
+    due = privacy_share(hostile_findings.posterior)["privacy"].values
     for i, label in enumerate(HOSTILE):
         row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", interval_in_words(low[i], high[i])]
+        row.append(f"{100 * due[i]:.0f} %")
         assert "".join([*row, f"{100 * hostile_findings.poll.truth[i]:.1f} %"]) in tags.text
     told = summary(hostile_findings)["estimate"]
     np.testing.assert_allclose([row["lower"] for row in told], low)
     np.testing.assert_allclose([row["upper"] for row in told], high)
     np.testing.assert_allclose([row["mean"] for row in told], flat.mean(axis=0))
+    np.testing.assert_allclose([row["privacy"] for row in told], due)
+    np.testing.assert_allclose([row["sample"] for row in told], 1 - due)
+    assert "of its width, due to privacy" in tags.text
 
 
 def test_the_chains_that_mix_worst_are_drawn(hostile_findings):

@@ -1,0 +1,258 @@
+"""``adobest plan`` and ``adobest mechanisms``: parse, call the library, print. Heavy imports wait until they run."""
+
+import json as json_format
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from adobest_pp.design import Plan
+
+__all__ = ["mechanisms", "plan"]
+
+# The budgets of the figure of efficiencies.
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
+CATEGORIES_HELP = "The number of categories, or their labels separated by commas."
+THETA_HELP = "The shares to plan for, separated by commas."
+OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
+KINDS = (".png", ".svg", ".pdf")
+
+
+def plan(
+    people: Annotated[int | None, typer.Option(help="How many will answer.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer.")] = None,
+    half_width: Annotated[
+        float | None, typer.Option(help="Half the width of the 95 % intervals, as a share: 0.02 is two points.")
+    ] = None,
+    categories: Annotated[str | None, typer.Option(help=CATEGORIES_HELP)] = None,
+    theta: Annotated[str | None, typer.Option(help=THETA_HELP)] = None,
+    shape: Annotated[
+        str | None, typer.Option(help="An example to plan for: even, uneven or sparse (default: uneven).")
+    ] = None,
+    responses: Annotated[Path | None, typer.Option(help="A pilot to plan for: randomized answers (netCDF).")] = None,
+    mechanism: Annotated[
+        list[str] | None, typer.Option(help="A mechanism to choose from; may be repeated (default: all).")
+    ] = None,
+    prior: Annotated[
+        str, typer.Option(help="Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned'.")
+    ] = "1",
+    simulate: Annotated[bool, typer.Option(help="Simulate where too few people answer for the formula.")] = True,
+    seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
+    out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
+) -> None:
+    """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
+    from adobest_pp.cli.main import _read_prior
+    from adobest_pp.design.plan import plan as make_plan
+
+    target = _check_out(out)
+    shares = _theta(theta, shape, responses)
+    labels = _categories(categories)
+    if labels is None and isinstance(shares, str):
+        raise ValueError("--categories must be given: their number or labels, or --theta or --responses in its place")
+    made = make_plan(
+        shares,
+        people,
+        epsilon,
+        half_width,
+        labels,
+        mechanism or None,
+        _read_prior(prior),
+        simulate,
+        seed,
+        progressbar=not json,
+    )
+    if target is not None:
+        _draw_plan(made, target)
+    if json:
+        typer.echo(json_format.dumps(_as_json(made), ensure_ascii=False, indent=2))
+    else:
+        _print_plan(made)
+
+
+def mechanisms(
+    categories: Annotated[int, typer.Option(help="Number of categories.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
+    theta: Annotated[str | None, typer.Option(help="The shares, separated by commas (default: all equal).")] = None,
+    out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
+) -> None:
+    """Compare all mechanisms: privacy loss (audited exactly), bits an answer, efficiency, and when to use each."""
+    from adobest_pp.design.overview import mechanism_table
+
+    target = _check_out(out)
+    shares = None if theta is None else _numbers(theta)
+    table = mechanism_table(categories, epsilon, shares)
+    if target is not None:
+        _draw_efficiency(categories, shares, target)
+    if json:
+        names = ("privacy_loss", "holds", "bits", "efficiency", "variance", "when")
+        rows = [
+            {"mechanism": name} | {each: _plain(table[each].sel(mechanism=name).item()) for each in names}
+            for name in table["mechanism"].values.tolist()
+        ]
+        told = {"epsilon": table.attrs["epsilon"], "theta": table.attrs["theta"], "proved": table.attrs["proved"]}
+        typer.echo(json_format.dumps(told | {"mechanisms": rows}, ensure_ascii=False, indent=2))
+    else:
+        _print_mechanisms(table)
+
+
+def _theta(theta: str | None, shape: str | None, responses: Path | None) -> Any:
+    """Return what to plan for: shares, a pilot or the name of an example."""
+    if sum(option is not None for option in (theta, shape, responses)) > 1:
+        raise ValueError("--theta, --shape and --responses must not be given together: choose one of them")
+    if theta is not None:
+        return _numbers(theta)
+    if responses is None:
+        return "uneven" if shape is None else shape
+    from adobest_pp.data.responses import Responses
+
+    return Responses.from_netcdf(responses)
+
+
+def _categories(text: str | None) -> Any:
+    """Return the number of categories, or their labels."""
+    from adobest_pp._text import listed
+
+    if text is not None and text.strip().isdecimal() and len(text) < 20:
+        return int(text)
+    return listed(text)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--theta must be numbers separated by commas, got {text!r}") from None
+
+
+def _check_out(out: Path | None) -> Path | None:
+    """Return where the figure goes, which must not be there yet, or raise ValueError before anything is done."""
+    from adobest_pp._files import check_target
+
+    if out is None:
+        return None
+    if out.suffix.lower() not in KINDS:
+        raise ValueError(f"--out must end in {', '.join(KINDS)}, got {str(out)!r}")
+    return check_target(out, overwrite=False, name="--out")
+
+
+def _save(figure: Any, target: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from adobest_pp._files import replacing
+
+    try:
+        with replacing(target, overwrite=False, name="--out") as path:
+            figure.savefig(path, format=target.suffix.lower().removeprefix("."), dpi=150)
+    finally:
+        plt.close(figure)
+
+
+def _draw_plan(made: "Plan", target: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from adobest_pp.plots import plot_plan
+
+    _save(plot_plan(made).figure, target)
+
+
+def _draw_efficiency(categories: int, theta: list[float] | None, target: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from adobest_pp.design.overview import efficiency_table
+    from adobest_pp.plots import plot_efficiency
+
+    _save(plot_efficiency(efficiency_table(categories, EPSILONS, theta))[0].figure, target)
+
+
+def _budget_of(made: "Plan") -> float | None:
+    """Return the ε of the recommended plan, where there is one."""
+    return float(made.table["epsilon"].sel(mechanism=made.recommended)) if made.recommended else None
+
+
+def _as_json(made: "Plan") -> dict[str, Any]:
+    from adobest_pp._wording import budget_in_words
+
+    names = ("epsilon", "people", "half_width", "worst_half_width", "method")
+    rows = [
+        {"mechanism": name} | {each: _plain(made.table[each].sel(mechanism=name).item()) for each in names}
+        for name in made.table["mechanism"].values.tolist()
+    ]
+    budget = _budget_of(made)
+    return {
+        "found": made.found,
+        "plans": rows,
+        "recommended": made.recommended or None,
+        "reason": made.reason,
+        "non_private": made.non_private,
+        "theta": dict(zip(made.theta["category"].values.tolist(), made.theta.values.tolist(), strict=True)),
+        "privacy": [] if budget is None else budget_in_words(budget),
+        "seed": made.table.attrs["random_seed"],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_plan(made: "Plan") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from adobest_pp._wording import budget_in_words
+
+    table = Table(
+        title=f"95 % intervals of {made.theta.size} shares: {made.found.replace('_', '-')} for each mechanism"
+    )
+    for heading in ("mechanism", "people", "ε", "half-width", "widest", "by"):
+        table.add_column(heading, justify="left" if heading in ("mechanism", "by") else "right")
+    for name in made.table["mechanism"].values.tolist():
+        row = made.table.sel(mechanism=name)
+        cells = [escape(name), _shown(row["people"].item(), ",.0f"), _shown(row["epsilon"].item(), ".3g")]
+        cells += [_shown(row[each].item(), ".2%") for each in ("half_width", "worst_half_width")]
+        cells.append(row["method"].item())
+        table.add_row(*cells, style="bold" if name == made.recommended else None)
+    limit = f"{made.non_private:,.0f} people" if made.found == "people" else f"a half-width of {made.non_private:.2%}"
+    lines = [f"Take {made.reason}" if made.recommended else made.reason]
+    lines.append(f"Without any privacy it would be {limit}: the sampling error of honest answers.")
+    if (made.table["method"] == "rough").any():
+        lines.append("“rough”: too few people for the formula, which was used all the same; widths may be far off.")
+    budget = _budget_of(made)
+    console = Console()
+    console.print(table)
+    for line in [*lines, *([] if budget is None else budget_in_words(budget))]:
+        console.print(f"• {line}", highlight=False, markup=False)
+
+
+def _shown(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else "–"
+
+
+def _print_mechanisms(table: "xr.Dataset") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=f"{len(table.attrs['theta'])} categories, ε = {table.attrs['epsilon']:g}")
+    for heading in ("mechanism", "loss", "bits", "efficiency", "use it for"):
+        shown.add_column(heading, justify="left" if heading in ("mechanism", "use it for") else "right")
+    for name in table["mechanism"].values.tolist():
+        row = table.sel(mechanism=name)
+        loss = f"{row['privacy_loss'].item():.6f}" + ("" if row["holds"].item() else " BROKEN")
+        figures = (loss, f"{row['bits'].item():.1f}", _shown(row["efficiency"].item(), ".0%"))
+        shown.add_row(name, *figures, row["when"].item())
+    console = Console()
+    console.print(shown)
+    least = "that any ε-LDP mechanism can have" if table.attrs["proved"] else "of these (no bound is proved here)"
+    console.print(
+        f"• loss: the worst over all answers, in exact arithmetic. Efficiency: the least variance {least}, over that "
+        "of the mechanism.",
+        highlight=False,
+    )

@@ -1,0 +1,303 @@
+"""The number that a plan looks for, one mechanism at a time: by the asymptotic formula, or by simulation.
+
+The formula holds once intervals are narrow beside two things: how far shares are from 0 and 1, as an interval that
+reaches an end is cut off there; and the spread that the prior expects of them, as wide intervals are pulled together by
+the prior. `reliable_from` says from how many people on; `validation/plans.py` shows that it is then right within 10 %.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._checks import MAX_EPSILON
+from adobest_pp.design.candidates import DEVIATIONS, Candidate, candidate, unit_half_widths
+from adobest_pp.design.simulated_widths import simulated_half_widths
+
+__all__ = ["LEAST_EPSILON", "Answer", "Question", "Search", "non_private_unit", "reliable_from"]
+
+Floats = NDArray[np.float64]
+
+# Below these, the asymptotic half-width is within 10 % of the simulated one: the mean over categories of the half-width
+# over the distance of the share to 0 or 1, and the standard deviation over that of the prior.
+BESIDE_SHARES, BESIDE_PRIOR = 0.4, 0.3
+# The least budget that is looked at.
+LEAST_EPSILON = 0.01
+BUDGETS = (math.log(LEAST_EPSILON), math.log(MAX_EPSILON))
+# A half-width this close to the wanted one, in logarithms, is reached, where others are; a search for ε by the formula
+# ends at this, and after so many steps.
+REACHED, EXACT, MOST_STEPS = 0.05, 2e-3, 40
+# Simulated collections for a half-width: those that tell about where to look; in the end as many as bring the standard
+# error of the mean to a share of it, and at most.
+COLLECTIONS, ERROR, MOST_COLLECTIONS = 4, 0.02, 24
+# Half-widths that are looked at; how close to the wanted one is close, and the longest step, in logarithms.
+MOST_POINTS, CLOSE, LONGEST = 5, 0.15, math.log(16.0)
+# Categories times people beyond which nothing is simulated.
+MOST_SIMULATED = 4_000_000
+
+
+class Answer(NamedTuple):
+    """A plan with one mechanism; NaN where it cannot do what is asked."""
+
+    people: float
+    epsilon: float
+    half_width: float
+    worst_half_width: float
+    method: str
+    unit_half_width: float
+    reliable_from: float
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """θ, two of three numbers, and how intervals will be made."""
+
+    theta: Floats
+    people: int | None
+    epsilon: float | None
+    half_width: float | None
+    prior: Floats | str
+    simulate: bool
+    seed: int
+
+
+def non_private_unit(theta: Floats) -> float:
+    """Return √n times the mean half-width that n honest answers tend to: the multinomial sampling error."""
+    return float(np.mean(DEVIATIONS * np.sqrt(theta * (1 - theta))))
+
+
+def reliable_from(unit: Floats, theta: Floats, prior: Floats | str) -> float:
+    """Return from how many people on the asymptotic half-width is within 10 % of what exact inference gives.
+
+    Parameters
+    ----------
+    unit : array of shape (K,)
+        √n times the asymptotic half-widths.
+    theta : array of shape (K,)
+        The shares.
+    prior : array of shape (K,) or "learned"
+        The prior of the estimate. A learned one expects shares to spread as they do.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        beside_shares = float(np.mean(unit / np.minimum(theta, 1 - theta))) / BESIDE_SHARES
+        if isinstance(prior, str):
+            spread = np.full(theta.size, theta.std())
+        else:
+            mean = prior / prior.sum()
+            spread = np.sqrt(mean * (1 - mean) / (prior.sum() + 1))
+        beside_prior = float(np.mean(np.divide(unit / DEVIATIONS, spread))) / BESIDE_PRIOR
+    # Shares that are equal up to rounding have no spread.
+    return max(beside_shares, beside_prior) ** 2 if spread.max() > 1e-9 else math.inf
+
+
+@dataclass
+class Search:
+    """Answers a question for one mechanism after the other; what one teaches is where the next begins."""
+
+    question: Question
+    advance: Callable[[], None] = lambda: None
+    # The simulated half-width over the asymptotic one, of the last mechanism.
+    ratio: float = 1.0
+    # ln ε of the last mechanism.
+    near: float = 0.0
+    # The answer of SRR, which is that of RRRR where it publishes nothing.
+    srr: Answer | None = None
+
+    def answer(self, name: str) -> Answer:
+        """Return the plan with the mechanism of this name."""
+        asked = self.question
+        if name == "rrrr" and self._publishes_nothing():
+            assert self.srr is not None
+            return self.srr
+        found = self._epsilon(name) if asked.epsilon is None else self._at(candidate(name, asked.theta, asked.epsilon))
+        self.srr = found if name == "srr" else self.srr
+        return found
+
+    def _publishes_nothing(self) -> bool:
+        """Whether RRRR is SRR at the ε that SRR takes, where that is known."""
+        if self.srr is None or not self.srr.epsilon > 0:
+            return False
+        return candidate("rrrr", self.question.theta, self.srr.epsilon).subset is None
+
+    def _at(self, one: Candidate) -> Answer:
+        """Return the plan at the given ε."""
+        asked = self.question
+        unit = unit_half_widths(one, asked.theta)
+        if not np.isfinite(unit).all():
+            return _unreachable(asked)
+        return self._width(one, unit) if asked.half_width is None else self._people(one, unit)
+
+    def _width(self, one: Candidate, unit: Floats) -> Answer:
+        """Return the half-width of so many people at this ε."""
+        asked = self.question
+        assert asked.people is not None
+        method, widths = self._method(unit, asked.people), unit / math.sqrt(asked.people)
+        if method == "simulated":
+            widths = self._simulated(one, asked.people, thorough=True)
+        return _answer(asked.people, one.mechanism.epsilon, widths, method, unit, asked)
+
+    def _people(self, one: Candidate, unit: Floats) -> Answer:
+        """Return how many people this half-width takes at this ε."""
+        asked, epsilon = self.question, one.mechanism.epsilon
+        assert asked.half_width is not None
+        wanted = asked.half_width
+        people = max(1, math.ceil((unit.mean() / wanted) ** 2))
+        method = self._method(unit, people)
+        if method != "simulated":
+            return _answer(people, epsilon, unit / math.sqrt(people), method, unit, asked)
+        high = math.log(MOST_SIMULATED / asked.theta.size)
+        begin = math.log(max(1.0, (unit.mean() * self.ratio / wanted) ** 2))
+        place, widths = self._match(lambda x, t: self._simulated(one, _whole(x), t), begin, -0.5, (0.0, high))
+        people = _whole(place)
+        self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
+        return _answer(people, epsilon, widths, method, unit, asked)
+
+    def _epsilon(self, name: str) -> Answer:
+        """Return the budget at which so many people give this half-width."""
+        asked = self.question
+        assert asked.people is not None
+        assert asked.half_width is not None
+        one, unit, off = self._asymptotic_epsilon(name, asked.half_width)
+        method = self._method(unit, asked.people)
+        if method == "simulated":
+            if self.ratio != 1:
+                one, _, _ = self._asymptotic_epsilon(name, asked.half_width / self.ratio)
+            return self._simulated_epsilon(name, one)
+        if off > REACHED:
+            return _unreachable(asked)
+        return _answer(asked.people, one.mechanism.epsilon, unit / math.sqrt(asked.people), method, unit, asked)
+
+    def _simulated_epsilon(self, name: str, near: Candidate) -> Answer:
+        asked = self.question
+        assert asked.people is not None
+        assert asked.half_width is not None
+        people, held = asked.people, near
+
+        def widths_at(x: float, thorough: bool) -> Floats:
+            nonlocal held
+            held = candidate(name, asked.theta, _budget(x), held)
+            return self._simulated(held, people, thorough)
+
+        # Beyond this ε hardly anything is left to gain.
+        begin = min(math.log(near.mechanism.epsilon), math.log(4.0))
+        place, widths = self._match(widths_at, begin, -1.0, BUDGETS)
+        if math.log(widths.mean() / asked.half_width) > REACHED:
+            return _unreachable(asked)
+        held = candidate(name, asked.theta, _budget(place), held)
+        unit = unit_half_widths(held, asked.theta)
+        self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
+        return _answer(people, held.mechanism.epsilon, widths, "simulated", unit, asked)
+
+    def _asymptotic_epsilon(self, name: str, wanted: float) -> tuple[Candidate, Floats, float]:
+        """Return the mechanism with the wanted asymptotic half-width, √n times that, and how far it is off, in logs.
+
+        It is off by much only at an end of the range of ε.
+        """
+        asked = self.question
+        assert asked.people is not None
+        target = math.log(wanted * math.sqrt(asked.people))
+        (low, high), place, one = BUDGETS, self.near, None
+        points: list[tuple[float, float]] = []
+        for _ in range(MOST_STEPS):
+            one = candidate(name, asked.theta, _budget(place), one)
+            unit = unit_half_widths(one, asked.theta)
+            off = float(np.log(unit.mean())) - target
+            points.append((place, off))
+            low, high = (place, high) if off > 0 else (low, place)
+            if abs(off) < EXACT or high - low < 1e-6:
+                break
+            place = _next(points, low, high)
+        assert one is not None
+        self.near = place
+        return one, unit, off
+
+    def _match(
+        self, widths_at: Callable[[float, bool], Floats], begin: float, slope: float, bounds: tuple[float, float]
+    ) -> tuple[float, Floats]:
+        """Return where the mean half-width is the wanted one, and the half-widths there; or the nearest bound.
+
+        A few collections tell about where that is, and more of them how far it still is from there.
+        """
+        asked = self.question
+        assert asked.half_width is not None
+        points: list[tuple[float, float]] = []
+        place = min(max(begin, bounds[0]), bounds[1])
+        for _ in range(MOST_POINTS):
+            off = math.log(widths_at(place, False).mean() / asked.half_width)
+            if points and abs(place - points[-1][0]) > 0.05:
+                secant = (off - points[-1][1]) / (place - points[-1][0])
+                slope = min(max(secant, 2 * slope), 0.2 * slope)
+            points.append((place, off))
+            moved = _moved(place, off, slope, bounds)
+            if abs(off) < CLOSE or abs(moved - place) < 1e-9:
+                break
+            place = moved
+        widths = widths_at(place, True)
+        moved = _moved(place, math.log(widths.mean() / asked.half_width), slope, bounds)
+        return moved, widths * math.exp(slope * (moved - place))
+
+    def _method(self, unit: Floats, people: float) -> str:
+        asked = self.question
+        if people >= reliable_from(unit, asked.theta, asked.prior):
+            return "asymptotic"
+        if not asked.simulate or people * asked.theta.size > MOST_SIMULATED:
+            return "rough"
+        return "simulated"
+
+    def _simulated(self, one: Candidate, people: int, thorough: bool = False) -> Floats:
+        """Return the mean half-widths over some collections, the same whatever is tried; `thorough`: to 2 %."""
+        asked = self.question
+        found: list[Floats] = []
+        while len(found) < (MOST_COLLECTIONS if thorough else COLLECTIONS):
+            rng = np.random.default_rng([asked.seed, len(found)])
+            found.append(simulated_half_widths(one, asked.theta, people, asked.prior, rng))
+            self.advance()
+            means = np.mean(found, axis=1)
+            error = means.std(ddof=1) / math.sqrt(len(means)) if len(means) >= COLLECTIONS else math.inf
+            if error < ERROR * means.mean():
+                break
+        return np.asarray(np.mean(found, axis=0))
+
+
+def _answer(people: int, epsilon: float, widths: Floats, method: str, unit: Floats, asked: Question) -> Answer:
+    reliable = reliable_from(unit, asked.theta, asked.prior)
+    return Answer(people, epsilon, float(widths.mean()), float(widths.max()), method, float(unit.mean()), reliable)
+
+
+def _unreachable(asked: Question) -> Answer:
+    """Return what is known where a mechanism cannot do it."""
+    known = [math.nan if value is None else value for value in (asked.people, asked.epsilon)]
+    return Answer(known[0], known[1], math.nan, math.nan, "unreachable", math.inf, math.inf)
+
+
+def _moved(place: float, off: float, slope: float, bounds: tuple[float, float]) -> float:
+    """Return where a line of this slope is zero, no step longer than `LONGEST` and within the bounds."""
+    step = min(max(-off / slope, -LONGEST), LONGEST)
+    return min(max(place + step, bounds[0]), bounds[1])
+
+
+def _budget(log_epsilon: float) -> float:
+    return min(math.exp(log_epsilon), MAX_EPSILON)
+
+
+def _whole(log_people: float) -> int:
+    return max(1, math.ceil(math.exp(log_people) - 1e-9))
+
+
+def _next(points: list[tuple[float, float]], low: float, high: float) -> float:
+    """Return where the line through the last two points is zero, within the ends; half-widths fall with ln ε."""
+    (x, off), before = points[-1], points[-2:-1]
+    slope = -1.0
+    if before and abs(x - before[0][0]) > 1e-9:
+        slope = (off - before[0][1]) / (x - before[0][0])
+    guess = x - off / slope if slope < -0.01 else math.inf
+    guess = min(max(guess, x - math.log(4.0)), x + math.log(4.0))
+    if guess <= low or guess >= high:
+        # An end that was tried is not tried again.
+        tried = {place for place, _ in points}
+        guess = min(max(guess, low), high)
+        return guess if guess not in tried else (low + high) / 2
+    return guess
