@@ -3,10 +3,7 @@
 import glob
 import logging
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,8 @@ from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import SUBSET, Described, described, is_set
 from adobest_pp.data.gathered import FileCounts, Gathered
-from adobest_pp.data.pieces import FORMATS, Outcome, Piece, Plan, plan_of, read_piece
+from adobest_pp.data.piece_readers import Tasks, cluster, threads
+from adobest_pp.data.pieces import FORMATS, Outcome, Piece, Plan, plan_of
 from adobest_pp.data.set_store import SetStore, StoreWriter
 from adobest_pp.data.tallies import Question, Tally, add_up, collapses
 from adobest_pp.mechanisms import RRRR, SRR, Mechanism
@@ -28,12 +26,7 @@ __all__ = ["DamagedAnswers", "gather"]
 
 logger = logging.getLogger("adobest_pp")
 
-_PER_CORE = 2
-_PATIENCE = 30.0
-_POLL_SECONDS, _ASK_SECONDS = 0.01, 2.0
-
 Source = str | os.PathLike[str]
-Tasks = Iterator[tuple[Piece, Question]]
 
 
 class DamagedAnswers(ValueError):
@@ -161,7 +154,7 @@ class _Gathering:
 
     def run(self, scheduler: str | None, progressbar: bool) -> Gathered:
         pieces = [piece for plan in self._plans for piece in plan.pieces]
-        workers = _threads() if scheduler is None else _cluster(scheduler)
+        workers = threads() if scheduler is None else cluster(scheduler)
         if not collapses(self._known.mechanism):
             self._writer = StoreWriter(self._store, self._total.keys.shape[1])
         try:
@@ -339,87 +332,3 @@ def _refuse_numbers(plan: Plan, path: str, categories: tuple[str, ...], name: st
             f"column must hold text where categories are numbers themselves, such as {others[0]!r}: in {path!r} "
             f"{name!r} holds numbers, which could be codes 0, 1, … or labels"
         )
-
-
-@contextmanager
-def _threads() -> Iterator[Callable[[Tasks], Iterator[tuple[Piece, Outcome]]]]:
-    """Read on the cores of this machine: reading and counting run outside of Python's lock."""
-    affinity: Any = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    pool = ThreadPoolExecutor(cores)
-
-    def outcomes(tasks: Tasks) -> Iterator[tuple[Piece, Outcome]]:
-        running: dict[Any, Piece] = {}
-        for piece, question in tasks:
-            running[pool.submit(read_piece, piece, question)] = piece
-            while len(running) >= _PER_CORE * cores:
-                for done in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(done), done.result()
-        while running:
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(done), done.result()
-
-    try:
-        yield outcomes
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _cluster(scheduler: str) -> Iterator[Callable[[Tasks], Iterator[tuple[Piece, Outcome]]]]:
-    """Read on the workers of a Dask cluster."""
-    from adobest_pp.studies.engine import connect
-
-    with connect(scheduler, None) as client:
-        yield lambda tasks: _read_by(client, tasks)
-
-
-def _read_by(client: Any, tasks: Tasks) -> Iterator[tuple[Piece, Outcome]]:
-    """Yield what the workers of a cluster read.
-
-    Dask suspects every piece that a dead worker had, so each suspect is read once more by itself, in the end.
-    """
-    running: dict[Any, tuple[Piece, Question]] = {}
-    suspects: list[tuple[Piece, Question]] = []
-    at_once = max(2, _PER_CORE * sum(client.nthreads().values()))
-    more = True
-    while more or running:
-        task = next(tasks, None) if more else None
-        more = task is not None
-        if task is not None:
-            running[client.submit(read_piece, *task, pure=False)] = task
-        if running and (len(running) >= at_once or not more):
-            for each, outcome in _finished(client, running):
-                if outcome is None:
-                    suspects.append(each)
-                else:
-                    yield each[0], outcome
-    for each in suspects:
-        alone = {client.submit(read_piece, *each, pure=False): each}
-        while alone:
-            for (piece, _), outcome in _finished(client, alone):
-                yield piece, outcome or Outcome(None, damaged="every worker that was given it died")
-
-
-def _finished(client: Any, running: dict[Any, Any]) -> Iterator[tuple[tuple[Piece, Question], Outcome | None]]:
-    """Yield what was read meanwhile, and None for pieces that workers died of."""
-    from distributed import KilledWorker
-
-    asked = deserted = time.monotonic()
-    while not (done := [future for future in running if future.done()]):
-        time.sleep(_POLL_SECONDS)
-        if time.monotonic() - asked > _ASK_SECONDS:
-            asked = time.monotonic()
-            deserted = asked if client.nthreads() else deserted
-            if asked - deserted > _PATIENCE:
-                raise OSError(f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again")
-    for future in done:
-        task = running.pop(future)
-        if future.status == "finished":
-            yield task, future.result()
-        elif future.status == "error" and isinstance(future.exception(), KilledWorker):
-            yield task, None
-        elif future.status == "error":
-            raise OSError(f"a worker could not read {task[0].path!r}: {future.exception()}")
-        else:
-            raise OSError("the scheduler is lost or dropped a piece; run the same command again")
