@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import adobest_pp as ad
 from adobest_pp.design import column_generation, set_search
@@ -101,6 +102,30 @@ def test_it_begins_with_a_design_of_before():
     assert again.value == pytest.approx(ad.optimal_mechanism(near, 1.0).value, rel=2e-3)
 
 
+def test_a_larger_gap_is_no_nearer_than_asked_and_its_bound_still_holds():
+    theta = np.random.default_rng(1).dirichlet(np.full(12, 0.3))
+    near, rough = ad.optimal_mechanism(theta, 1.0), ad.optimal_mechanism(theta, 1.0, gap=0.05)
+    assert near.gap < 0.005
+    assert near.gap < rough.gap < 0.06
+    assert rough.lower_bound <= near.value
+    assert ad.audit(rough.mechanism).holds
+
+
+def test_matrices_are_multiplied_by_one_thread(monkeypatch):
+    """Threads that wait for each other made a design on a busy machine a hundred times slower."""
+    seen = []
+    plain = column_generation.solve
+    monkeypatch.setattr(column_generation, "solve", lambda *given: seen.append(_threads()) or plain(*given))
+    before = _threads()
+    ad.optimal_mechanism([0.5, 0.3, 0.2], 1.0)
+    assert set(seen) == {1}
+    assert _threads() == before
+
+
+def _threads():
+    return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+
+
 def test_all_sets_are_tried():
     """The greatest excess of each size is that of a plain loop, and climbing never ends above it."""
     rng = np.random.default_rng(4)
@@ -161,6 +186,8 @@ def test_a_bound_too_high_would_be_noticed(monkeypatch):
         ({"weights": [[1.0, 1.0, 1.0]]}, "weights must be 3 non-negative numbers"),
         ({"weights": [1.0, 2.0, 3.0], "criterion": "worst"}, "weights must be left out"),
         ({"start": ad.SRR(3, 1.0)}, "start must be a SetFamily of 3 categories"),
+        ({"gap": 0}, "gap must be"),
+        ({"gap": 1e-9}, "gap must be a number from 1e-05 to 0.1, got 1e-09"),
     ],
 )
 def test_bad_input_is_one_sentence(change, message):
