@@ -15,9 +15,8 @@ import numpy as np
 import pytensor.tensor as pt
 from numba import njit
 from pytensor.compile.mode import optdb
-from pytensor.gradient import DisconnectedType, disconnected_type
+from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
@@ -29,6 +28,7 @@ from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood import core, pairs
 from adobest_pp.likelihood.core import row_probabilities, value_and_gradient
 from adobest_pp.likelihood.pairs import SIMPLEX_TOLERANCE, is_simplex
+from adobest_pp.model.op_bases import PointwiseTerms, ValueAndGradient
 
 __all__ = ["KERNEL_VERSION", "MarginalLogLikelihood", "PointwiseLogLikelihood", "evidence_tensors"]
 
@@ -57,24 +57,13 @@ def source_version(*files: str) -> int:
 KERNEL_VERSION = source_version(core.__file__, pairs.__file__, __file__)
 
 
-class MarginalLogLikelihood(Op):
+class MarginalLogLikelihood(ValueAndGradient):
     """The marginal log-likelihood of evidence and its gradient with respect to θ, in one pass over the rows.
 
     Inputs are θ and the arrays of `Evidence`; `count` may also be real weights. The scales of the rows are left out.
-
-    Parameters
-    ----------
-    on_simplex : bool, default False
-        Whether the value is −inf for a θ off the simplex. Without it, the value extends to all non-negative
-        vectors as in `adobest_pp.likelihood.core`, so that finite differences of it are its gradient.
     """
 
-    __props__ = ("on_simplex",)
-    default_output = 0
     gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v)->(),(k)"
-
-    def __init__(self, on_simplex: bool = False) -> None:
-        self.on_simplex = on_simplex
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -86,42 +75,24 @@ class MarginalLogLikelihood(Op):
         vector = _theta_vector(theta)
         return Apply(self, [vector, *evidence_tensors(evidence)], [pt.dscalar(), vector.type()])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0], output_storage[1][0] = self.kernel(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the shapes of value and gradient."""
-        return [(), shapes[0]]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Only θ has a derivative."""
-        return [[True, True]] + [[False, False]] * (len(node.inputs) - 1)
-
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return the gradient that the node has already; second derivatives come from the plain graph."""
-        theta, *evidence = inputs
-        by_value, by_gradient = cotangents
-        pulled = pt.zeros_like(theta)
-        if not isinstance(by_value.type, DisconnectedType):
-            pulled += by_value * outputs[1]
-        if not isinstance(by_gradient.type, DisconnectedType):
-            value = _plain_marginal(self.on_simplex, theta, *evidence)
-            pulled += pt.grad((pt.grad(value, theta) * by_gradient).sum(), theta, consider_constant=[by_gradient])
-        return [pulled, *(disconnected_type() for _ in evidence)]
+    def plain(self, *inputs: Variable) -> TensorVariable:
+        """Return the value as a graph of elementary nodes."""
+        return (inputs[1 + _COUNT] * _plain_row_logs(self.on_simplex, *inputs)).sum()
 
 
-class PointwiseLogLikelihood(Op):
+class PointwiseLogLikelihood(PointwiseTerms):
     """The log-likelihood of every response: that of its row of evidence.
 
     Inputs are θ, the arrays of `Evidence` and the row of each response. The counts must be those of the rows, since a
     sum over the output is rewritten to `MarginalLogLikelihood`.
     """
 
-    __props__ = ()
     gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v),(n)->(n)"
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The compiled function behind the node."""
+        return _pointwise  # type: ignore[no-any-return]
 
     def make_node(self, theta: Any, *arguments: Any) -> Apply:
         """Check and convert the inputs."""
@@ -129,18 +100,6 @@ class PointwiseLogLikelihood(Op):
         rows = pt.as_tensor(index).astype("int64")
         inputs = [_theta_vector(theta), *evidence_tensors(evidence), rows]
         return Apply(self, inputs, [pt.tensor(dtype="float64", shape=rows.type.shape)])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = _pointwise(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the number of responses."""
-        return [shapes[-1]]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Only θ has a derivative."""
-        return [[True]] + [[False]] * (len(node.inputs) - 1)
 
     def pullback(
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
@@ -205,13 +164,9 @@ def _pointwise(theta, *arguments):  # type: ignore[no-untyped-def]
 
 
 @register_funcify_default_op_cache_key(MarginalLogLikelihood)
-def _(op: MarginalLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return op.kernel, KERNEL_VERSION
-
-
 @register_funcify_default_op_cache_key(PointwiseLogLikelihood)
-def _(op: PointwiseLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _pointwise, KERNEL_VERSION
+def _(op: Any, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return op.kernel, KERNEL_VERSION
 
 
 @register_canonicalize
@@ -232,15 +187,11 @@ def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
     if isinstance(node.op, PointwiseLogLikelihood):
         *inputs, index = node.inputs
         return [(_plain_row_logs(True, *inputs) + inputs[1 + _SCALE])[index]]
-    value = _plain_marginal(node.op.on_simplex, *node.inputs)
+    value = node.op.plain(*node.inputs)
     return [value, pt.grad(value, node.inputs[0])]
 
 
 optdb.register("expand_log_likelihood_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
-
-
-def _plain_marginal(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
-    return (evidence[_COUNT] * _plain_row_logs(on_simplex, theta, *evidence)).sum()
 
 
 def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:

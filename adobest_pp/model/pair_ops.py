@@ -10,9 +10,8 @@ import numpy as np
 import pytensor.tensor as pt
 from numba import njit
 from pytensor.compile.mode import optdb
-from pytensor.gradient import DisconnectedType, disconnected_type
+from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
 from pytensor.tensor.math import Sum
@@ -21,6 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.pairs import SIMPLEX_TOLERANCE, pair_probabilities, pairs_value_and_gradient
+from adobest_pp.model.op_bases import PointwiseTerms, ValueAndGradient
 from adobest_pp.model.ops import KERNEL_VERSION, evidence_tensors, source_version
 
 __all__ = ["PairsLogLikelihood", "PointwisePairsLogLikelihood"]
@@ -31,24 +31,14 @@ _SCALE = Evidence._fields.index("log_scale")
 _EVIDENCE = "(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v)"
 
 
-class PairsLogLikelihood(Op):
+class PairsLogLikelihood(ValueAndGradient):
     """The log-likelihood of weighted pairs and its gradient with respect to θ (G, K), in one pass.
 
     Inputs are θ, the arrays of `Evidence`, and group, row and weight of each pair: distinct, sorted by group and row.
-    The scales of the rows are left out.
-
-    Parameters
-    ----------
-    on_simplex : bool, default False
-        Whether the value is −inf where θ of a group with responses is off the simplex.
+    The scales of the rows are left out. On the simplex means that θ of every group with responses is.
     """
 
-    __props__ = ("on_simplex",)
-    default_output = 0
     gufunc_signature = f"(g,k),{_EVIDENCE},(p),(p),(p)->(),(g,k)"
-
-    def __init__(self, on_simplex: bool = False) -> None:
-        self.on_simplex = on_simplex
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -63,42 +53,24 @@ class PairsLogLikelihood(Op):
         inputs = [matrix, *evidence_tensors(arguments[:_N_ARRAYS]), *places]
         return Apply(self, inputs, [pt.dscalar(), matrix.type()])
 
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0], output_storage[1][0] = self.kernel(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the shapes of value and gradient."""
-        return [(), shapes[0]]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Only θ has a derivative."""
-        return [[True, True]] + [[False, False]] * (len(node.inputs) - 1)
-
-    def pullback(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
-    ) -> list[Variable]:
-        """Return the gradient that the node has already; second derivatives come from the plain graph."""
-        theta, *rest = inputs
-        by_value, by_gradient = cotangents
-        pulled = pt.zeros_like(theta)
-        if not isinstance(by_value.type, DisconnectedType):
-            pulled += by_value * outputs[1]
-        if not isinstance(by_gradient.type, DisconnectedType):
-            value = _plain_value(self.on_simplex, theta, *rest)
-            pulled += pt.grad((pt.grad(value, theta) * by_gradient).sum(), theta, consider_constant=[by_gradient])
-        return [pulled, *(disconnected_type() for _ in rest)]
+    def plain(self, *inputs: Variable) -> TensorVariable:
+        """Return the value as a graph of elementary nodes."""
+        return (inputs[-1] * _plain_logs(self.on_simplex, *inputs)).sum()
 
 
-class PointwisePairsLogLikelihood(Op):
+class PointwisePairsLogLikelihood(PointwiseTerms):
     """The log-likelihood of every response: that of its pair.
 
     Inputs are those of `PairsLogLikelihood`, and the pair of each response. The weights must be how many responses each
     pair has, since a sum over the output is rewritten to `PairsLogLikelihood`.
     """
 
-    __props__ = ()
     gufunc_signature = f"(g,k),{_EVIDENCE},(p),(p),(p),(n)->(n)"
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The compiled function behind the node."""
+        return _pointwise_pairs  # type: ignore[no-any-return]
 
     def make_node(self, theta: Any, *arguments: Any) -> Apply:
         """Check and convert the inputs."""
@@ -106,18 +78,6 @@ class PointwisePairsLogLikelihood(Op):
         pairs = pt.as_tensor(index).astype("int64")
         inputs = [*PairsLogLikelihood().make_node(theta, *rest).inputs, pairs]
         return Apply(self, inputs, [pt.tensor(dtype="float64", shape=pairs.type.shape)])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
-        """Evaluate by the compiled kernel."""
-        output_storage[0][0] = _pointwise_pairs(*inputs)
-
-    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """Return the number of responses."""
-        return [shapes[-1]]
-
-    def connection_pattern(self, node: Apply) -> list[list[bool]]:
-        """Only θ has a derivative."""
-        return [[True]] + [[False]] * (len(node.inputs) - 1)
 
     def pullback(
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Variable]
@@ -161,13 +121,9 @@ def _pointwise_pairs(theta, *arguments):  # type: ignore[no-untyped-def]
 
 
 @register_funcify_default_op_cache_key(PairsLogLikelihood)
-def _(op: PairsLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return op.kernel, _VERSION
-
-
 @register_funcify_default_op_cache_key(PointwisePairsLogLikelihood)
-def _(op: PointwisePairsLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _pointwise_pairs, _VERSION
+def _(op: Any, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    return op.kernel, _VERSION
 
 
 @register_canonicalize
@@ -187,15 +143,11 @@ def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
     if isinstance(node.op, PointwisePairsLogLikelihood):
         *inputs, index = node.inputs
         return [(_plain_logs(True, *inputs) + inputs[1 + _SCALE][inputs[-2]])[index]]
-    value = _plain_value(node.op.on_simplex, *node.inputs)
+    value = node.op.plain(*node.inputs)
     return [value, pt.grad(value, node.inputs[0])]
 
 
 optdb.register("expand_pairs_log_likelihood_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
-
-
-def _plain_value(on_simplex: bool, *inputs: TensorVariable) -> TensorVariable:
-    return (inputs[-1] * _plain_logs(on_simplex, *inputs)).sum()
 
 
 def _plain_logs(on_simplex: bool, theta: TensorVariable, *arguments: TensorVariable) -> TensorVariable:

@@ -15,7 +15,7 @@ import adobest_pp as ad
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.likelihood.pairs import pairs_value_and_gradient
 from adobest_pp.model.logit import MultinomialLogit
-from adobest_pp.model.pair_ops import PairsLogLikelihood, PointwisePairsLogLikelihood, _plain_logs, _plain_value
+from adobest_pp.model.pair_ops import PairsLogLikelihood, PointwisePairsLogLikelihood, _plain_logs
 from adobest_pp.model.tensors import pairs_log_likelihood
 from oracles import answer_rows
 from tests.strategies import simulated
@@ -111,7 +111,7 @@ def test_the_plain_graph_that_jax_compiles_is_the_kernel(responses):
     plain = (_plain_logs(True, *inputs) + inputs[4][inputs[-2]])[index]
     np.testing.assert_allclose(plain.eval(mode=PYTHON), terms.eval(mode=PYTHON), rtol=1e-10)
     kernel = PairsLogLikelihood(on_simplex=True)(*inputs)
-    assert _plain_value(True, *inputs).eval(mode=PYTHON) == pytest.approx(float(kernel.eval(mode=PYTHON)))
+    assert PairsLogLikelihood(on_simplex=True).plain(*inputs).eval(mode=PYTHON) == pytest.approx(float(kernel.eval(mode=PYTHON)))
 
 
 def test_numpyro_compiles_it():
