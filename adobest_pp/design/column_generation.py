@@ -78,7 +78,7 @@ def best_family(target: Target, epsilon: float, start: Masks, gap: float = GAP) 
     else:
         starts = [np.concatenate([single, each]) for each in (start, *families)]
         first, bound = min((_solved(target, masks, gap) for masks in starts), key=target.value), math.nan
-    return _exchange(target, first, rng, gap), bound
+    return _exchange(target, first, rng, gap).balanced(), bound
 
 
 def _families(k: int, epsilon: float) -> list[Masks]:

@@ -21,6 +21,8 @@ MOST_STEPS = 60
 NEAR, BEST_CUT = 0.99, 0.02
 # How far the weights of the sets that hold a category may be from one.
 FEASIBLE = 1e-10
+# Corrections of weights that the last step has left a little off.
+BALANCINGS = 3
 
 
 def sum_zero_basis(k: int) -> Floats:
@@ -117,6 +119,14 @@ class Solution:
         """Whether every category is in sets of the same total weight, closely."""
         totals = self.problem.totals(self.masks) @ self.weights
         return bool(self.weights.min() > 0 and np.abs(totals - 1).max() < FEASIBLE)
+
+    def balanced(self) -> "Solution":
+        """Return the weights moved as little as it takes, in proportion to themselves, to be feasible up to rounding."""
+        q, c = self.problem.totals(self.masks), self.weights
+        for _ in range(BALANCINGS):
+            change = np.linalg.lstsq((q * c) @ q.T, 1.0 - q @ c, rcond=None)[0]
+            c = c * np.maximum(1.0 + q.T @ change, 0.5)
+        return Solution(self.problem, self.masks, c, self.prices, self.slacks)
 
     def lower_bound(self, excess: float) -> float:
         """Return what no family of sets goes below, given the greatest `excess` of a set over the prices.

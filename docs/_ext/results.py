@@ -40,6 +40,19 @@ def mechanism_errors() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def best_question() -> pd.DataFrame:
+    """Return the TV of each mechanism over that of subset selection, with intervals, by prior and ρ."""
+    lines = section("best_question")
+    start = next(i for i, line in enumerate(lines) if line.startswith("TV over that of subset selection"))
+    header, rows = columns(lines[start + 2]), {}
+    for line in lines[start + 3 :]:
+        if not line.strip():
+            break
+        name, *cells = columns(line)
+        rows[name] = dict(zip(header, cells, strict=True))
+    return pd.DataFrame(rows).T
+
+
 def sampler_verdicts() -> pd.DataFrame:
     """Return the verdicts on samplers against NUTS, by K and ε (`sampler_accuracy`)."""
     lines = section("sampler_accuracy")

@@ -23,6 +23,13 @@ def test_errors_of_mechanisms_are_those_of_the_file():
     assert f"{float(one[one['mechanism'] == 'SRR']['tv'].iloc[0]):.3f} [" in row
 
 
+def test_ratios_of_the_best_question_are_read():
+    ratios = results.best_question()
+    assert {"SRR", "subset selection", "design", "RRRR, honest"} <= set(ratios.index)
+    assert (ratios.loc["subset selection"] == "1").all()
+    assert all(re.fullmatch(r"\d\.\d\d \[\d\.\d\d, \d\.\d\d\]", cell) for cell in ratios.loc["design"])
+
+
 def test_verdicts_of_samplers_are_read():
     verdicts = results.sampler_verdicts()
     assert {"NUTS", "Gibbs"} <= set(verdicts["sampler"])
