@@ -165,9 +165,7 @@ def poll_of_people(
     responses = collector.responses
     origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
     if empty := collector.did_not_answer:
-        origin += (
-            f" Of its {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
-        )
+        origin += f" Of {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
     protection = (
         "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
         "protects them from those who have that file."
