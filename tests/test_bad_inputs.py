@@ -99,7 +99,16 @@ def test_a_bad_file_of_people_is_one_sentence_without_their_values(place):
         ("audit --mechanism rrrr --categories 4 --epsilon 1 --size 2", "--size must be left out for rrrr"),
         ("audit --matrix m.csv --epsilon 1 --kappa 0.5", "--matrix must be given alone"),
         ("audit --mechanism srr --categories 4 --epsilon 1 --rounding 1e-6", "--rounding must come with --matrix"),
-        ("collect people.csv --column vote --epsilon 1 --out r.nc --utility bogus", "utility must be one of"),
+        (
+            "collect people.csv --column vote --epsilon 1 --out r.nc --mechanism rrrr --utility bogus",
+            "utility must be one of",
+        ),
+        (
+            "collect people.csv --column vote --epsilon 1 --out r.nc --utility honest",
+            "utility must be left out for subset-selection, which has size, random_seed only",
+        ),
+        ("compare --people 5 --kappa 0.5", "kappa must be left out for subset-selection"),
+        ("compare --people 5 --mechanism bogus", "mechanism must be one of srr, rrrr, subset-selection"),
         ("compare --people 5 --utility bogus", "utility must be one of"),
     ],
 )

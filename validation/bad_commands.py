@@ -130,6 +130,7 @@ def options() -> list[Command]:
     commands = []
     rrrr = ("audit", "--mechanism", "rrrr", "--categories", "4", "--epsilon", "1")
     collect = ("collect", "people.csv", "--column", "vote", "--epsilon", "1", "--out", "out.nc", "--seed", "1")
+    adaptive = (*collect, "--mechanism", "rrrr")
     compare = ("compare", "--people", "5", "--draws", "4", "--out", "report")
     utilities = ("utilities", "--theta", "0.5,0.3,0.2", "--epsilon", "1")
     plan = ("plan", "--categories", "3", "--mechanism", "srr", "--no-simulate", "--people", "1000", "--epsilon", "1")
@@ -151,16 +152,21 @@ def options() -> list[Command]:
             Command(("utilities", "--theta", word, "--epsilon", "1")),
             Command((*collect[:2], "--column", word, *collect[4:])),
             Command((*collect, "--epsilon", word), budget),
-            Command((*collect, "--kappa", word), share),
-            Command((*collect, "--utility", word)),
-            Command((*collect, "--alpha", word)),
-            Command((*collect, "--adapt-every", word), _whole(word, lambda n: 1 <= n < 2**31)),
+            Command((*collect, "--mechanism", word)),
+            Command((*collect, "--kappa", word)),
+            Command((*collect, "--mechanism", "design", "--utility", word)),
+            Command((*adaptive, "--kappa", word), share),
+            Command((*adaptive, "--utility", word)),
+            Command((*adaptive, "--alpha", word)),
+            Command((*adaptive, "--adapt-every", word), _whole(word, lambda n: 1 <= n < 2**31)),
             Command((*collect, "--categories", word)),
             Command(("collect", word, *collect[2:])),
             Command((*compare, "--prior", word), 2 if _number(word, lambda p: 0 < p < float("inf")) else None),
             Command((*compare, "--epsilon", word), 2 if budget else None),
-            Command((*compare, "--kappa", word), 2 if share else None),
-            Command((*compare, "--utility", word)),
+            Command((*compare, "--mechanism", word)),
+            Command((*compare, "--kappa", word)),
+            Command((*compare, "--mechanism", "rrrr", "--kappa", word), 2 if share else None),
+            Command((*compare, "--mechanism", "rrrr", "--utility", word)),
             Command((*compare, "--alpha", word)),
             Command((*compare, "--responses", word)),
             Command((*compare, "--data", word)),
@@ -190,14 +196,13 @@ def people_files() -> list[Command]:
     """Return collections from files of people that break a rule; "secret" stands for what must not be shown."""
     row = "secret-cell"
     contents = [
-        "", "\n", "vote", "vote\n", "id\n1\n", "id;vote\n1;a\n", f"vote\n{row}\n\nb\n", f"vote\n{row}\nb\n\n",
+        "", "\n", "vote", "vote\n", "vote\n\n", "id\n1\n", "id;vote\n1;a\n", f"id,vote\n1,{row}\n\n2,b\n",
         f"\nvote\n{row}\nb\n", f"id,vote\n1,{row}\n2\n", f"id,vote\n1,{row}\n2,b,c\n", f"vote,vote\n{row},b\n",
         f"vote, vote\n{row},b\n", f'id,vote\n1,"{row}\n2,b\n', f"vote\n{row}\0\nb\n", f'vote\n"{row}\nc"\nb\n',
-        f"vote\n{row}\x1b[31m\nb\n", f"vote\n{row}\n \nb\n", f"vote\n{row}\n\u200b\nb\n",
+        f"vote\n{row}\x1b[31m\nb\n", f"vote\n{row}\n\u200b\nb\n",
         f"vote\n{row}\n{row}\u200b\nb\n",
         f"vote\n{row} a\n{row}\u00a0a\n", f"vote\n{row}\n{row}\n", f"VOTE\n{row}\nb\n", f"{row}\nb\n",
         f"vote\n{row}\n" + "b" * 200_000 + "\n", f"id,vote\n1,{row}\n2,\n", f'vote\n{row}\n""\n',
-        f"vote\t\n{row}\n\t\nb\n",
         f"\ufeff\ufeffvote\n{row}\nb\n",
     ]  # fmt: skip
     base = ("collect", "people.csv", "--column", "vote", "--epsilon", "1", "--out", "out.nc")

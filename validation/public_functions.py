@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp import diagnostics, likelihood, plots
+from adobest_pp import diagnostics, likelihood, online, plots
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
 from adobest_pp.online import collect_csv
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
@@ -617,6 +617,11 @@ def _online() -> list[Entry]:
         collector.record(y, question)
         return collector.responses
 
+    def recorded_plainly(y: Any) -> ad.Responses:
+        collector = online.PlainCollector(SRR, categories=NAMES, random_seed=1)
+        collector.record(y)
+        return collector.responses
+
     def asked(people: Any) -> ad.OnlineRun:
         return ad.simulate(None, RRRR, people=people, final_updates=2, random_seed=1)
 
@@ -702,16 +707,41 @@ def _online() -> list[Entry]:
         _entry(
             "simulated_poll",
             lambda **given: simulated_poll(**given).responses,
-            {"n_people": 5, "epsilon": 1.0, "kappa": 0.9, "utility": "honest", "random_seed": 1},
+            {
+                "n_people": 5,
+                "epsilon": 1.0,
+                "mechanism": "rrrr",
+                "kappa": None,
+                "utility": None,
+                "random_seed": 1,
+            },
             {
                 "n_people": integer(1, 10_000),
                 "epsilon": EPSILON,
-                "kappa": KAPPA,
-                "utility": choice(*UTILITY_CODES),
+                "mechanism": optional(choice("rrrr", "RRRR")),
+                "kappa": optional(KAPPA),
+                "utility": optional(choice(*UTILITY_CODES)),
                 "random_seed": optional(SEED),
             },
         ),
+        _entry(
+            "PlainCollector",
+            lambda **given: online.PlainCollector(**given).responses,
+            {"mechanism": SELECTION, "categories": NAMES, "random_seed": 1},
+            {
+                "mechanism": _plain_mechanism,
+                "categories": optional(labels(3)),
+                "random_seed": optional(integer(0, 2**63 - 1)),
+            },
+        ),
+        _entry("PlainCollector.record", recorded_plainly, {"y": [0, 1]}, {"y": indices(3, ndim=1)}, {"y": "answers"}),
     ]
+
+
+def _plain_mechanism(value: Any) -> Mechanism:
+    if not isinstance(value, Mechanism) or value.publishes_subset:
+        raise Illegal
+    return value
 
 
 def _people(value: Any) -> list[int]:

@@ -34,7 +34,7 @@ class Request:
     categories: str | None
     responses: Path | None
     question: str | None
-    collection: dict[str, Any]  # epsilon, kappa, utility, alpha
+    collection: dict[str, Any]  # epsilon, mechanism, kappa, utility, alpha
 
     def check(self) -> None:
         """Raise ValueError if options contradict each other."""
@@ -94,7 +94,7 @@ def run(
     if as_json:
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:
-        cautions = [] if request.data is None else [poll.protection]
+        cautions = [poll.asked] if request.data is None else [poll.asked, poll.origin, poll.protection]
         print_verdicts(findings.comparison, findings.sampler_prior, conclusions(findings) + cautions, written)
 
 

@@ -30,6 +30,13 @@ app.command(epilog="Example: adobest plan --epsilon 1 --half-width 0.02 --catego
 app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --out efficiency.png")(mechanisms)
 
 
+MECHANISM_HELP = (
+    "What to ask with: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, rrrr "
+    "(the paper's), design (rounds of the best question), or a mechanism of yours that is registered."
+)
+KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9)."
+UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
+ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 
 
@@ -87,9 +94,10 @@ def compare(
     ] = None,
     responses: Annotated[Path | None, typer.Option(help="Randomized answers collected before (netCDF).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
-    kappa: Annotated[float | None, typer.Option(help="Share of the budget inside the subset (default: 0.9).")] = None,
-    utility: Annotated[str | None, typer.Option(help="The utility that chooses subsets (default: honest).")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
+    mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
+    kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,
+    utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
+    alpha: Annotated[float | None, typer.Option(help=ALPHA_HELP)] = None,
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
@@ -97,10 +105,10 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
 ) -> None:
-    """Collect answers adaptively, sample with NUTS, Gibbs and two kinds of SGLD, grade them and write a report."""
+    """Collect answers, sample with NUTS, Gibbs and two kinds of SGLD, grade them and write a report."""
     from adobest_pp.cli.compare import Request, run
 
-    collection = {"epsilon": epsilon, "kappa": kappa, "utility": utility, "alpha": alpha}
+    collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection)
     run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
 
@@ -125,10 +133,13 @@ def collect(
     column: Annotated[str, typer.Option(help="The column with the private values.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
     out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
-    kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
-    utility: Annotated[str, typer.Option(help="The utility that chooses subsets.")] = "honest",
-    alpha: Annotated[float | None, typer.Option(help="Mass of the subset (semi_adaptive).")] = None,
-    adapt_every: Annotated[int, typer.Option(help="People asked between two choices of a subset.")] = 1,
+    mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
+    kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,
+    utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
+    alpha: Annotated[float | None, typer.Option(help=ALPHA_HELP)] = None,
+    adapt_every: Annotated[
+        int | None, typer.Option(help="rrrr: people asked between two choices of a subset (default: 1).")
+    ] = None,
     categories: Annotated[
         str | None,
         typer.Option(help="The possible values, separated by commas; or @file, one a line; else those of the people."),
@@ -137,7 +148,7 @@ def collect(
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Ask everyone in a file adaptively and privately, and write their randomized answers.
+    """Ask everyone in a file privately, and write their randomized answers. Who has an empty value is not asked.
 
     Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
     it stopped, and asks nobody twice.
@@ -145,24 +156,17 @@ def collect(
     from adobest_pp.cli.inputs import labels_in
     from adobest_pp.cli.tables import print_collection
     from adobest_pp.online import collect_csv
+    from adobest_pp.online.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
     labels, shown_under = labels_in(categories), _read_prior(prior)
+    name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
+    given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every, "random_seed": seed}
+    options = {option: value for option, value in given.items() if value is not None}
     with _telling_how_to_go_on(out):
-        collector = collect_csv(
-            people,
-            column,
-            epsilon,
-            kappa,
-            labels,
-            progressbar=not quiet,
-            out=out,
-            utility=utility,
-            alpha=alpha,
-            adapt_every=adapt_every,
-            random_seed=seed,
-        )
+        collector = collect_csv(people, column, epsilon, name, labels, not quiet, out, **options)
     if not quiet:
-        print_collection(collector, out, shown_under, listed=labels is not None)
+        chosen = choice_in_words(name, is_default=mechanism is None)
+        print_collection(collector, out, chosen, shown_under, listed=labels is not None)
 
 
 @app.command(epilog="Example: adobest teach 3")

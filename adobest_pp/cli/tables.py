@@ -14,7 +14,7 @@ from adobest_pp.mechanisms import RRRR, Audit
 if TYPE_CHECKING:
     import xarray as xr
 
-    from adobest_pp.online import AdaptiveCollector
+    from adobest_pp.online.kept import KeptCollection
 
 __all__ = ["print_audit", "print_collection", "print_utilities", "print_verdicts", "verdict_cells"]
 
@@ -92,30 +92,42 @@ def _audit_verdict(result: Audit) -> str:
 
 
 def print_collection(
-    collector: "AdaptiveCollector", path: Path, prior: float | Literal["learned"] = "learned", *, listed: bool
+    collector: "KeptCollection", path: Path, chosen: str, prior: float | Literal["learned"] = "learned", *, listed: bool
 ) -> None:
-    """Print the estimate of a collection, where its answers are, and what protects the people in it."""
+    """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
     estimate = collector.estimate(prior=prior)
-    epsilon = collector.mechanism.epsilon
+    epsilon = collector.responses.mechanism.epsilon
     table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
-    for heading in ("category", "estimate", "95 % interval"):
+    for heading in ("category", "estimate", "95 % interval", "due to privacy"):
         table.add_column(heading, justify="left" if heading == "category" else "right")
-    columns = (estimate["category"].values, estimate["mean"].values, estimate["lower"].values, estimate["upper"].values)
-    for label, mean, lower, upper in zip(*columns, strict=True):
-        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval_in_words(lower, upper))
+    columns = (estimate[name].values for name in ("category", "mean", "lower", "upper", "privacy"))
+    for label, mean, lower, upper, privacy in zip(*columns, strict=True):
+        share = f"{100 * privacy:.0f} %"
+        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval_in_words(lower, upper), share)
+    sentences = [
+        f"By NUTS under {prior_in_words(prior)}. “Up to”: the category may be empty.",
+        "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
+        "sample.",
+        chosen,
+        *_of_empty_values(collector),
+        f"Randomized answers: {path}",
+    ]
+    if not listed:
+        sentences.append(
+            "The list of categories was read from the file, so it shows that somebody has each of them. "
+            "Name the possible values with --categories if that is sensitive."
+        )
     console = Console()
     console.print(table)
-    console.print(
-        f"By NUTS under {prior_in_words(prior)}. “Up to”: the category may be empty. Randomized answers: {path}",
-        highlight=False,
-        markup=False,
-    )
-    if not listed:
-        console.print(
-            "The list of categories was read from the file, so it shows that somebody has each of them. "
-            "Name the possible values with --categories if that is sensitive.",
-            highlight=False,
-        )
+    for sentence in sentences:
+        console.print(sentence, highlight=False, markup=False)
+
+
+def _of_empty_values(collector: "KeptCollection") -> list[str]:
+    """Return a sentence on the people without a value, if there are any."""
+    n = collector.did_not_answer
+    who = "1 person in the file has" if n == 1 else f"{n:,} people in the file have"
+    return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 
 
 def verdict_cells(row: "xr.Dataset") -> list[str]:

@@ -318,9 +318,10 @@ class Responses:
 
     def _extend(self, events: list[dict[str, Any]]) -> None:
         """Append the answers in the journal of a collection."""
-        if events and not self.mechanism.publishes_subset:
-            raise ValueError(f"a journal must be of RRRR, got {type(self.mechanism).__name__}")
         parts = [self.mechanism.check_answers(event["answers"]) for event in events]
+        if parts and not self.mechanism.publishes_subset:
+            self._store(np.concatenate(parts), None)
+            return
         masks = [check_subset(event.get("subset"), self.n_categories) for event in events]
         counts = np.array([len(part) for part in parts], dtype=np.int64)
         if counts.any():

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from adobest_pp.online.collect_file import collect_csv as collect_csv
     from adobest_pp.online.collector import AdaptiveCollector as AdaptiveCollector
     from adobest_pp.online.design_collector import DesignCollector as DesignCollector
+    from adobest_pp.online.plain_collector import PlainCollector as PlainCollector
     from adobest_pp.online.simulation import OnlineRun as OnlineRun
     from adobest_pp.online.simulation import simulate as simulate
 
@@ -18,6 +19,7 @@ _HOMES = {
     "AdaptiveCollector": "collector",
     "DesignCollector": "design_collector",
     "OnlineRun": "simulation",
+    "PlainCollector": "plain_collector",
     "collect_csv": "collect_file",
     "simulate": "simulation",
 }

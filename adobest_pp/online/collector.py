@@ -21,6 +21,7 @@ from adobest_pp.online.design_collector import DesignCollector, rebuild_design
 from adobest_pp.online.kept import KeptCollection, resumed
 from adobest_pp.online.loop import new_chain, ready, sample_round
 from adobest_pp.online.loop_settings import LoopSettings
+from adobest_pp.online.plain_collector import PlainCollector, rebuild_plain
 from adobest_pp.online.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.online.state import check_own_utility, rebuild, restore_chain, store_chain
 from adobest_pp.samplers.schedules import Schedule, schedule_from_settings, schedule_settings
@@ -148,7 +149,6 @@ class AdaptiveCollector(_OfMethod):
         self._rounds = 0
         self._waiting = 0
         self._journal: Journal | None = None
-        self._people: dict[str, Any] | None = None
         self._unsettled: _Unsettled | None = None
 
     @property
@@ -203,22 +203,19 @@ class AdaptiveCollector(_OfMethod):
         """
         self._record(y, subset)
 
-    def _record(self, y: ArrayLike, subset: ArrayLike | None, person: int | None = None) -> None:
-        """Record answers; `person` is the row in the file of people that the answer belongs to."""
+    def _record(self, y: ArrayLike, told: ArrayLike | None, person: int | None = None) -> None:
         self._settle()
-        if subset is None and self._published is None:
+        if told is None and self._published is None:
             raise ValueError("subset must be given, or published by next_subset() first: none has been published yet")
         if len(self._responses) != self._records.used[RESPONSES]:
             raise ValueError("responses must be added to by record() only, got some that were added otherwise")
-        given = self._published if subset is None else subset
+        given = self._published if told is None else told
         mask = check_subset(given, self.mechanism.n_categories, self._responses.categories)
         answers = self.mechanism.check_answers(y)
         if not answers.size:
             return
-        event: dict[str, Any] = {"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist()}
-        people = None
-        if person is not None and self._people is not None:
-            event["person"], people = person, self._people | {"asked": person + 1}
+        named, people = self._of_person(person)
+        event: dict[str, Any] = {"answers": answers.tolist(), "subset": np.flatnonzero(mask).tolist(), **named}
         self._unsettled = _Unsettled(event, answers, mask, len(self._responses), self._waiting + len(answers), people)
         self._write(event)
         self._settle()
@@ -241,8 +238,14 @@ class AdaptiveCollector(_OfMethod):
         return {
             "collector_settings": json.dumps(self._settings.describe()),
             "collector_state": json.dumps(self._state()),
-            **({} if self._people is None else {"collector_people": json.dumps(self._people)}),
         }
+
+    def _described(self) -> dict[str, Any]:
+        return self._settings.describe()
+
+    def _publish(self) -> tuple[RRRR, dict[str, Any], NDArray[np.int64]]:
+        subset = self.next_subset()
+        return self.mechanism, {"subset": subset}, subset
 
     def _seed_of_estimate(self) -> int:
         return int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])
@@ -254,8 +257,8 @@ class AdaptiveCollector(_OfMethod):
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], utility: Utility | None = None
-    ) -> "AdaptiveCollector | DesignCollector":
-        """Resume a saved collection, of either method, as if it had never stopped.
+    ) -> "AdaptiveCollector | DesignCollector | PlainCollector":
+        """Resume a saved collection, of any collector, as if it had never stopped.
 
         Parameters
         ----------
@@ -265,15 +268,17 @@ class AdaptiveCollector(_OfMethod):
             The utility of your own that the collection was made with, if it was: the file has only its name.
         """
 
-        def rebuilt(stored: Stored, name: str) -> "AdaptiveCollector | DesignCollector":
-            if QUESTIONS not in stored.attributes:
+        def rebuilt(stored: Stored, name: str) -> "AdaptiveCollector | DesignCollector | PlainCollector":
+            in_rounds, plain = QUESTIONS in stored.attributes, not stored.responses.mechanism.publishes_subset
+            if not (in_rounds or plain):
                 check_own_utility(stored.attributes, utility, name)
             elif utility is not None:
-                raise ValueError(f"utility must be left out for {name!r}, a collection in rounds, got {brief(utility)}")
+                what = "in rounds" if in_rounds else "that adapts nothing"
+                raise ValueError(f"utility must be left out for {name!r}, a collection {what}, got {brief(utility)}")
             try:
-                if QUESTIONS in stored.attributes:
+                if in_rounds:
                     return rebuild_design(stored)
-                return rebuild(cls, stored, utility)
+                return rebuild_plain(stored) if plain else rebuild(cls, stored, utility)
             except (ValueError, TypeError, OverflowError) as reason:
                 raise ValueError(f"path must name an undamaged collection, got {name!r}: {reason}") from None
 

@@ -1,9 +1,10 @@
 """One column of a CSV file of people, as category indices. No value of a person is ever shown, not even in an error.
 
-The rules: the file is UTF-8 with a header. Every row has as many cells as the header, so a blank line is a person
-without a value. The column's name occurs once. White space at the ends of names and values is dropped and characters
-are composed (Unicode NFC); otherwise they must be equal, capitals included. A value that is empty, that holds a control
-character or that only looks like another one raises ValueError, which names the number of the person.
+The rules: the file is UTF-8 with a header. Every row has as many cells as the header; in a file of one column, a blank
+line is an empty value. The column's name occurs once. White space at the ends of names and values is dropped and
+characters are composed (Unicode NFC); otherwise they must be equal, capitals included. An empty value is that of a
+person who did not answer. A value that holds a control character or that only looks like another one raises ValueError,
+which names the number of the person.
 
 Parquet and Arrow files are read by column, too (`table_column`), under the same rules for values.
 """
@@ -21,13 +22,16 @@ from adobest_pp._labels import appearance, check_labels, flaw_of
 from adobest_pp._text import brief
 from adobest_pp.online.table_column import TABLES, table_values
 
-__all__ = ["read_column"]
+__all__ = ["NO_VALUE", "read_column"]
+
+# The index of somebody who did not answer.
+NO_VALUE = -1
 
 
 def read_column(
     path: str | os.PathLike[str], column: str, categories: Sequence[str] | None
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the column as category indices, and the labels.
+    """Return the column as category indices, −1 for an empty value, and the labels.
 
     Parameters
     ----------
@@ -44,9 +48,7 @@ def read_column(
     is_table = name.lower().endswith(TABLES)
     values = [_as_text(each) for each in table_values(path, column)] if is_table else _values(path, column)
     for person, value in enumerate(values, start=1):
-        if not value:
-            raise ValueError(f"column must have a value in every row, got none for person {person} in {name!r}")
-        if flaw_of(value) is not None:
+        if value and flaw_of(value) is not None:
             raise ValueError(
                 f"column must have values that can be seen, without control characters, got another for person "
                 f"{person} (it is not shown)"
@@ -54,7 +56,7 @@ def read_column(
     labels = _found(values) if categories is None else _listed(categories)
     if len(labels) < 2:
         raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
-    places = {label: i for i, label in enumerate(labels)}
+    places = {label: i for i, label in enumerate(labels)} | {"": NO_VALUE}
     unknown = next((i for i, value in enumerate(values) if value not in places), None)
     if unknown is not None:
         raise ValueError(f"categories must include every value, but not that of person {unknown + 1} (it is not shown)")
@@ -79,10 +81,8 @@ def _values(path: str | os.PathLike[str], column: str) -> list[str]:
                 )
             place, values = header.index(wanted), []
             for person, row in enumerate(rows, start=1):
-                if not row:
-                    raise ValueError(
-                        f"column must have a value in every row, got a blank line for person {person} in {name!r}"
-                    )
+                if not row and len(header) == 1:
+                    row = [""]
                 if len(row) != len(header):
                     raise ValueError(
                         f"path must name a CSV file with as many cells in every row as in the first ({len(header)}), "
@@ -107,7 +107,7 @@ def _found(values: list[str]) -> list[str]:
                 f"column must have values that can be told apart, got one for person {person} that only looks like "
                 "that of someone before (neither is shown)"
             )
-    return sorted(set(values))
+    return sorted(set(values) - {""})
 
 
 def _listed(categories: Sequence[str]) -> list[str]:

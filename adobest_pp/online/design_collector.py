@@ -28,7 +28,7 @@ from adobest_pp.online.rounds import (
     next_question,
     round_ends,
 )
-from adobest_pp.online.state import read_json
+from adobest_pp.online.state import people_of, read_json
 from adobest_pp.samplers.sampling import fresh_seed
 
 __all__ = ["DesignCollector", "rebuild_design"]
@@ -44,6 +44,7 @@ class _Unsettled(NamedTuple):
     event: dict[str, Any]
     n: int
     rounds: int
+    people: dict[str, Any] | None
 
 
 class DesignCollector(KeptCollection):
@@ -135,7 +136,7 @@ class DesignCollector(KeptCollection):
         due = min(int(np.searchsorted(self._ends, len(self._answers), side="right")), len(self._ends) - 1)
         if not self._records or self._records[-1]["round"] < due:
             self._fold_journal()
-            self._keep(self._publishing(due))
+            self._keep(self._publishing(due), self._people)
         number = self._records[-1]["number"]
         return PublishedQuestion(number, self._answers.questions[number], self._answers.categories)
 
@@ -149,13 +150,21 @@ class DesignCollector(KeptCollection):
         question : int or PublishedQuestion, optional
             The question, or its number; the last published one by default. Answers to older ones may come late.
         """
+        self._record(y, question)
+
+    def _publish(self) -> tuple[Mechanism, dict[str, Any], PublishedQuestion]:
+        question = self.next_question()
+        return question.mechanism, {}, question
+
+    def _record(self, y: ArrayLike, told: int | PublishedQuestion | None, person: int | None = None) -> None:
         self._settle()
         if not self._records:
             raise ValueError("question must be published by next_question() first: none has been published yet")
-        number = self._records[-1]["number"] if question is None else self._check_question(question)
+        number = self._records[-1]["number"] if told is None else self._check_question(told)
         answers = self._answers.questions[number].check_answers(y)
         if len(answers):
-            self._keep({"answers": answers.tolist(), "question": number})
+            named, people = self._of_person(person)
+            self._keep({"answers": answers.tolist(), "question": number, **named}, people)
 
     def _check_question(self, question: Any) -> int:
         """Return the number of a question that was published here, or raise ValueError."""
@@ -183,9 +192,9 @@ class DesignCollector(KeptCollection):
         del told["question"]
         return chosen.mechanism, told | {"mean": chosen.mean.tolist()}
 
-    def _keep(self, event: dict[str, Any]) -> None:
+    def _keep(self, event: dict[str, Any], people: dict[str, Any] | None) -> None:
         """Write an event, and then bring it about: not before it is on disk."""
-        self._unsettled = _Unsettled(event, len(self._answers), len(self._records))
+        self._unsettled = _Unsettled(event, len(self._answers), len(self._records), people)
         self._write(event)
         self._settle()
 
@@ -201,13 +210,18 @@ class DesignCollector(KeptCollection):
                 number = event["question"]
                 checked = self._answers.questions[number].check_answers(event["answers"])
                 self._answers.append(checked, number)
+            self._people = todo.people
         self._unsettled = None
 
-    def _attributes(self) -> dict[str, str]:
+    def _described(self) -> dict[str, Any]:
         prior = self._prior if isinstance(self._prior, str) else self._prior.tolist()
-        settings = {"prior": prior, "n_people": self.n_people, "rounds": self.rounds, "random_seed": self._seed}
+        own = {"mechanism": "design", "prior": prior, "n_people": self.n_people, "rounds": self.rounds}
+        return self.mechanism.settings() | own
+
+    def _attributes(self) -> dict[str, str]:
+        settings = {name: self._described()[name] for name in ("prior", "n_people", "rounds")}
         return {
-            "collector_settings": json.dumps({"method": "design", **settings}),
+            "collector_settings": json.dumps({"method": "design", **settings, "random_seed": self._seed}),
             "collector_state": json.dumps({"records": self._records}),
             QUESTIONS: json.dumps([question.settings() for question in self._answers.questions]),
         }
@@ -238,6 +252,7 @@ def rebuild_design(stored: Stored) -> DesignCollector:
     collector._records = _check_records(
         [*(records if isinstance(records, list) else [None]), *later], len(collector._answers.questions)
     )
+    collector._people = people_of(stored)
     return collector
 
 

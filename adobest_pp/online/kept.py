@@ -1,5 +1,6 @@
 """What every collection has in common: its file, kept up to date by a journal, and its estimate."""
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from adobest_pp.data.journal import Journal
 from adobest_pp.data.response_files import COLLECTION, Stored, read_stored
 from adobest_pp.data.responses import Responses
 from adobest_pp.intervals import PROBABILITY, summary
+from adobest_pp.mechanisms import Mechanism
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,6 +35,8 @@ class KeptCollection(ABC):
     """A collection that may be kept in a file. A subclass says what it writes there beside the responses."""
 
     _journal: Journal | None
+    # Of a collection from a file of people: what that file was, and how many of its people have been asked.
+    _people: dict[str, Any] | None = None
 
     @property
     @abstractmethod
@@ -48,6 +52,18 @@ class KeptCollection(ABC):
         """Return settings and state, as attributes of the file."""
 
     @abstractmethod
+    def _described(self) -> dict[str, Any]:
+        """Return the settings that a collection must share with another to be continued as that one."""
+
+    @abstractmethod
+    def _publish(self) -> tuple[Mechanism, dict[str, Any], Any]:
+        """Return what the next device runs, the further arguments of its `privatize`, and what `_record` must know."""
+
+    @abstractmethod
+    def _record(self, y: ArrayLike, told: Any, person: int | None = None) -> None:
+        """Record answers of people who were told this; `person` is the one of the file that the answer belongs to."""
+
+    @abstractmethod
     def _seed_of_estimate(self) -> int:
         """Return a function of the collection's seed and of its answers."""
 
@@ -55,6 +71,12 @@ class KeptCollection(ABC):
     @abstractmethod
     def _own_prior(self) -> Any:
         """The prior under which questions are chosen."""
+
+    @property
+    def did_not_answer(self) -> int:
+        """How many people in the file of people had no value, and were not asked; 0 for a collection of no file."""
+        self._settle()
+        return int((self._people or {}).get("empty", 0))
 
     def estimate(
         self,
@@ -81,10 +103,11 @@ class KeptCollection(ABC):
         Returns
         -------
         xarray.Dataset
-            ``mean``, ``lower`` and ``upper`` by category; in the attributes sampler, prior, kind of interval,
-            probability, draws, answers and seed, which is a function of the collection's own and of its answers.
+            ``mean``, ``lower`` and ``upper`` by category, and the shares of the interval's width that are due to the
+            ``sample`` and to ``privacy`` (`adobest_pp.intervals.privacy_share`); in the attributes sampler, prior, kind
+            of interval, probability, draws, answers and seed, which is a function of the collection's own and of its
+            answers.
         """
-        from adobest_pp.data.draws import theta_of
         from adobest_pp.samplers.sampling import sample
 
         chosen = self._own_prior if isinstance(prior, str) and prior == "own" else prior
@@ -92,7 +115,7 @@ class KeptCollection(ABC):
         tree = sample(self.responses, "nuts", chosen, draws=draws, random_seed=seed, progressbar=False)
         names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
         told = {name: tree.attrs[name] for name in names if name in tree.attrs}
-        return summary(theta_of(tree), probability).assign_attrs(told)
+        return summary(tree, probability).assign_attrs(told)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the collection to a file, and keep it up to date from now on.
@@ -112,6 +135,8 @@ class KeptCollection(ABC):
         """
         self._settle()
         attributes = {COLLECTION: NOTE, **self._attributes()}
+        if self._people is not None:
+            attributes["collector_people"] = json.dumps(self._people)
         before = self._journal
         check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
         netcdf = netcdf_bytes(self.responses.to_xarray().assign_attrs(attributes))
@@ -152,6 +177,12 @@ class KeptCollection(ABC):
             write()
             if self._journal is not None:
                 self._journal.holds = False
+
+    def _of_person(self, person: int | None) -> tuple[dict[str, int], dict[str, Any] | None]:
+        """Return what an event says of a person in the file, and what is known of that file after it."""
+        if person is None or self._people is None:
+            return {}, None
+        return {"person": person}, self._people | {"asked": person + 1}
 
     def _write(self, event: dict[str, Any]) -> None:
         if self._journal is not None:

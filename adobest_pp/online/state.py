@@ -19,7 +19,7 @@ from adobest_pp.samplers.schedules import schedule_from_settings
 if TYPE_CHECKING:
     from adobest_pp.online.collector import AdaptiveCollector
 
-__all__ = ["check_own_utility", "check_state", "read_json", "rebuild", "restore_chain", "store_chain"]
+__all__ = ["check_own_utility", "check_state", "people_of", "read_json", "rebuild", "restore_chain", "store_chain"]
 
 # The settings that a collector is built from again, beside its mechanism and its schedule.
 SETTINGS = ("prior", "updates", "batch_size", "adapt_every", "sampler", "alpha")
@@ -46,20 +46,30 @@ def rebuild(kind: type["AdaptiveCollector"], stored: Stored, utility: Utility | 
     for start, part in zip(starts, np.split(answers, starts[1:]), strict=False):
         collector._add_records(part, subsets[index[start]], int(index[start]))
     state = check_state(read_json(attributes, "collector_state"), collector._chain)
-    people = read_json(attributes, "collector_people") if "collector_people" in attributes else None
     for event in tail.events if tail is not None else []:
         if "adapted" in event:
             state = check_state(event["adapted"], collector._chain)
         else:
             state["waiting"] += len(event.get("answers", []))
-            # An answer that is not of the next person in the file: from there on, it is unknown whose turn it is.
-            is_next = people is not None and "asked" in people and event.get("person") == people["asked"]
-            people = people | {"asked": people["asked"] + 1} if people is not None and is_next else None
     if state.get("learned", -1) > len(responses):
         raise ValueError(f"learned must be at most the number of answers, {len(responses)}, got {state['learned']}")
     collector._restore(state)
-    collector._people = people
+    collector._people = people_of(stored)
     return collector
+
+
+def people_of(stored: Stored) -> dict[str, Any] | None:
+    """Return what a collection knows of its file of people after the last event, or None if it is of no such file."""
+    if "collector_people" not in stored.attributes:
+        return None
+    people = read_json(stored.attributes, "collector_people")
+    for event in stored.tail.events if stored.tail is not None else []:
+        if "answers" not in event:
+            continue
+        if "asked" not in people or event.get("person") != people["asked"]:
+            return None  # an answer of somebody else: it is unknown whose turn it is
+        people = people | {"asked": people["asked"] + 1}
+    return people
 
 
 def check_own_utility(attributes: Mapping[str, Any], utility: Any, file: str) -> None:

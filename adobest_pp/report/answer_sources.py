@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_count
+from adobest_pp._checks import check_count, check_integer
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
-from adobest_pp.mechanisms import RRRR
+from adobest_pp.online.mechanism_choice import (
+    DEFAULT_MECHANISM,
+    DESIGN,
+    choice_in_words,
+    chosen_mechanism,
+    mechanism_name,
+)
 
 __all__ = ["PARTIES", "SHARES", "Poll", "poll_of_people", "poll_of_responses", "simulated_poll"]
 
@@ -38,6 +44,8 @@ class Poll:
         The true frequencies, known only for simulated people.
     settings : dict
         The settings of the collection, to repeat it.
+    asked : str
+        A sentence on the mechanism that was asked with, and why.
     """
 
     question: str
@@ -46,19 +54,38 @@ class Poll:
     protection: str
     truth: NDArray[np.float64] | None
     settings: dict[str, Any]
+    asked: str = ""
 
 
 def simulated_poll(
     n_people: int = 10_000,
     epsilon: float = 1.0,
-    kappa: float = 0.9,
-    utility: str = "honest",
+    mechanism: str | None = None,
+    kappa: float | None = None,
+    utility: str | None = None,
     alpha: float | None = None,
     question: str | None = None,
     random_seed: int = 1,
     progressbar: bool = False,
 ) -> Poll:
-    """Simulate an adaptive poll about six parties. Nobody's privacy is at stake.
+    """Simulate a poll about six parties. Nobody's privacy is at stake.
+
+    Parameters
+    ----------
+    n_people : int
+        How many are asked.
+    epsilon : float
+        Budget of one answer.
+    mechanism : str, optional
+        What to ask with, as of `adobest_pp.online.collect_csv`; ``"rrrr"`` is the paper's setting.
+    kappa, utility, alpha
+        Of RRRR alone.
+    question : str, optional
+        The question, as the report shows it.
+    random_seed : int
+        The same seed gives the same poll.
+    progressbar : bool
+        Whether to show progress once it takes longer than two seconds.
 
     Examples
     --------
@@ -67,32 +94,53 @@ def simulated_poll(
     1000
     """
     from adobest_pp.design import UTILITY_CODES
-    from adobest_pp.online import simulate
 
     people = check_count(n_people, "n_people")
-    if not isinstance(utility, str) or utility not in UTILITY_CODES:
+    if utility is not None and (not isinstance(utility, str) or utility not in UTILITY_CODES):
         raise ValueError(f"utility must be one of {', '.join(map(repr, UTILITY_CODES))}, got {brief(utility)}")
-    run = simulate(
-        np.array(SHARES),
-        RRRR(len(PARTIES), epsilon, kappa),
-        utility,
-        n_people=people,
-        alpha=alpha,
-        categories=PARTIES,
-        random_seed=random_seed,
-        progressbar=progressbar,
-    )
+    name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
+    options = _given(kappa=kappa, utility=utility, alpha=alpha)
+    responses, settings = _simulated(name, people, epsilon, options, random_seed, progressbar)
     origin = f"{people:,} simulated people, asked one after the other; the true shares are known."
     protection = "People are simulated by a seeded generator: nobody's privacy is at stake."
-    return Poll(question or QUESTION, run.responses, origin, protection, np.array(SHARES), run.settings)
+    asked = choice_in_words(name, is_default=mechanism is None)
+    return Poll(question or QUESTION, responses, origin, protection, np.array(SHARES), settings, asked)
+
+
+def _simulated(
+    name: str, people: int, epsilon: float, options: dict[str, Any], random_seed: int, progressbar: bool
+) -> tuple[Responses, dict[str, Any]]:
+    """Return the answers of simulated people, and the settings that repeat them."""
+    from adobest_pp.online import simulate
+
+    chosen, rest = chosen_mechanism(name, len(PARTIES), epsilon, options)
+    if name == DESIGN or chosen.publishes_subset:
+        run = simulate(
+            np.array(SHARES),
+            chosen,  # type: ignore[arg-type]
+            method="design" if name == DESIGN else "utility",
+            n_people=people,
+            categories=PARTIES,
+            random_seed=random_seed,
+            progressbar=progressbar,
+            **rest,
+        )
+        return run.responses, run.settings
+    seed = np.random.SeedSequence(None if random_seed is None else check_integer(random_seed, "random_seed", 0))
+    rng = np.random.default_rng(seed)
+    x = rng.choice(len(PARTIES), size=people, p=SHARES)
+    responses = Responses.from_arrays(chosen, np.asarray(chosen.privatize(x, rng=rng)), categories=PARTIES)
+    told = {"n_people": people, "theta": list(SHARES), "random_seed": {"entropy": seed.entropy, "spawn_key": []}}
+    return responses, chosen.settings() | told
 
 
 def poll_of_people(
     path: str | os.PathLike[str],
     column: str,
     epsilon: float = 1.0,
-    kappa: float = 0.9,
-    utility: str = "honest",
+    mechanism: str | None = None,
+    kappa: float | None = None,
+    utility: str | None = None,
     alpha: float | None = None,
     categories: Sequence[str] | None = None,
     question: str | None = None,
@@ -100,7 +148,7 @@ def poll_of_people(
     progressbar: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> Poll:
-    """Ask everyone in a CSV file adaptively. Their values are randomized exactly, one by one, and not kept.
+    """Ask everyone in a file. Their values are randomized exactly, one by one, and not kept.
 
     With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues.
 
@@ -110,21 +158,27 @@ def poll_of_people(
     """
     from adobest_pp.online import collect_csv
 
-    choice = {"utility": utility, "alpha": alpha, "random_seed": random_seed}
-    collector = collect_csv(path, column, epsilon, kappa, categories, progressbar, out, **choice)
+    name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
+    options = _given(kappa=kappa, utility=utility, alpha=alpha, random_seed=random_seed)
+    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, **options)
     collector.close()
     responses = collector.responses
-    if len(responses) == 0:
-        raise ValueError(f"path must name a file with at least one person, got none in {os.fspath(path)!r}")
     origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
+    if empty := collector.did_not_answer:
+        origin += f" Of {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
     protection = (
         "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
         "protects them from those who have that file."
     )
     if categories is None:
         protection += " The list of categories was read from it too, so it shows that somebody has each of them."
-    settings = {**responses.mechanism.settings(), "column": column, **choice}
-    return Poll(question or column, responses, origin, protection, None, settings)
+    settings = {**collector._described(), "column": column, "random_seed": random_seed}
+    asked = choice_in_words(name, is_default=mechanism is None)
+    return Poll(question or column, responses, origin, protection, None, settings, asked)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def poll_of_responses(path: str | os.PathLike[str], question: str | None = None) -> Poll:
@@ -135,4 +189,5 @@ def poll_of_responses(path: str | os.PathLike[str], question: str | None = None)
     origin = f"{len(responses):,} randomized answers, read from a file."
     protection = "What follows is true if the stated mechanism randomized each answer before the collector saw it."
     settings = responses.mechanism.settings()
-    return Poll(question or "A private question", responses, origin, protection, None, settings)
+    asked = f"The mechanism is {type(responses.mechanism).__name__}, as the file says."
+    return Poll(question or "A private question", responses, origin, protection, None, settings, asked)

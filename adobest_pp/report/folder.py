@@ -80,6 +80,7 @@ def summary(findings: Findings) -> dict[str, Any]:
         "question": findings.poll.question,
         "n_responses": len(findings.poll.responses),
         "mechanism": findings.poll.responses.mechanism.settings(),
+        "asked": findings.poll.asked,
         "prior": findings.prior,
         "interval": estimate.attrs["interval"],
         "probability": estimate.attrs["probability"],

@@ -69,7 +69,7 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
     pictures = {name: _figure(figure) for name, figure in figures.items()}
     sections = [
         f"<h1>{escape(poll.question)}</h1>",
-        _paragraphs([poll.origin]),
+        _paragraphs([poll.origin, *([poll.asked] if poll.asked else [])]),
         f'<div class="short"><h2>In short</h2>{_list(conclusions(findings))}</div>',
         "<h2>What protects the people who answered</h2>",
         _paragraphs(privacy_in_words(poll)),

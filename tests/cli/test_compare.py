@@ -23,6 +23,9 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     assert again.stderr == ""
     assert told["conclusions"][0][:40] in done.stdout  # the seed gives the same findings
     assert told["seed"] == 5
+    assert told["mechanism"]["mechanism"] == "SubsetSelection"
+    assert told["asked"].startswith("The mechanism is subset-selection, the default: ")
+    assert told["asked"] in " ".join(done.stdout.split())
     assert {row["verdict"] for row in told["samplers"].values()} <= set(Verdict)
     assert told["samplers"]["sgld"]["verdict_in_words"].startswith("not mixed: ")
     assert (told["samplers"]["sgld"]["verdict"], told["samplers"]["sgld"]["fault"]) == ("not_mixed", "r_hat")
@@ -37,14 +40,17 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
 def test_people_of_a_file(tmp_path, capsys):
     path = tmp_path / "people.csv"
     with path.open("w", newline="") as handle:
-        csv.writer(handle).writerows([["vote"], *[["<b>"]] * 60, *[["no"]] * 40])
-    options = ("--column", "vote", "--categories", "<b>,no,maybe", "--epsilon", 2, "--utility", "entropy")
+        csv.writer(handle).writerows([["vote"], *[["<b>"]] * 60, *[[""]] * 3, *[["no"]] * 40])
+    options = ("--column", "vote", "--categories", "<b>,no,maybe", "--epsilon", 2, "--mechanism", "rrrr")
+    options += ("--utility", "entropy")
     done = run_here(capsys, "compare", "--data", path, *options, *SMALL, "--quiet", "--out", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "true share" not in page
+    assert "The mechanism is rrrr, as you chose" in page
+    assert "Of 103 rows, 3 have an empty value: these people did not answer." in page
     assert len(Responses.from_netcdf(tmp_path / "responses.nc")) == 100
 
 
@@ -70,6 +76,9 @@ def test_responses_of_a_file(tmp_path, capsys):
         (("--categories", "a,b"), "--categories"),
         (("--people", 10, "--responses", "a.nc"), "--people"),
         (("--responses", "a.nc", "--epsilon", 1), "--epsilon"),
+        (("--responses", "a.nc", "--mechanism", "srr"), "--mechanism"),
+        (("--mechanism", "best"), "mechanism must be one of"),
+        (("--mechanism", "design", "--kappa", 0.5), "kappa must be left out for design"),
         (("--responses", "missing.nc"), "missing.nc"),
         (("--people", 0), "n_people"),
         (("--draws", 3), "--draws"),

@@ -11,8 +11,10 @@ import time
 import numpy as np
 import pytest
 
-from adobest_pp import AdaptiveCollector, Responses
-from adobest_pp.online import collect_csv
+from adobest_pp import RRRR, AdaptiveCollector, DesignCollector, Responses
+from adobest_pp.design import candidates
+from adobest_pp.mechanisms import find_mechanism, register, registry
+from adobest_pp.online import PlainCollector, collect_csv, mechanism_choice
 from adobest_pp.online import collect_file as people_module
 from adobest_pp.report.answer_sources import poll_of_people
 from tests.online import saved
@@ -40,6 +42,7 @@ def adobest(*arguments):
 
 def test_a_file_is_collected_and_reopened(people, tmp_path):
     out = tmp_path / "responses.nc"
+    people.write_text(people.read_text() + "60,\n61, \n")
     done = adobest("collect", people, "--column", "vote", "--epsilon", 1, "--out", out)
     assert done.returncode == 0, done.stderr
     responses = Responses.from_netcdf(out)
@@ -49,6 +52,11 @@ def test_a_file_is_collected_and_reopened(people, tmp_path):
     assert "okapi" in done.stdout
     assert "By NUTS under a prior that learns how uneven the shares are" in done.stdout
     assert "--categories" in done.stdout
+    told = " ".join(done.stdout.split())
+    assert type(responses.mechanism).__name__ == "SubsetSelection"
+    assert f"The mechanism is subset-selection, the default: {mechanism_choice.DEFAULT_REASON}." in told
+    assert "2 people in the file have an empty value: they did not answer" in told
+    assert "due to privacy" in told
 
 
 def test_answers_are_drawn_anew_each_time(people):
@@ -59,7 +67,7 @@ def test_answers_are_drawn_anew_each_time(people):
 def test_nothing_but_answers_is_written(people, tmp_path):
     """The values in the order of the file appear nowhere: the file holds answers, which differ from them."""
     out = tmp_path / "responses.nc"
-    adobest("collect", people, "--column", "vote", "--epsilon", 0.1, "--out", out, "--quiet", "--adapt-every", 20)
+    adobest("collect", people, "--column", "vote", "--epsilon", 0.1, "--out", out, "--quiet", "--mechanism", "srr")
     truth = [line.split(",")[1] for line in people.read_text().splitlines()[1:]]
     responses = Responses.from_netcdf(out)
     answered = [responses.categories[i] for i in responses.answers]
@@ -73,8 +81,11 @@ def test_nothing_but_answers_is_written(people, tmp_path):
     [
         (["--column", "vot"], "column must be named in the first row"),
         (["--column", "vote", "--categories", "quetzal,okapi"], "categories must include every value"),
-        (["--column", "vote", "--kappa", "2"], "kappa must be"),
-        (["--column", "vote", "--utility", "best"], "utility must be one of"),
+        (["--column", "vote", "--mechanism", "rrrr", "--kappa", "2"], "kappa must be"),
+        (["--column", "vote", "--mechanism", "rrrr", "--utility", "best"], "utility must be one of"),
+        (["--column", "vote", "--mechanism", "best"], "mechanism must be one of srr, rrrr, subset-selection"),
+        (["--column", "vote", "--kappa", "0.9"], "kappa must be left out for subset-selection, which has size"),
+        (["--column", "vote", "--mechanism", "design", "--utility", "fisher"], "utility must be left out for design"),
     ],
 )
 def test_errors_are_one_sentence_and_show_no_value(people, tmp_path, arguments, reason):
@@ -98,11 +109,20 @@ def test_a_file_that_is_no_csv_shows_none_of_its_content(tmp_path):
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_an_empty_value_and_a_missing_file_are_refused(tmp_path):
+def test_empty_values_are_counted_and_are_no_answers(tmp_path):
     path = tmp_path / "people.csv"
-    path.write_text("id,vote\n1,quetzal\n2,\n")
-    with pytest.raises(ValueError, match="got none for person 2"):
-        collect_csv(path, "vote", 1.0)
+    path.write_text("vote\nquetzal\n\n \nokapi\n" + '""\n')
+    collector = collect_csv(path, "vote", 1.0, progressbar=False)
+    assert (len(collector.responses), collector.did_not_answer) == (2, 3)
+    assert collector.responses.categories == ("okapi", "quetzal")
+    assert "Of 5 rows, 3 have an empty value" in poll_of_people(path, "vote").origin
+
+
+def test_a_file_without_any_value_and_a_missing_file_are_refused(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("id,vote\n1,\n2,\n")
+    with pytest.raises(ValueError, match="path must name a file with a value of at least one person"):
+        collect_csv(path, "vote", 1.0, categories=SECRETS)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         collect_csv(tmp_path / "none.csv", "vote", 1.0)
     path.write_text("vote\nquetzal\n")
@@ -110,36 +130,74 @@ def test_an_empty_value_and_a_missing_file_are_refused(tmp_path):
         collect_csv(path, "vote", 1.0)
 
 
+def test_every_registered_mechanism_collects_by_name(people, monkeypatch):
+    monkeypatch.setattr(registry, "_OTHERS", dict(registry._OTHERS))
+
+    @register
+    class MySelection(find_mechanism("srr")):
+        """A mechanism of one's own."""
+
+    names = [name for name in candidates.PLANNED if name != candidates.DESIGN]
+    for name in [*names, "MySelection", "local_hashing"]:
+        collector = collect_csv(people, "vote", 1.0, name, progressbar=False, random_seed=1)
+        kind = find_mechanism(name)
+        assert isinstance(collector, AdaptiveCollector if kind is RRRR else PlainCollector)
+        assert (len(collector.responses), type(collector.responses.mechanism)) == (60, kind)
+    assert mechanism_choice.DESIGN == candidates.DESIGN
+    assert mechanism_choice.mechanism_name("MySelection") == "my-selection"
+    for name in ("Mixed", "set-family", "channel", "", 3, "tests.own_mechanism:Mine"):
+        with pytest.raises(ValueError, match=r"mechanism must be one of .*, my-selection, design, got"):
+            collect_csv(people, "vote", 1.0, name)
+
+
 # ---------------------------------------------------------------- stopped, and gone on with
 class Stopped(Exception):
     pass
 
 
-def collect(people, out, **options):
-    collector = collect_csv(people, "vote", 1.0, progressbar=False, random_seed=1, out=out, **options)
+def collect(people, out, mechanism="rrrr", **options):
+    collector = collect_csv(people, "vote", 1.0, mechanism, progressbar=False, random_seed=1, out=out, **options)
     collector.close()
     return collector.responses
 
 
-def stop_after(monkeypatch, n):
+def stop_after(monkeypatch, n, mechanism="rrrr"):
     """Raise within the n-th exact answer from now on."""
     answers = iter(range(n - 1))
-    privatize = people_module.RRRR.privatize
 
-    def counted(self, x, *, subset):
-        if next(answers, None) is None:
-            raise Stopped
-        return privatize(self, x, subset=subset)
+    def counted(privatize):
+        def answer(self, x, **published):
+            if next(answers, None) is None:
+                raise Stopped
+            return privatize(self, x, **published)
 
-    monkeypatch.setattr(people_module.RRRR, "privatize", counted)
+        return answer
+
+    for name in ["subset-selection", "set-family"] if mechanism == "design" else [mechanism]:
+        device = find_mechanism(name)
+        monkeypatch.setattr(device, "privatize", counted(device.privatize))
 
 
-@pytest.mark.parametrize("options", [{}, {"adapt_every": 7}, {"categories": [*SECRETS, "dodo"], "sampler": "exact"}])
+STOPPED = [
+    {},
+    {"adapt_every": 7},
+    {"categories": [*SECRETS, "dodo"], "sampler": "exact"},
+    {"mechanism": "srr"},
+    {"mechanism": "subset-selection", "categories": [*SECRETS, "dodo", "moa"], "size": 2},
+    {"mechanism": "unary-encoding"},
+    {"mechanism": "local-hashing"},
+    {"mechanism": "hadamard-response"},
+    {"mechanism": "design", "rounds": 1},
+]
+
+
+@pytest.mark.parametrize("options", STOPPED)
 def test_a_stopped_collection_goes_on_and_asks_nobody_twice(people, tmp_path, monkeypatch, options):
-    out, known = tmp_path / "responses.nc", []
+    people.write_text(people.read_text().replace("\n", "\n100,\n", 30))  # people who do not answer, in between
+    out, known, mechanism = tmp_path / "responses.nc", [], options.get("mechanism", "rrrr")
     for n in (1, 10, 20, 1):
         with monkeypatch.context() as patch:
-            stop_after(patch, n)
+            stop_after(patch, n, mechanism)
             with pytest.raises(Stopped):
                 collect(people, out, **options)
         answers = Responses.from_netcdf(out).answers.tolist()
@@ -150,10 +208,73 @@ def test_a_stopped_collection_goes_on_and_asks_nobody_twice(people, tmp_path, mo
     assert len(whole) == 60
     assert whole.answers.tolist()[: len(known)] == known
     with monkeypatch.context() as patch:
-        stop_after(patch, 1)
+        stop_after(patch, 1, mechanism)
         again = collect(people, out, **options)  # nobody is left to ask
     assert np.array_equal(again.answers, whole.answers)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "responses.nc"]
+
+
+def test_each_person_answers_for_themselves_whoever_has_no_value(people, tmp_path, monkeypatch):
+    """With a device that tells the truth, and stops and empty values in between: everybody's value, in order."""
+    lines = people.read_text().splitlines()
+    people.write_text("\n".join(line if i == 0 or i % 4 else f"{i}," for i, line in enumerate(lines)))
+    values = [line.partition(",")[2] for line in people.read_text().splitlines()[1:]]
+    truth = [sorted(SECRETS).index(value) for value in values if value]
+    asked = itertools.count(1)
+
+    def honest(self, x):
+        if next(asked) % 10 == 0:
+            raise Stopped
+        return np.int64(x)
+
+    monkeypatch.setattr(find_mechanism("srr"), "privatize", honest)
+    for _ in range(10):
+        try:
+            responses = collect(people, tmp_path / "responses.nc", "srr", categories=sorted(SECRETS))
+            break
+        except Stopped:
+            continue
+    assert 40 < len(truth) < 60
+    assert responses.answers.tolist() == truth
+
+
+def test_a_design_asks_in_rounds_and_is_resumed(people, tmp_path, monkeypatch):
+    """Eight rounds for the people of the file; a resumed collection goes on with the questions it has published."""
+    out = tmp_path / "responses.nc"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 40, "design")
+        with pytest.raises(Stopped):
+            collect(people, out, "design")
+    whole = collect(people, out, "design")
+    collector = AdaptiveCollector.load(out)
+    assert isinstance(collector, DesignCollector)
+    assert (len(whole), collector.n_people, len(collector.records)) == (60, 60, 8)
+    assert collector._people["asked"] == 60
+    collector.close()
+
+
+def test_a_plain_collection_is_loaded_and_goes_on(tmp_path):
+    out = tmp_path / "responses.nc"
+    mechanism = find_mechanism("subset-selection")(4, 1.0)
+    collector = PlainCollector(mechanism, ["a", "b", "c", "d"], random_seed=3)
+    collector.save(out)
+    collector.record(mechanism.privatize([0, 1, 2]))
+    with pytest.raises(ValueError, match="answers must be"):
+        collector.record([[7, 9]])
+    estimate = collector.estimate(50)
+    collector.close()
+    again = AdaptiveCollector.load(out)
+    assert isinstance(again, PlainCollector)
+    again.record(mechanism.privatize(3))
+    assert Responses.from_netcdf(out).answers.tolist() == again.responses.answers.tolist()
+    assert again.responses.answers[:3].tolist() == collector.responses.answers.tolist()
+    assert {"sample", "privacy"} <= set(estimate)
+    np.testing.assert_allclose(estimate["sample"] + estimate["privacy"], 1.0)
+    again.close()
+    with pytest.raises(ValueError, match="mechanism must publish no subset, got RRRR"):
+        PlainCollector(RRRR(3, 1.0))
+    with pytest.raises(ValueError, match="random_seed must be"):
+        PlainCollector(mechanism, random_seed=-1)
 
 
 def test_answers_are_on_disk_after_a_moment(people, tmp_path, monkeypatch):
@@ -161,13 +282,13 @@ def test_answers_are_on_disk_after_a_moment(people, tmp_path, monkeypatch):
     people.write_text("".join(people.read_text().splitlines(keepends=True)[:13]))
     monkeypatch.setattr(people_module, "PATIENCE", 0.0)
     out, seen = tmp_path / "responses.nc", []
-    privatize = people_module.RRRR.privatize
+    privatize = RRRR.privatize
 
     def watched(self, x, *, subset):
         seen.append(len(Responses.from_netcdf(out)))
         return privatize(self, x, subset=subset)
 
-    monkeypatch.setattr(people_module.RRRR, "privatize", watched)
+    monkeypatch.setattr(RRRR, "privatize", watched)
     collect(people, out)
     assert seen == list(range(12))
 
@@ -187,10 +308,10 @@ def test_a_resumed_collection_is_as_one_that_never_stopped(people, tmp_path, mon
 
     monkeypatch.setattr(people_module, "PATIENCE", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(people_module.RRRR, "privatize", stopping)
+        patch.setattr(RRRR, "privatize", stopping)
         with pytest.raises(Stopped):
             collect(people, tmp_path / "stopped.nc")
-    monkeypatch.setattr(people_module.RRRR, "privatize", answer)
+    monkeypatch.setattr(RRRR, "privatize", answer)
     stopped, whole = (collect(people, tmp_path / name) for name in ("stopped.nc", "whole.nc"))
     assert np.array_equal(stopped.subsets[stopped.subset_index], whole.subsets[whole.subset_index])
     assert np.array_equal(stopped.answers, whole.answers)
@@ -214,7 +335,10 @@ def test_other_people_or_settings_are_refused_and_nothing_changes(people, tmp_pa
         with pytest.raises(FileExistsError, match=told + named):
             collect(people, out, **options)
     with pytest.raises(FileExistsError, match=told + "epsilon"):
-        collect_csv(people, "vote", 2.0, progressbar=False, out=out)
+        collect_csv(people, "vote", 2.0, "rrrr", progressbar=False, out=out)
+    for mechanism in ("srr", "design", "subset-selection"):
+        with pytest.raises(FileExistsError, match=told + "mechanism"):
+            collect(people, out, mechanism)
     copy = tmp_path / "copy.csv"
     shutil.copy2(people, copy)
     copy.write_text(copy.read_text() + "60,okapi\n")
@@ -247,7 +371,7 @@ def test_the_target_is_checked_before_anybody_is_asked(people, tmp_path, monkeyp
     def refuse(*arguments, **settings):
         raise AssertionError("somebody was asked")
 
-    monkeypatch.setattr(people_module.RRRR, "privatize", refuse)
+    monkeypatch.setattr(RRRR, "privatize", refuse)
     (tmp_path / "mine.txt").write_text("mine")
     for out, problem in (
         (tmp_path / "none" / "out.nc", FileNotFoundError),
@@ -264,7 +388,7 @@ def test_the_target_is_checked_before_anybody_is_asked(people, tmp_path, monkeyp
 
 def test_the_file_tells_nothing_of_the_people_but_their_answers(people, tmp_path, monkeypatch):
     """Two files of people that differ in nothing but their values: with the same answers, the files are the same."""
-    monkeypatch.setattr(people_module.RRRR, "privatize", lambda self, x, subset: np.int64(0))
+    monkeypatch.setattr(RRRR, "privatize", lambda self, x, subset: np.int64(0))
     other = tmp_path / "other.csv"
     lines = [line.replace("quetzal", "okapi") for line in people.read_text().splitlines()]
     other.write_text("\n".join(lines) + "\n")
@@ -280,9 +404,9 @@ def test_a_poll_of_people_keeps_their_answers(people, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         stop_after(patch, 31)
         with pytest.raises(Stopped):
-            poll_of_people(people, "vote", out=out)
+            poll_of_people(people, "vote", mechanism="rrrr", out=out)
     assert len(Responses.from_netcdf(out)) == 30
-    assert len(poll_of_people(people, "vote", out=out, random_seed=7).responses) == 60
+    assert len(poll_of_people(people, "vote", mechanism="rrrr", out=out, random_seed=7).responses) == 60
 
 
 def grown(path, before):
@@ -290,11 +414,13 @@ def grown(path, before):
     return path.exists() and path.stat().st_size != before and len(saved.split(path)[2]) > 0
 
 
-def test_the_real_command_survives_every_signal(tmp_path):
+@pytest.mark.parametrize("mechanism", ["rrrr", "subset-selection"])
+def test_the_real_command_survives_every_signal(tmp_path, mechanism):
     """Killed, interrupted and terminated: each time it goes on with what the last one had."""
     path, out = tmp_path / "people.csv", tmp_path / "responses.nc"
     path.write_text("vote\n" + "quetzal\nokapi\naxolotl\n" * 20_000)
     command = [sys.executable, "-m", "adobest_pp", "collect", path, "--column", "vote", "--epsilon", "1", "--out", out]
+    command += ["--mechanism", mechanism]
     known = []
     for how, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 130)):
         with subprocess.Popen([*command, "--quiet"], stderr=subprocess.PIPE, text=True) as process:

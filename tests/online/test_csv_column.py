@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from adobest_pp.online import collect_csv
-from adobest_pp.online.csv_column import read_column
+from adobest_pp.online.csv_column import NO_VALUE, read_column
 from validation import bad_commands
 
 SECRETS = ["quetzal", "axolotl", "okapi"]
@@ -24,10 +24,7 @@ def people(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("vote\nquetzal\n\nokapi\n", "got a blank line for person 2"),
-        ("vote\nquetzal\nokapi\n\n", "got a blank line for person 3"),
-        ("id,vote\n1,quetzal\n\n2,okapi\n", "got a blank line for person 2"),
-        ("vote\nquetzal\n  \nokapi\n", "got none for person 2"),
+        ("id,vote\n1,quetzal\n\n2,okapi\n", r"as many cells in every row as in the first \(2\), got 0 for person 2"),
         ("vote,vote\nquetzal,okapi\n", "named once in the first row of .* got 'vote' 2 times"),
         ("vote, vote\nquetzal,okapi\n", "named once in the first row"),
         ("id,vote\n1,quetzal\n2,okapi,3\n", r"as many cells in every row as in the first \(2\), got 3 for person 2"),
@@ -62,6 +59,15 @@ def test_white_space_at_the_ends_and_the_composition_of_characters_do_not_count(
         read_column(path, "vote", ["Tea", "caf\u00e9"])
 
 
+def test_an_empty_value_keeps_its_place(tmp_path):
+    path = tmp_path / "people.csv"
+    for content in ("vote\nokapi\n\n  \nquetzal\n", 'id,vote\n1,okapi\n2,\n3,""\n4,quetzal\n'):
+        path.write_text(content)
+        x, labels = read_column(path, "vote", None)
+        assert labels == ["okapi", "quetzal"]
+        assert x.tolist() == [0, NO_VALUE, NO_VALUE, 1]
+
+
 @pytest.mark.parametrize(
     "categories", ["quetzal,okapi,axolotl,", ",quetzal,okapi,axolotl", "quetzal,,okapi,axolotl", ""]
 )
@@ -91,9 +97,10 @@ def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
     np.testing.assert_array_equal(found, expected)
     assert same == labels
     np.testing.assert_array_equal(read_column(path, "code", ["0", "1", "2"])[0], expected)
+    assert read_column(path, "void", ["0", "1"])[0].tolist() == [NO_VALUE] * 60
     for column, reason in (
         ("share", "column must hold text, integers or booleans, got values of type double"),
-        ("void", "column must have a value in every row, got none for person 1"),
+        ("void", "categories must be at least two, got 0"),
         ("none", "column must be named once in .* got 'none' 0 times"),
     ):
         with pytest.raises(ValueError, match=reason) as info:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from adobest_pp import SRR, Responses, sample
-from adobest_pp.diagnostics import checkpoints
+from adobest_pp.diagnostics import Verdict, checkpoints
 from adobest_pp.report import grade_samplers
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.conclusions import privacy_in_words
 from adobest_pp.report.findings import _explanations, n_stages
 from adobest_pp.samplers.problems import logger, without_warnings_of
 
@@ -97,6 +98,18 @@ def test_responses_of_nobody_are_refused(tmp_path):
     (tmp_path / "nobody.csv").write_text("vote\n")
     with pytest.raises(ValueError, match="at least one person"):
         poll_of_people(tmp_path / "nobody.csv", "vote", categories=["a", "b"])
+
+
+@pytest.mark.parametrize("mechanism", ["srr", "rrrr", "unary-encoding", "local-hashing", "hadamard-response", "design"])
+def test_samplers_are_graded_whatever_was_asked_with(mechanism):
+    """With every mechanism NUTS is a reference, and SGLD with control variates is never told to be elsewhere."""
+    findings = grade_samplers(simulated_poll(600, epsilon=2.0, mechanism=mechanism), draws=500)
+    verdicts = dict(zip(findings.comparison["sampler"].values, findings.comparison["verdict"].values, strict=True))
+    assert verdicts["nuts"] == Verdict.REFERENCE
+    assert verdicts["sgld_cv"] in (Verdict.INDISTINGUISHABLE, Verdict.NOT_MIXED)
+    assert findings.poll.asked.startswith(f"The mechanism is {mechanism}, as you chose")
+    assert "so it holds" in privacy_in_words(findings.poll)[-1]
+    np.testing.assert_allclose(findings.estimate()["mean"].sum(), 1.0)
 
 
 def test_who_holds_the_values_of_a_file_is_told(tmp_path):

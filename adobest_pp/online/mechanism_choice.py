@@ -1,0 +1,148 @@
+"""Which mechanism a collection asks with: by name, with its own options; and the default, with its reason."""
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from adobest_pp._text import brief
+from adobest_pp.mechanisms import (
+    Mechanism,
+    SubsetSelection,
+    build_mechanism,
+    find_mechanism,
+    mechanism_names,
+    mechanism_parameters,
+)
+
+if TYPE_CHECKING:
+    from adobest_pp.online.kept import KeptCollection
+
+__all__ = [
+    "DEFAULT_MECHANISM",
+    "DEFAULT_REASON",
+    "DESIGN",
+    "choice_in_words",
+    "chosen_mechanism",
+    "make_collector",
+    "mechanism_name",
+]
+
+# What `adobest collect` and `adobest compare` ask with unless told otherwise, and why (validation/RESULTS.md has the
+# figures, section "mechanisms").
+DEFAULT_MECHANISM = "subset-selection"
+DEFAULT_REASON = (
+    "at equal ε it had a smaller error than SRR and adaptive RRRR in nearly all settings of our validation but those "
+    "where almost everybody holds one category"
+)
+
+# Rounds of the best question, by a `DesignCollector`: not a mechanism of the registry, but a name like theirs.
+DESIGN = "design"
+
+_OF_COLLECTION = ("n_categories", "epsilon", "categories", "n_people", "mechanism", "method", "self")
+
+
+def mechanism_name(name: Any) -> str:
+    """Return the name of a mechanism as it is shown, ``"subset-selection"`` for ``"SubsetSelection"``.
+
+    Raise ValueError unless a collection can ask with it: a registered one that K and ε are enough to build, or
+    ``"design"``.
+
+    Examples
+    --------
+    >>> from adobest_pp.online.mechanism_choice import mechanism_name
+    >>> mechanism_name("SubsetSelection"), mechanism_name("RRRR")
+    ('subset-selection', 'rrrr')
+    """
+    usual = [shown for shown in map(_shown, mechanism_names()) if _is_built(shown)] + [DESIGN]
+    wanted = name.lower().replace("_", "").replace("-", "") if isinstance(name, str) else None
+    for shown in usual:
+        if shown.replace("-", "") == wanted:
+            return shown
+    raise ValueError(f"mechanism must be one of {', '.join(usual)}, got {brief(name)}")
+
+
+def choice_in_words(name: str, is_default: bool) -> str:
+    """Return a sentence that names the mechanism of a collection, and why."""
+    from adobest_pp.design.overview import WHEN
+
+    if is_default:
+        return f"The mechanism is {name}, the default: {DEFAULT_REASON}."
+    use = "asking as in the paper, adapting to the answers so far" if name == "rrrr" else WHEN.get(name)
+    return f"The mechanism is {name}, as you chose{f' (use it for: {use})' if use else ''}."
+
+
+def chosen_mechanism(
+    name: str, n_categories: int, epsilon: float, options: dict[str, Any]
+) -> tuple[Mechanism, dict[str, Any]]:
+    """Return the mechanism that is asked with, first asked with for ``"design"``, and the options of its collector.
+
+    Raise ValueError for an option that neither the mechanism nor its collector has.
+    """
+    own = [] if name == DESIGN else _parameters(mechanism_parameters(name))
+    allowed = [*own, *(each for each in _parameters(_signature(collector_of(name))) if each not in own)]
+    for option, value in options.items():
+        if option not in allowed:
+            raise ValueError(
+                f"{option} must be left out for {name}, which has {', '.join(allowed)} only, got {brief(value)}"
+            )
+    settings = {option: value for option, value in options.items() if option in own}
+    rest = {option: value for option, value in options.items() if option not in own}
+    if name == DESIGN:
+        return SubsetSelection(n_categories, epsilon), rest
+    return build_mechanism(name, n_categories=n_categories, epsilon=epsilon, **settings), rest
+
+
+def collector_of(name: str) -> Any:
+    """Return the class of the collector that asks with the mechanism of this name."""
+    from adobest_pp.online.collector import AdaptiveCollector
+    from adobest_pp.online.design_collector import DesignCollector
+    from adobest_pp.online.plain_collector import PlainCollector
+
+    if name == DESIGN:
+        return DesignCollector
+    return AdaptiveCollector if find_mechanism(name).publishes_subset else PlainCollector
+
+
+def make_collector(
+    mechanism: str, categories: Sequence[str], epsilon: float, n_people: int, options: dict[str, Any]
+) -> "KeptCollection":
+    """Return a new collector that asks with the mechanism of this name, or raise ValueError.
+
+    Parameters
+    ----------
+    mechanism : str
+        A registered mechanism, or ``"design"``.
+    categories : sequence of str
+        The labels.
+    epsilon : float
+        Budget of one answer.
+    n_people : int
+        How many people will be asked.
+    options : dict
+        Settings of the mechanism, such as `kappa`, and of its collector, such as `utility`.
+    """
+    name = mechanism_name(mechanism)
+    built, rest = chosen_mechanism(name, len(categories), epsilon, options)
+    planned = {"n_people": n_people} if name == DESIGN else {}
+    collector: KeptCollection = collector_of(name)(built, categories=categories, **planned, **rest)
+    return collector
+
+
+def _signature(collector: Any) -> Any:
+    return inspect.signature(collector.__init__).parameters
+
+
+def _parameters(parameters: Any) -> list[str]:
+    return [name for name in parameters if name not in _OF_COLLECTION and not name.startswith("_")]
+
+
+def _is_built(name: str) -> bool:
+    """Tell whether K and ε are enough to build a mechanism."""
+    parameters = mechanism_parameters(name)
+    needed = {each for each, p in parameters.items() if p.default is p.empty}
+    return "n_categories" in parameters and needed <= {"n_categories", "epsilon"}
+
+
+def _shown(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
