@@ -37,6 +37,26 @@ LEVEL = 0.95
 BOUND_RUNS = 10
 SETTINGS = ("K", "epsilon", "rho", "prior")
 
+MEANING = """
+What this means for a reader (K = 10 so far). Where the collection can go in rounds, ask the best question: over all
+settings its error is {all:.2f} times that of subset selection, and in none is it shown to be behind. It gains most
+where nearly everybody holds one category (ρ = 0.01: {uneven:.2f}) and at ε = 2 ({two:.2f}), more than the bound for
+many answers allows ({bound:.2f}), because with few answers it matters which directions are still open. For even θ
+there is next to nothing to gain, by any mechanism. Adaptive RRRR keeps up with it at ρ = 0.01 under the flat prior
+alone."""
+
+
+def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
+    """Return what to make of it."""
+    ratio = log_ratio(runs, DESIGN, SUBSET_SELECTION)
+    means = {
+        "all": ratio,
+        "uneven": ratio.sel(rho=0.01),
+        "two": ratio.sel(epsilon=2.0),
+        "bound": bound.sel(epsilon=2.0),
+    }
+    return MEANING.format(**{name: np.exp(float(values.mean())) for name, values in means.items()})
+
 
 def study_of(quick: bool, seed: int) -> Study:
     """Return the study to run: the file's, or a few small cells of it."""
@@ -248,8 +268,7 @@ def findings(options: Options) -> list[Finding]:
     print_design(runs, bound)
     print_all(runs)
     print_coverage(runs)
-    if options.quick:
-        print("\nWhich mechanism is ahead needs the runs of the full mode.")
+    print("\nWhich mechanism is ahead needs the runs of the full mode." if options.quick else meaning(runs, bound))
     return sound(runs) + ([] if options.quick else stated(runs, bound))
 
 

@@ -121,7 +121,7 @@ class Solution:
         return bool(self.weights.min() > 0 and np.abs(totals - 1).max() < FEASIBLE)
 
     def balanced(self) -> "Solution":
-        """Return the weights moved as little as it takes, in proportion to themselves, to be feasible up to rounding."""
+        """Return weights that are feasible up to rounding, moved as little as it takes, in proportion to themselves."""
         q, c = self.problem.totals(self.masks), self.weights
         for _ in range(BALANCINGS):
             change = np.linalg.lstsq((q * c) @ q.T, 1.0 - q @ c, rcond=None)[0]
