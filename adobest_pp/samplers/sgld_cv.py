@@ -26,7 +26,7 @@ from adobest_pp.samplers.first_draws import first_draws
 from adobest_pp.samplers.normal_coordinates import coordinates_of
 from adobest_pp.samplers.packed_sets import PackedSets
 from adobest_pp.samplers.problems import logger
-from adobest_pp.samplers.sgld_cv_choices import FRICTION, choose
+from adobest_pp.samplers.sgld_cv_choices import FRICTION, Choices, choose
 from adobest_pp.samplers.underdamped import Target, underdamped_draws
 
 __all__ = ["LEAST_PRIOR", "LEAST_TUNE", "Chains", "check_prior_of_sgld_cv", "sgld_cv_draws"]
@@ -168,7 +168,7 @@ class Chains:
         self.states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains + 1)]
         self.halvings = 0
         theta, sd = first_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
-        self.least_scale = sd / 2
+        self.least_size = sd / 2
         if self.learned:
             theta = np.column_stack([theta, np.full(len(theta), first[0])])
         self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
@@ -180,7 +180,7 @@ class Chains:
         scale = float(np.median(draws[..., k])) if self.learned else 1.0
         self.log_scales = np.log(draws[:, -1, k:]) if self.learned else np.zeros((len(draws), 1))
         shape = np.maximum(scale * self.weights, LEAST_SHAPE) if self.learned else self.weights
-        coordinates, x = coordinates_of(theta, shape, self.least_scale, self.rng)
+        coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng)
         center = theta.mean(axis=0)
         anchor = anchor_at(center / center.sum(), self.evidence, self.rows)
         self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
@@ -198,8 +198,11 @@ class Chains:
                 break
         return pilot + 1
 
-    def _prior(self, log_scale: NDArray[np.float64]) -> Prior:
-        return Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
+    def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
+        prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
+        if choices is None or choices.stiff_from is None or choices.stiffness is None:
+            return prior
+        return prior._replace(stiff_from=choices.stiff_from, stiffness=choices.stiffness)
 
     def run(self, n_draws: int, is_good: Callable[[Run], bool], advance: Callable[[int], None] | None) -> Run:
         """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
@@ -225,7 +228,7 @@ class Chains:
         settings = (choices.batch, choices.step, FRICTION, choices.updates_per_draw)
         for c in range(chains):
             momentum, force = self.rng.standard_normal(k), np.empty(k)
-            target = self.target._replace(prior=self._prior(log_scales[c]))
+            target = self.target._replace(prior=self._prior(log_scales[c], choices))
             for part, (start, stop) in enumerate(itertools.pairwise(bounds)):
                 out = draws[c, start:stop]
                 underdamped_draws(self.states[c], x[c], momentum, *target, *settings, out, force, virial[c, part])
