@@ -5,7 +5,7 @@ around an anchor at their mean, and is twice as long, until chains agree. Then t
 (`sgld_cv_choices`), and the run is made. Along it the virial −x·∂ln p/∂x is averaged, coordinate by coordinate: its
 mean is 1 at the posterior, and the ratio of variances beside a normal one. Where it shows a bias of more than
 `MOST_BIAS` standard deviations beyond its own error, or a chain has left the finite numbers, the step is halved and the
-run made again.
+run made again. Draws that are still biased, or narrower than the information allows, are never silent.
 """
 
 import itertools
@@ -23,6 +23,7 @@ from adobest_pp.online.fast_random import seed_state
 from adobest_pp.samplers.concentration import Prior
 from adobest_pp.samplers.control_variates import anchor_at, rows_of
 from adobest_pp.samplers.first_draws import first_draws
+from adobest_pp.samplers.narrowness import too_narrow
 from adobest_pp.samplers.normal_coordinates import coordinates_of
 from adobest_pp.samplers.packed_sets import PackedSets
 from adobest_pp.samplers.problems import logger
@@ -38,6 +39,9 @@ LEAST_TUNE = 100
 MOST_BIAS = 0.02
 # A virial is called wrong beyond so many of its standard errors: a false alarm in one of some thousand runs.
 MOST_ERRORS = 4.5
+# A larger error excuses no more: it is that of a few bursts, which steps make that are too long for a part of the
+# posterior. Of N draws it is about 1/√(2N) where they are right; so many times that is never too large.
+MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
 # Pilots until chains must agree, and at most; and what they agree at.
 PILOTS, MOST_PILOTS, MAX_RHAT = 3, 8, 1.1
@@ -82,6 +86,9 @@ class Run:
     def is_right(self) -> bool:
         """Whether, besides, no coordinate is biased."""
         bias, error = self.bias
+        n = self.draws.shape[0] * self.draws.shape[1]
+        if np.isfinite(error).all():
+            error = np.minimum(error, max(MOST_ERROR, TIMES_EXPECTED / math.sqrt(2 * n)))
         return self.is_finite() and bool((np.abs(bias) <= MOST_BIAS + MOST_ERRORS * error).all())
 
     def describe(self) -> dict[str, float]:
@@ -137,7 +144,15 @@ def sgld_cv_draws(
     pilots = chain.warm_up(tune, advance)
     chain.run(SETTLING, Run.is_finite, None)
     run = chain.run(draws, Run.is_right, advance)
-    if not run.is_right():
+    narrow = chain.too_narrow(run.draws)
+    if narrow.any():
+        logger.warning(
+            "The chains of 'sgld_cv' hardly move: draws of %d of %d categories are narrower than the answers allow; "
+            "use 'nuts'.",
+            narrow.sum(),
+            k,
+        )
+    elif not run.is_right():
         logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.")
     variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
     parts = np.arange(draws) * run.virial.shape[1] // draws
@@ -198,6 +213,12 @@ class Chains:
                 break
         return pilot + 1
 
+    def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which categories have draws (chain, draw, ·) that are far narrower than the information allows."""
+        k = self.weights.size
+        scale = float(draws[..., k].mean()) if self.learned else 1.0
+        return too_narrow(draws[..., :k].reshape(-1, k), scale * self.weights, self.target.anchor.information)
+
     def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
         prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
         if choices is None or choices.stiff_from is None or choices.stiffness is None:
@@ -243,6 +264,8 @@ def _agree(theta: NDArray[np.float64]) -> bool:
     from arviz_stats.base import array_stats
 
     half = theta.shape[1] // 2
-    halves = theta[:, : 2 * half].reshape(-1, half, theta.shape[2])
+    # The share of an empty category may be zero in all draws.
+    halves = theta[:, : 2 * half, np.ptp(theta, axis=(0, 1)) > 0].reshape(2 * len(theta), half, -1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return not bool((array_stats.rhat(halves, chain_axis=0, draw_axis=1) > MAX_RHAT).any())
+        # Written so that NaN, of a chain that does not move, counts as a failure.
+        return bool((array_stats.rhat(halves, chain_axis=0, draw_axis=1) <= MAX_RHAT).all())

@@ -94,17 +94,19 @@ def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) ->
     if noise is not None and batch != FULL:
         batch = choose_batch(step, noise, target.rows)
     choices = Choices(step, batch, updates_per_draw(step), curvature, noise)
-    return replace(choices, **_stiffness(x, target, choices, state)) if target.prior.learned else choices
+    return _following_the_concentration(choices, x, target, state) if target.prior.learned else choices
 
 
-def _stiffness(x: NDArray[np.float64], target: Target, choices: Choices, state: NDArray[np.uint64]) -> dict[str, float]:
-    """Return from which concentration on, and how fast, the curvature that the step suits is exceeded."""
+def _following_the_concentration(
+    choices: Choices, x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]
+) -> Choices:
+    """Add from which concentration on, and how fast, the curvature is beyond what the step suits."""
     a = math.exp(target.prior.log_scale[0])
     far = FAR * max(1.0, a)
     prior = target.prior._replace(log_scale=np.array([math.log(far)]))
     slope = largest_curvature(x, target._replace(prior=prior), choices.batch, state) / far
     suited = (REACH / choices.step) ** 2
-    return {"stiff_from": a + max(0.0, suited - choices.curvature) / slope, "stiffness": slope / suited}
+    return replace(choices, stiff_from=a + max(0.0, suited - choices.curvature) / slope, stiffness=slope / suited)
 
 
 def updates_per_draw(step: float) -> int:
