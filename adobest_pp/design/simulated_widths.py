@@ -18,8 +18,6 @@ __all__ = ["simulated_half_widths"]
 
 # Of one simulated collection.
 CHAINS, DRAWS, TUNE = 2, 300, 300
-# A learned concentration above this, of shares that are nearly even, makes a funnel in which SGLD may collapse.
-STIFF = 7.0
 
 
 def simulated_half_widths(
@@ -62,7 +60,7 @@ def _draws(responses: "Responses", prior: NDArray[np.float64] | str, seed: int) 
         try:
             with _biases() as biases:
                 variables, _, _ = sgld_cv_draws(responses.evidence(), prior, DRAWS, TUNE, CHAINS, seed)
-            if not biases and np.median(variables.get("concentration", 0.0)) < STIFF:
+            if not biases:
                 return variables["theta"].reshape(-1, responses.n_categories)
         except RuntimeError:
             pass

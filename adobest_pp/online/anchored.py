@@ -174,7 +174,7 @@ def anchored_updates(state, phi, records, prior, n_updates, batch_size, mean, fi
         state,
         work.x,
         work.momentum,
-        Prior(prior, nothing, False, 0.0, 1.0),
+        Prior(prior, nothing, False, 0.0, 1.0, math.inf, 0.0),
         coordinates,
         rows,
         Anchor(work.theta, work.gradient, work.information, work.relative),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adobest_pp.online.fast_random import uniform
 
-__all__ = ["Prior", "draw_log_concentration"]
+__all__ = ["Prior", "draw_log_concentration", "step_at"]
 
 # The first interval of a slice, in units of ln a; the largest |ln a| that is a number as a.
 WIDTH, LARGEST = 0.5, 690.0
@@ -33,6 +33,8 @@ class Prior(NamedTuple):
         Whether a is learned.
     mean, sd : float
         Of ln a a priori.
+    stiff_from, stiffness : float
+        Of the curvature of ln p(θ), which grows with a: from where on, and how fast, it asks for shorter steps.
     """
 
     weights: NDArray[np.float64]
@@ -40,6 +42,17 @@ class Prior(NamedTuple):
     learned: bool
     mean: float
     sd: float
+    stiff_from: float = math.inf
+    stiffness: float = 0.0
+
+
+@njit(cache=True)
+def step_at(a, step, stiff_from, stiffness):  # type: ignore[no-untyped-def]
+    """Return the step where the concentration is a: shorter by the root of the curvature beyond `stiff_from`.
+
+    It holds until a changes, so θ given a keeps its law.
+    """
+    return step / math.sqrt(1.0 + stiffness * (a - stiff_from)) if a > stiff_from else step
 
 
 @njit(cache=True)

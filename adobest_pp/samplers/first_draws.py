@@ -13,6 +13,8 @@ __all__ = ["first_draws", "near_mode", "some_rows"]
 # Rows and iterations that the estimate of θ is made from: a pilot makes up for what they leave out.
 ROWS, ITERATIONS = 20_000, 100
 NEWTON_STEPS = 3
+# Of those towards a prior that outweighs the answers, and the change of a share at which they end.
+MOST_STEPS, SMALL_CHANGE = 20, 0.01
 
 
 def first_draws(
@@ -25,8 +27,8 @@ def first_draws(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,)."""
     k = prior.size
-    theta = near_mode(evidence, prior, rng, iterations)
-    information = anchor_at(theta, evidence, rows).information
+    theta = _towards_prior(near_mode(evidence, prior, rng, iterations), evidence, rows, prior)
+    information = anchor_at(theta, evidence, rows).information + np.diag(np.maximum(prior - 1, 0) / theta**2)
     # An orthonormal basis of the vectors that sum to zero, behind the one that does not.
     basis = np.linalg.svd(np.ones((1, k)))[2][1:]
     precision = basis @ information @ basis.T + (prior.sum() + 1) * np.eye(k - 1)
@@ -62,6 +64,26 @@ def _nearer(theta: NDArray[np.float64], sets: PackedSets, prior: NDArray[np.floa
         theta = np.maximum(moved, theta / 10)
         theta = theta / theta.sum()
     return theta
+
+
+def _towards_prior(
+    theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows, prior: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return θ after steps of Newton's method, with the part of the prior that pulls shares away from zero."""
+    pull = np.maximum(prior - 1, 0)
+    if not pull.any():
+        return theta
+    basis = np.linalg.svd(np.ones((1, theta.size)))[2][1:]
+    for _ in range(MOST_STEPS):
+        anchor = anchor_at(theta, evidence, rows)
+        precision = basis @ (anchor.information + np.diag(pull / theta**2)) @ basis.T + np.eye(len(basis))
+        change = basis.T @ np.linalg.solve(precision, basis @ (anchor.gradient + pull / theta))
+        # No share changes by more than half of itself, as the method trusts a pull that is 1/θ.
+        length = min(1.0, 0.5 / np.abs(change / theta).max()) if change.any() else 1.0
+        theta = theta + length * change
+        if length == 1.0 and np.abs(change / theta).max() < SMALL_CHANGE:
+            break
+    return theta / theta.sum()
 
 
 def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:

@@ -116,19 +116,22 @@ def write_theta(z, tables, table_index, log_scale, rates, logs, spare, theta):  
 def coordinates_of(
     theta: NDArray[np.float64],
     shape: NDArray[np.float64],
-    least_scale: NDArray[np.float64],
+    least_size: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> tuple[Coordinates, NDArray[np.float64]]:
     """Return coordinates that suit draws of θ (N, K), and x of each draw, with a sum T drawn for it.
 
-    The scale of a category is E θ²/(E θ·(ρ+1)), which is s where θ is s·Gamma(ρ), and close to θ where it is held; at
-    least `least_scale`, for draws that have not yet seen a category held. The covariance of z is that of the draws,
-    drawn towards its diagonal where they are few for so many categories.
+    The scale of a category is E θ²/(E θ·(ρ+1)), which is s where θ is s·Gamma(ρ). The size E θ²/E θ, about θ where it
+    is held, is at least `least_size`, for draws that have not yet seen a category held. The covariance of z is that of
+    the draws, drawn towards its diagonal where they are few for so many categories.
     """
     n, k = theta.shape
     tables, index = quantile_tables(shape)
-    scale = np.maximum((theta**2).mean(axis=0) / (np.maximum(theta.mean(axis=0), SMALLEST) * (1 + shape)), least_scale)
-    least_total_sd = np.sqrt((least_scale**2).sum())
+    size = np.maximum((theta**2).mean(axis=0) / np.maximum(theta.mean(axis=0), SMALLEST), least_size)
+    # The floor is divided as well: one of the scale itself is above θ/ρ where ρ is large, and all z would then stand at
+    # the lower end of the tables.
+    scale = size / (1 + shape)
+    least_total_sd = np.sqrt((least_size**2).sum())
     total_sd = float(min(max(np.sqrt(theta.var(axis=0).sum()), least_total_sd), LARGEST_TOTAL_SD))
     total = np.exp(total_sd * rng.standard_normal((n, 1)))
     z = _z_of(np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale), tables, index)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc
 
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.samplers.emptiness import SPARSE, emptiness
@@ -26,6 +27,8 @@ NOT_CONVERGED, DIVERGED = "not_converged", "diverged"
 MAX_RHAT = 1.05
 MIN_EFFECTIVE = 25
 ENOUGH_DRAWS = 100
+# Of each tail of the number of draws in which a category is empty: four standard errors of a normal number.
+FALSE_ALARM = 3e-5
 
 
 def warn_of_problems(
@@ -109,8 +112,9 @@ def _warn_of_modes(
     if checked is None:
         return False
     found, expected, used = checked
-    # The difference has mean zero, and over independent draws a standard error of 0.5/√used at most: four of them.
-    wrong = np.abs(found - expected) > 2 / np.sqrt(used)
+    # Over independent draws the number of empty ones has lighter tails than a binomial number (Hoeffding 1956).
+    count, chance = np.round(found * used), np.clip(expected, 0.0, 1.0)
+    wrong = np.minimum(bdtr(count, used, chance), bdtrc(count - 1, used, chance)) < FALSE_ALARM
     if wrong.any():
         parts = [f"{names[i]!r} is empty in {found[i]:.0%} instead of {expected[i]:.0%}" for i in np.flatnonzero(wrong)]
         logger.warning(

@@ -7,6 +7,10 @@ shorter to within 3 %, which is what such runs can tell; at 1.9 one was 10 % off
 
 An estimate of the gradient whose variance is V kicks momenta by step·√V more; friction takes that out at a rate of
 2·friction·step, so variances are too large by step·V/(2·friction): the batch makes that `EXCESS` at most.
+
+Where the concentration a of the prior is learned, the gradient is linear in it, and so is the curvature, which is
+measured at the median of a and far above it. Between them a sum of largest eigenvalues is an upper bound. The posterior
+of a may span orders of magnitude (shares that are all alike allow any large a), so the step follows a along a chain.
 """
 
 import math
@@ -33,6 +37,8 @@ WORTH_A_BATCH = 2.0
 # method.
 NOISE_PLACES, NOISE_REPEATS, NOISE_BATCH = 12, 16, 64
 CURVATURE_PLACES, POWER_STEPS, DIFFERENCE, SMALLEST = 30, 8, 1e-4, 1e-300
+# A concentration, over the one that a pilot met, at which the prior outweighs all answers.
+FAR = 1e9
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Choices:
         The variance of the gradient from a single row; None where all evidence costs as little as any batch.
     halvings : int
         How often the step was halved because a run was not right.
+    stiff_from, stiffness : float
+        How the step depends on a concentration that is learned (`concentration.step_at`); None where it is given.
     """
 
     step: float
@@ -62,6 +70,8 @@ class Choices:
     noise: float | None
     halvings: int = 0
     friction: float = FRICTION
+    stiff_from: float | None = None
+    stiffness: float | None = None
 
     def halved(self, times: int) -> "Choices":
         """Return the same with a shorter step."""
@@ -83,7 +93,20 @@ def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) ->
     step = choose_step(curvature)
     if noise is not None and batch != FULL:
         batch = choose_batch(step, noise, target.rows)
-    return Choices(step, batch, updates_per_draw(step), curvature, noise)
+    choices = Choices(step, batch, updates_per_draw(step), curvature, noise)
+    return _following_the_concentration(choices, x, target, state) if target.prior.learned else choices
+
+
+def _following_the_concentration(
+    choices: Choices, x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]
+) -> Choices:
+    """Add from which concentration on, and how fast, the curvature is beyond what the step suits."""
+    a = math.exp(target.prior.log_scale[0])
+    far = FAR * max(1.0, a)
+    prior = target.prior._replace(log_scale=np.array([math.log(far)]))
+    slope = largest_curvature(x, target._replace(prior=prior), choices.batch, state) / far
+    suited = (REACH / choices.step) ** 2
+    return replace(choices, stiff_from=a + max(0.0, suited - choices.curvature) / slope, stiffness=slope / suited)
 
 
 def updates_per_draw(step: float) -> int:

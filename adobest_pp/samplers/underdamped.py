@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from adobest_pp.online.fast_random import normal
-from adobest_pp.samplers.concentration import Prior, draw_log_concentration
+from adobest_pp.samplers.concentration import Prior, draw_log_concentration, step_at
 from adobest_pp.samplers.control_variates import REORDER, Anchor, Rows, add_batch, full_gradient, taylor_gradient
 from adobest_pp.samplers.normal_coordinates import Coordinates, write_theta
 from adobest_pp.samplers.packed_sets import add_packed_batch
@@ -66,7 +66,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
 
     `force` becomes the last estimate of ∂ln p/∂x, which without any draws is all that is done, and `virial` gains
     −x·∂ln p/∂x of every update, coordinate by coordinate: its mean is 1 at the posterior. Where the prior is learned,
-    its concentration moves too, given θ of each draw, and follows θ in `draws`.
+    its concentration moves too, given θ of each draw, and follows θ in `draws`; where it is large, steps are shorter.
     """
     # Fields of a named tuple are unpacked once: each access counts references.
     tables, table_index, log_scale = coordinates.tables, coordinates.table_index, coordinates.log_scale
@@ -84,9 +84,10 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
     surplus, weight = concentration - shape, concentration.sum()
     masses = np.empty(offsets.size + len(patterns) if batch == FULL else 0)
     pull = np.empty(masses.size)
-    keep = math.exp(-friction * step)
+    now = step_at(math.exp(log_a[0]), step, prior.stiff_from, prior.stiffness) if learned else step
+    keep = math.exp(-friction * now)
     noise = math.sqrt(1.0 - keep * keep)
-    half = 0.5 * step
+    half = 0.5 * now
     for update in range(len(draws) * updates_per_draw + 1):
         # The first pass only evaluates the gradient where the chain stands.
         if update > 0:
@@ -130,3 +131,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             draw[:k] = theta
             if learned:
                 draw[k] = math.exp(log_a[0])
+                now = step_at(draw[k], step, prior.stiff_from, prior.stiffness)
+                keep = math.exp(-friction * now)
+                noise = math.sqrt(1.0 - keep * keep)
+                half = 0.5 * now

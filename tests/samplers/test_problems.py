@@ -90,6 +90,19 @@ def test_chains_that_agree_on_one_of_two_modes_are_reported(caplog):
     assert not any("converged" in message for message in messages)
 
 
+@pytest.mark.parametrize("visits", [True, False])
+def test_a_mode_with_a_tenth_of_the_posterior_is_not_missed_in_silence(visits):
+    """Draws that never go to the other vertex are told; independent ones are not, but for 1 run in 8000."""
+    responses, rho = two(2, 0), 0.01
+    first, second = (probability_of_empty(responses, rho, i) for i in (0, 1))
+    assert 0.1 < first < 0.12
+    masses = np.array([first if visits else 0.0, 1 - first - second, second])
+    theta = np.random.default_rng(1).choice([0.0, 0.5, 1.0], size=400, p=masses / masses.sum())
+    draws = np.stack([theta, 1 - theta], axis=1)
+    told = problems._warn_of_modes(draws, np.full((400, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
+    assert told is not visits
+
+
 def test_a_sparse_fit_that_is_right_is_not_reported(caplog):
     responses = simulated(ad.SRR(4, 2.0), 300, seed=1)
     ad.sample(responses, "nuts", prior=0.09, draws=300, tune=500, random_seed=1, progressbar=False)
