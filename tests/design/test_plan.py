@@ -108,11 +108,12 @@ def test_people_and_budget_that_were_simulated_give_the_half_width():
     theta = shape("sparse", 5)
     people = made(theta, epsilon=1.0, half_width=0.06, mechanisms="subset-selection")
     assert people.table["method"].item() == "simulated"
-    achieved, _ = simulated("subset-selection", theta, 1.0, int(people.table["people"].item()), 24)
+    # A plan rests on few collections, so its own error is some 5 %; that of 80 is 1.5 %.
+    achieved, _ = simulated("subset-selection", theta, 1.0, int(people.table["people"].item()), 80)
     assert achieved == pytest.approx(0.06, rel=0.1)
     budget = made(theta, people=800, half_width=0.06, mechanisms="srr")
     assert budget.table["method"].item() == "simulated"
-    achieved, _ = simulated("srr", theta, budget.table["epsilon"].item(), 800, 24)
+    achieved, _ = simulated("srr", theta, budget.table["epsilon"].item(), 800, 80)
     assert achieved == pytest.approx(0.06, rel=0.1)
 
 
