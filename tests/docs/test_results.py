@@ -88,6 +88,17 @@ def test_the_figures_of_readme_on_mechanisms():
     assert f"in {first} of {len(wide)} settings" in readme("subset selection")
 
 
+def test_the_figures_of_readme_on_the_best_question():
+    text = "\n".join(results.section("best_question"))
+    settings = int(re.search(r"hold together in all (\d+) settings", text)[1])
+    behind = int(re.search(r"behind subset selection in no setting \(behind (\d+)\)", text)[1])
+    over_all = float(re.search(r"over all settings it is ahead \(ratio ([\d.]+)", text)[1])
+    uneven = float(re.search(r"one category \(ρ = 0.01: ([\d.]+)\)", text)[1])
+    row = readme("the best question")
+    assert f"{over_all:.2f} times its error over all settings, behind in {behind} of {settings}" in row
+    assert f"{uneven:.2f} times where nearly everybody holds one category" in row
+
+
 def test_the_figures_of_readme_on_privacy_and_the_paper():
     privacy = "\n".join(results.section("privacy"))
     assert "PASS  the authors' program breaks ε in all 12 settings" in privacy
