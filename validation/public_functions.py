@@ -894,7 +894,7 @@ def _diagnostics() -> list[Entry]:
                 "reference": never,
                 "prior": optional(prior(3, NAMES)),
                 "step_sizes": optional(_steps),
-                "batch_sizes": optional(_listed(integer(1, 7))),
+                "batch_sizes": optional(_each_once(_listed(integer(1, 7)))),
                 "diffusions": never,
                 "budget": never,
             },
@@ -951,6 +951,18 @@ def _listed(kind: Kind) -> Kind:
         if np.ndim(np.asarray(value, dtype=object)) != 1 or not len(value):
             raise Illegal
         return [kind(each) for each in value]
+
+    return plain
+
+
+def _each_once(kind: Kind) -> Kind:
+    """Sequences of a kind without a value that comes twice."""
+
+    def plain(value: Any) -> list[Any]:
+        found = kind(value)
+        if len(set(found)) < len(found):
+            raise Illegal
+        return list(found)
 
     return plain
 
