@@ -18,7 +18,7 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.design.optimal import LEAST_EPSILON, optimal_mechanism
 from adobest_pp.design.set_program import sum_zero_basis
 from adobest_pp.mechanisms import Mechanism, SetFamily, SubsetSelection
-from adobest_pp.samplers.sgld_cv import LEAST_PRIOR, sgld_cv_draws
+from adobest_pp.samplers.quick_draws import quick_draws
 
 __all__ = [
     "ROUNDS",
@@ -109,22 +109,8 @@ def check_design_prior(prior: Any, n_categories: int, categories: Any = None) ->
 
 
 def posterior_draws(responses: Responses, prior: Floats | str, seed: int, draws: int) -> Floats:
-    """Return draws of θ from the exact posterior, all chains as one, of shape (draws in all, K).
-
-    By SGLD with control variates, which is at the posterior and the fastest; by NUTS where that cannot.
-    """
-    if isinstance(prior, str) or prior.min() >= LEAST_PRIOR:
-        try:
-            found, _, _ = sgld_cv_draws(responses.evidence(), prior, draws, max(TUNE, draws), CHAINS, seed)
-            return found["theta"].reshape(-1, responses.n_categories)
-        except RuntimeError:
-            pass  # its chains left the finite numbers
-    from adobest_pp.samplers.nuts import sample_nuts
-
-    tree = sample_nuts(
-        responses, prior=prior, draws=draws, tune=TUNE, chains=CHAINS, cores=1, random_seed=seed, progressbar=False
-    )
-    return np.asarray(tree["posterior"]["theta"].values, dtype=np.float64).reshape(-1, responses.n_categories)
+    """Return draws of θ from the exact posterior, of shape (draws in all, K)."""
+    return quick_draws(responses, prior, draws, max(TUNE, draws), CHAINS, seed)
 
 
 def next_question(

@@ -17,7 +17,7 @@ from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
 from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.simulation import simulate
-from adobest_pp.samplers.sgld_cv import LEAST_PRIOR, sgld_cv_draws
+from adobest_pp.samplers.quick_draws import quick_draws
 from adobest_pp.studies.run_function import Measure, Run, declares
 
 __all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
@@ -42,7 +42,7 @@ DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
 # (0.2 to 0.5 s instead of 1.4 to 4 s, K = 20, 10,000 answers of subset selection under the learned prior), and two
 # chains of 800 draws are closer to long runs: 0.0002 to 0.007 in TV, where NUTS as above is 0.0003 to 0.010 off.
 MANY_ROWS = 2500
-CV_CHAINS, CV_DRAWS, CV_TUNE = 2, 800, 500
+CV_SIZES = (800, 500, 2)  # draws, tuning draws, chains
 INTERVAL = 0.95
 DESIGN: Literal["design"] = "design"
 
@@ -240,20 +240,14 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
 def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
     """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
     law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
-    is_tiny = not isinstance(prior, str) and prior < LEAST_PRIOR
-    many = responses.evidence().n_rows > MANY_ROWS and not is_tiny
-    theta = _by_control_variates(responses, law, seed) if many else _by_nuts(responses, law, seed)
+    many = responses.evidence().n_rows > MANY_ROWS
+    theta = quick_draws(responses, law, *CV_SIZES, seed) if many else _by_nuts(responses, law, seed)
     central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))
 
 
 def _coverage(ends: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
     return float(np.mean((ends[0] <= theta) & (theta <= ends[1])))
-
-
-def _by_control_variates(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:
-    variables, _, _ = sgld_cv_draws(responses.evidence(), prior, CV_DRAWS, CV_TUNE, CV_CHAINS, seed)
-    return variables["theta"].reshape(-1, responses.n_categories)
 
 
 def _by_nuts(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:

@@ -131,7 +131,7 @@ def test_the_posterior_is_not_sampled_unless_it_is_asked_for(monkeypatch):
 def test_posterior_is_that_of_quadrature(mechanism, prior, many_rows, monkeypatch):
     monkeypatch.setattr(frequency_run, "MANY_ROWS", many_rows)
     # It is for evidence with many rows. Here, under a learned prior, its chains need more draws to forget.
-    monkeypatch.setattr(frequency_run, "CV_DRAWS", 8000)
+    monkeypatch.setattr(frequency_run, "CV_SIZES", (8000, 500, 2))
     responses = simulated(mechanism, 200, seed=3)
     rows = rows_of(responses)
     if prior == 1.0:
