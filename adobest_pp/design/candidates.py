@@ -10,7 +10,8 @@ from adobest_pp._text import brief
 from adobest_pp.design.optimal import optimal_mechanism
 from adobest_pp.design.set_program import sum_zero_basis
 from adobest_pp.design.subsets import select_subset
-from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism, mechanism_parameters
+from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
+from adobest_pp.mechanisms.registry import is_built_from, plain_name
 from adobest_pp.mechanisms.set_family import SetFamily
 
 __all__ = ["DESIGN", "PLANNED", "SHAPES", "Candidate", "candidate", "check_names", "shape", "unit_half_widths"]
@@ -59,16 +60,14 @@ def check_names(names: object) -> tuple[str, ...]:
 
 
 def _known(name: str, allowed: str) -> str:
-    plain = name.lower().replace("_", "").replace("-", "")
     for known in PLANNED:
-        if known.replace("-", "") == plain:
+        if plain_name(known) == plain_name(name):
             return known
     try:
         mechanism = find_mechanism(name)
     except ValueError:
         raise ValueError(f"mechanisms must be {allowed}, got {brief(name)}") from None
-    needed = {key for key, each in mechanism_parameters(name).items() if each.default is each.empty}
-    if mechanism.publishes_subset or not {"epsilon", "n_categories"} >= needed:
+    if mechanism.publishes_subset or not is_built_from(name, "n_categories", "epsilon"):
         raise ValueError(f"mechanisms must be {allowed}, got {brief(name)}")
     return name
 

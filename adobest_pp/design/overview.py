@@ -27,7 +27,7 @@ WHEN = {
     "unary-encoding": "a collector that takes bits, as RAPPOR's",
     "local-hashing": "so many categories that a set is too long",
     "rrrr": "as the paper; adapts, and tends to this",
-    DESIGN: "shares roughly known, ε of 1 or more: ask in rounds",
+    DESIGN: "people who can be asked in rounds",
 }
 LEAST_EPSILON = 0.01
 

@@ -16,9 +16,11 @@ from adobest_pp.mechanisms.base import Mechanism
 __all__ = [
     "build_mechanism",
     "find_mechanism",
+    "is_built_from",
     "mechanism_from_settings",
     "mechanism_names",
     "mechanism_parameters",
+    "plain_name",
     "register",
 ]
 
@@ -60,10 +62,10 @@ def find_mechanism(name: str) -> type[Mechanism]:
     """Return the class of this name (``"subset-selection"`` is ``SubsetSelection``), or of ``module:Class``."""
     if isinstance(name, str) and ":" in name:
         return _imported(name)
-    wanted = _plain(name)
+    wanted = plain_name(name)
     homes = _HOMES | _COMPOSED
     for known in [*mechanism_names(), *_COMPOSED]:
-        if _plain(known) == wanted:
+        if plain_name(known) == wanted:
             if known in homes:
                 return _imported(f"adobest_pp.mechanisms.{homes[known]}:{known}")
             if known in _OTHERS:
@@ -78,6 +80,12 @@ def find_mechanism(name: str) -> type[Mechanism]:
 def mechanism_parameters(name: str) -> Mapping[str, inspect.Parameter]:
     """Return the settings that a mechanism is built from, by name."""
     return inspect.signature(find_mechanism(name)).parameters
+
+
+def is_built_from(name: str, *settings: str) -> bool:
+    """Tell whether a mechanism has all of these settings and needs no others."""
+    parameters = mechanism_parameters(name)
+    return {each for each, p in parameters.items() if p.default is p.empty} <= {*settings} <= {*parameters}
 
 
 def build_mechanism(name: str, **settings: Any) -> Mechanism:
@@ -122,5 +130,6 @@ def _checked(found: Any, name: str) -> type[Mechanism]:
     return found
 
 
-def _plain(name: object) -> str:
+def plain_name(name: object) -> str:
+    """Return what all spellings of a name have in common: those of ``SubsetSelection`` are ``subsetselection``."""
     return str(name).lower().replace("_", "").replace("-", "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adobest_pp._text import brief
+from adobest_pp.design.candidates import DESIGN
 from adobest_pp.mechanisms import (
     Mechanism,
     SubsetSelection,
@@ -14,6 +15,7 @@ from adobest_pp.mechanisms import (
     mechanism_names,
     mechanism_parameters,
 )
+from adobest_pp.mechanisms.registry import is_built_from, plain_name
 
 if TYPE_CHECKING:
     from adobest_pp.online.kept import KeptCollection
@@ -32,12 +34,9 @@ __all__ = [
 # figures, section "mechanisms").
 DEFAULT_MECHANISM = "subset-selection"
 DEFAULT_REASON = (
-    "at equal ε it had a smaller error than SRR and adaptive RRRR in nearly all settings of our validation but those "
-    "where almost everybody holds one category"
+    "at equal ε it had the smallest error in most settings of our validation, beside SRR and adaptive RRRR, but not "
+    "where almost everybody holds one category; design, which asks in rounds, was better still (10 categories)"
 )
-
-# Rounds of the best question, by a `DesignCollector`: not a mechanism of the registry, but a name like theirs.
-DESIGN = "design"
 
 _OF_COLLECTION = ("n_categories", "epsilon", "categories", "n_people", "mechanism", "method", "self")
 
@@ -54,10 +53,11 @@ def mechanism_name(name: Any) -> str:
     >>> mechanism_name("SubsetSelection"), mechanism_name("RRRR")
     ('subset-selection', 'rrrr')
     """
-    usual = [shown for shown in map(_shown, mechanism_names()) if _is_built(shown)] + [DESIGN]
-    wanted = name.lower().replace("_", "").replace("-", "") if isinstance(name, str) else None
-    for shown in usual:
-        if shown.replace("-", "") == wanted:
+    usual = [shown for shown in map(_shown, mechanism_names()) if is_built_from(shown, "n_categories", "epsilon")] + [
+        DESIGN
+    ]
+    for shown in usual if isinstance(name, str) else ():
+        if plain_name(shown) == plain_name(name):
             return shown
     raise ValueError(f"mechanism must be one of {', '.join(usual)}, got {brief(name)}")
 
@@ -135,13 +135,6 @@ def _signature(collector: Any) -> Any:
 
 def _parameters(parameters: Any) -> list[str]:
     return [name for name in parameters if name not in _OF_COLLECTION and not name.startswith("_")]
-
-
-def _is_built(name: str) -> bool:
-    """Tell whether K and ε are enough to build a mechanism."""
-    parameters = mechanism_parameters(name)
-    needed = {each for each, p in parameters.items() if p.default is p.empty}
-    return "n_categories" in parameters and needed <= {"n_categories", "epsilon"}
 
 
 def _shown(name: str) -> str:

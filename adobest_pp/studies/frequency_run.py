@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from adobest_pp._checks import check_count, check_prior, check_probabilities, ch
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
+from adobest_pp.design.candidates import DESIGN
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
@@ -44,7 +45,6 @@ DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
 MANY_ROWS = 2500
 CV_SIZES = (800, 500, 2)  # draws, tuning draws, chains
 INTERVAL = 0.95
-DESIGN: Literal["design"] = "design"
 
 
 class Posterior(NamedTuple):
@@ -209,7 +209,7 @@ def collect(run: Run, **settings: Any) -> Collected:
     seed, fit_seed = run.sequence(answers_of=own).spawn(2)
     if plan.designed:
         first = cast(Any, plan.mechanism)
-        asked = simulate(None, first, method=DESIGN, people=x, prior=plan.prior, random_seed=seed)
+        asked = simulate(None, first, method="design", people=x, prior=plan.prior, random_seed=seed)
         return Collected(truth, asked.responses, None, None, plan.prior, fit_seed)
     if not plan.mechanism.publishes_subset:
         answers = plan.mechanism.privatize(x, rng=np.random.default_rng(seed))
