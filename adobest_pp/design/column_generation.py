@@ -30,7 +30,7 @@ MOST_SETS, NEW_SETS = 4, 2
 LIGHT = 1e-3
 # Rounds of exchange, and those without a gain of a fifth of the gap after which they end; the share of the sets that is
 # dropped at a time.
-EXCHANGES, IDLE, DROPPED = 12, 2, 0.1
+EXCHANGES, IDLE, DROPPED = 12, 2, 0.25
 # Orders of projective geometries that begin the search.
 GEOMETRIES = 3
 
@@ -93,27 +93,34 @@ def _families(k: int, epsilon: float) -> list[Masks]:
     return families
 
 
-def _solved(target: Target, masks: Masks, tolerance: float) -> Solution:
-    return solve(target.problem, np.unique(masks, axis=0), tolerance)
+def _solved(target: Target, masks: Masks, tolerance: float, near: Solution | None = None) -> Solution:
+    return solve(target.problem, np.unique(masks, axis=0), tolerance, near)
 
 
 def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: float) -> tuple[Solution, float]:
-    """Return the best weights of all sets, up to the gap that is wanted, and the bound that says so."""
+    """Return the best weights of all sets, up to the gap that is wanted, and the bound that says so.
+
+    Local search finds the sets to add. All sets are tried only where it supposes to be done: for the bound, and for
+    what it has missed.
+    """
     k = masks.shape[1]
     bound, gap, idle, tolerance = -math.inf, 1.0, 0, 0.1
-    best: Solution | None = None
-    for _ in range(MOST_ROUNDS):
-        solution = _solved(target, masks, tolerance)
-        found, excess = worth_adding(solution, rng)
-        bound = max(bound, solution.lower_bound(float(excess.max())))
+    best = solution = None
+    for left in reversed(range(MOST_ROUNDS)):
+        solution = _solved(target, masks, tolerance, solution)
         if best is None or target.value(solution) < target.value(best):
             best = solution
-        before, gap = gap, 1 - bound / target.value(best)
+        found, excess = worth_adding(solution, rng, enumerate_all=False)
+        before, gap = gap, 1 - solution.lower_bound(float(excess.max())) / target.value(best)
         idle = 0 if gap < 0.99 * before else idle + 1
-        heavy = solution.masks[solution.weights > LIGHT * solution.weights.max()]
-        new = _new_sets(heavy, found, excess, NEW_SETS * k)
+        if gap < wanted or idle > STUCK or not left:
+            found, excess = worth_adding(solution, rng)
+            bound = max(bound, solution.lower_bound(float(excess.max())))
+            gap = 1 - bound / target.value(best)
         if gap < wanted or idle > STUCK:
             break
+        heavy = solution.masks[solution.weights > LIGHT * solution.weights.max()]
+        new = _new_sets(heavy, found, excess, NEW_SETS * k)
         # Without new sets it is the weights that are not good enough yet.
         tolerance = min(tolerance, max(wanted / 5, 0.1 * gap)) if len(new) else 0.1 * tolerance
         masks = np.concatenate([np.eye(k, dtype=bool), heavy, new])
@@ -127,11 +134,11 @@ def pruned(solution: Solution, most: int, gap: float = GAP) -> Solution:
     while len(solution.masks) > most:
         n = max(most, int((1 - DROPPED) * len(solution.masks)))
         heavy = np.argsort(-solution.weights, kind="stable")[:n]
-        fewer = solve(solution.problem, solution.masks[heavy], gap / 5)
+        fewer = solve(solution.problem, solution.masks[heavy], gap / 5, solution)
         if not fewer.is_feasible():
             k = len(solution.problem.theta)
             both = np.concatenate([np.eye(k, dtype=bool), solution.masks[heavy[: most - k]]])
-            return solve(solution.problem, np.unique(both, axis=0), gap / 5)
+            return solve(solution.problem, np.unique(both, axis=0), gap / 5, solution)
         solution = fewer
     return solution
 
@@ -145,7 +152,8 @@ def _exchange(target: Target, solution: Solution, rng: np.random.Generator, gap:
         new = _new_sets(solution.masks, found, excess, k)
         if not len(new) and not target.worst:
             break
-        solution = pruned(_solved(target, np.concatenate([solution.masks, new]), gap), MOST_SETS * k, gap)
+        more = _solved(target, np.concatenate([solution.masks, new]), gap, solution)
+        solution = pruned(more, MOST_SETS * k, gap)
         gain = 1 - target.value(solution) / target.value(best)
         best = solution if gain > 0 else best
         idle = 0 if gain > gap / 5 else idle + 1

@@ -10,7 +10,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
+from scipy.linalg import LinAlgError, null_space
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 __all__ = ["Problem", "Solution", "solve", "sum_zero_basis"]
 
@@ -21,6 +22,9 @@ MOST_STEPS = 60
 NEAR, BEST_CUT = 0.99, 0.02
 # How far the weights of the sets that hold a category may be from one.
 FEASIBLE = 1e-10
+# A search that begins nearby: weights are at least so many times equal ones, and weights times slacks that share of the
+# value.
+AWAY, CENTERED = 0.03, 0.01
 # Corrections of weights that the last step has left a little off.
 BALANCINGS = 3
 
@@ -141,23 +145,26 @@ class Solution:
         return self.value + float(prices.sum()) + self.value - known
 
 
-def solve(problem: Problem, masks: NDArray[np.bool_], tolerance: float) -> Solution:
+def solve(problem: Problem, masks: NDArray[np.bool_], tolerance: float, near: Solution | None = None) -> Solution:
     """Return the best weights of the given sets, up to a relative error of about `tolerance`.
 
-    The sets must hold a feasible family, as all singletons do; else what is returned is not feasible.
+    The sets must hold a feasible family, as all singletons do; else what is returned is not feasible. The search begins
+    at a solution `near`, of some of the sets, if there is one.
     """
     g, q = problem.directions(masks), problem.totals(masks)
-    solution = _begin(problem, masks, q)
+    sums = q.sum(axis=0)
+    c, prices, z = _begin(problem, masks, q, near)
     for _ in range(MOST_STEPS):
-        c, prices, z = solution.weights, solution.prices, solution.slacks
-        by_inverse = g @ solution.covariance
-        near, costs = by_inverse @ g.T, by_inverse @ problem.cost @ by_inverse.T
+        covariance = _inverse(problem.precision + (g.T * c) @ g)
+        by_inverse = g @ covariance
+        costs = by_inverse @ problem.cost @ by_inverse.T
         missing = 1.0 - q @ c
         wrong = -np.diag(costs) - prices @ q - z
-        far = float(np.max(np.abs(wrong) / q.sum(axis=0))) * len(problem.theta)
-        if max(float(c @ z), far) < tolerance * solution.value and np.abs(missing).max() < FEASIBLE:
+        far = float(np.max(np.abs(wrong) / sums)) * len(problem.theta)
+        value = float(np.sum(problem.cost * covariance))
+        if max(float(c @ z), far) < tolerance * value and np.abs(missing).max() < FEASIBLE:
             break
-        hessian = 2.0 * near * costs
+        hessian = 2.0 * (by_inverse @ g.T) * costs
         hessian[np.diag_indices_from(hessian)] += z / c
         newton = _Newton(hessian, q, missing, -wrong - z, c, z)
         # Predict with no centering; the better that goes, the less centering the step gets.
@@ -167,16 +174,22 @@ def solve(problem: Problem, masks: NDArray[np.bool_], tolerance: float) -> Solut
         after = float((c + reach * dc) @ (z + reach * dz)) / c.size
         dc, dp, dz = newton.direction(max((after / mean) ** 3, BEST_CUT) * mean)
         step = NEAR * min(_reach(c, dc), _reach(z, dz), 1 / NEAR)
-        solution = Solution(problem, masks, c + step * dc, prices + step * dp, z + step * dz)
-    return solution
+        c, prices, z = c + step * dc, prices + step * dp, z + step * dz
+    return Solution(problem, masks, c, prices, z)
 
 
-def _begin(problem: Problem, masks: NDArray[np.bool_], q: Floats) -> Solution:
-    """Return equal weights, and prices and slacks of their size."""
+def _begin(
+    problem: Problem, masks: NDArray[np.bool_], q: Floats, near: Solution | None
+) -> tuple[Floats, Floats, Floats]:
+    """Return weights, prices and slacks to begin with: equal ones, or those of a solution nearby, off the boundary."""
     m, k = masks.shape
     c = k / m / q.sum(axis=0)
-    value = Solution(problem, masks, c, np.zeros(k), np.ones(m)).value
-    return Solution(problem, masks, c, np.full(k, -value / k), value / m / c)
+    if near is None:
+        value = Solution(problem, masks, c, np.zeros(k), np.ones(m)).value
+        return c, np.full(k, -value / k), value / m / c
+    known = {mask.tobytes(): weight for mask, weight in zip(near.masks, near.weights, strict=True)}
+    c = np.array([max(known.get(mask.tobytes(), 0.0), AWAY * each) for mask, each in zip(masks, c, strict=True)])
+    return c, near.prices, CENTERED * near.value / m / c
 
 
 class _Newton:
@@ -185,13 +198,13 @@ class _Newton:
     def __init__(self, hessian: Floats, q: Floats, missing: Floats, rhs: Floats, c: Floats, z: Floats) -> None:
         self.q, self.missing, self.rhs, self.c, self.z = q, missing, rhs, c, z
         self.factor = _factor(hessian)
-        self.solved = cho_solve(self.factor, q.T)
+        self.solved = _solved(self.factor, q.T)
         self.inner = _factor(q @ self.solved)
 
     def direction(self, target: float) -> tuple[Floats, Floats, Floats]:
         """Return the changes of weights, prices and slacks that lead to the complementarity `target`."""
-        free = cho_solve(self.factor, self.rhs + target / self.c)
-        dp = cho_solve(self.inner, self.missing - self.q @ free)
+        free = _solved(self.factor, self.rhs + target / self.c)
+        dp = _solved(self.inner, self.missing - self.q @ free)
         dc = free + self.solved @ dp
         return dc, dp, (target - self.z * dc) / self.c - self.z
 
@@ -202,12 +215,26 @@ def _reach(values: Floats, change: Floats) -> float:
     return min(1.0, float(np.min(-values[falling] / change[falling], initial=np.inf)))
 
 
-def _factor(matrix: Floats) -> tuple[Floats, bool]:
-    """Return a Cholesky factor, of a slightly larger matrix where rounding asks for it."""
+def _inverse(matrix: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix."""
+    return _solved(_factor(matrix), np.eye(len(matrix)))
+
+
+def _factor(matrix: Floats) -> Floats:
+    """Return a Cholesky factor, of a slightly larger matrix where rounding asks for it.
+
+    LAPACK is called as it is: the matrices are small, and what SciPy checks of each would take most of the time.
+    """
     ridge, scale = 0.0, float(np.trace(matrix)) / len(matrix)
     while True:
-        try:
-            factor: tuple[Floats, bool] = cho_factor(matrix + ridge * np.eye(len(matrix)))
-            return factor
-        except LinAlgError:
-            ridge = max(10 * ridge, 1e-14 * scale)
+        factor, failed = dpotrf(matrix + ridge * np.eye(len(matrix)) if ridge else matrix, lower=1)
+        if not failed:
+            return np.asarray(factor)
+        if not np.isfinite(scale):
+            raise LinAlgError("the precision of a design is not finite")
+        ridge = max(10 * ridge, 1e-14 * scale)
+
+
+def _solved(factor: Floats, right: Floats) -> Floats:
+    """Return the solution of the equations that a Cholesky factor stands for."""
+    return np.asarray(dpotrs(factor, right, lower=1)[0])

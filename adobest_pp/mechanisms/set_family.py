@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories
 from adobest_pp._text import brief
-from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism
+from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, refuse_subset
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
+from adobest_pp.mechanisms.information import from_matrix
 
 # Weights that are not integers are rounded to integers of this many bits.
 WEIGHT_BITS = 48
@@ -89,6 +90,12 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         totals = self._totals(self._keep)
         share = np.array([float(Fraction(weight * UNIT, max(totals))) for weight in self.weights])
         return np.asarray(np.log(share[answers]))
+
+    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the Fisher information of θ in one answer, from the sets; see `Mechanism.information`."""
+        refuse_subset(self, subset)
+        share = np.exp(self.log_weight(np.arange(len(self.sets))))
+        return from_matrix(share[:, None] * (1 + math.expm1(self.log_odds) * self._masks), theta)
 
     @property
     def log_odds(self) -> float:

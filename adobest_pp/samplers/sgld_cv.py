@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.online.fast_random import seed_state
+from adobest_pp.samplers.agreement import rank_rhat
 from adobest_pp.samplers.concentration import Prior
 from adobest_pp.samplers.control_variates import anchor_at, rows_of
 from adobest_pp.samplers.first_draws import first_draws
@@ -261,11 +262,8 @@ class Chains:
 
 def _agree(theta: NDArray[np.float64]) -> bool:
     """Return whether halves of chains agree: the warm-up is over."""
-    from arviz_stats.base import array_stats
-
     half = theta.shape[1] // 2
     # The share of an empty category may be zero in all draws.
     halves = theta[:, : 2 * half, np.ptp(theta, axis=(0, 1)) > 0].reshape(2 * len(theta), half, -1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Written so that NaN, of a chain that does not move, counts as a failure.
-        return bool((array_stats.rhat(halves, chain_axis=0, draw_axis=1) <= MAX_RHAT).all())
+    # Written so that NaN, of a chain that does not move, counts as a failure.
+    return bool((rank_rhat(halves) <= MAX_RHAT).all())

@@ -114,13 +114,6 @@ def updates_per_draw(step: float) -> int:
     return math.ceil(TIME_PER_DRAW / step)
 
 
-def gradient_at(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return one estimate of ∂ln p/∂x."""
-    force, nothing, none = np.empty(x.size), np.zeros(x.size), np.empty((0, x.size))
-    underdamped_draws(state, x.copy(), nothing, *target, batch, 0.0, 0.0, 1, none, force, nothing)
-    return force
-
-
 def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
     """Return the largest eigenvalue of −∂²ln p/∂x² met at some of the positions x (N, K), by the power method."""
     return float(_largest_curvature(_some(x, CURVATURE_PLACES), *target, batch, state))
@@ -151,11 +144,37 @@ def _largest_curvature(places, prior, coordinates, rows, anchor, batch, state): 
 
 def noise_of_a_row(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> float:
     """Return the variance of ∂ln p/∂x from a batch of one row, of the worst coordinate, averaged over positions x."""
-    variances = [
-        np.var([gradient_at(place, target, NOISE_BATCH, state) for _ in range(NOISE_REPEATS)], axis=0, ddof=1)
-        for place in _some(x, NOISE_PLACES)
-    ]
-    return float(NOISE_BATCH * np.mean(variances, axis=0).max())
+    return float(NOISE_BATCH * _variances(_some(x, NOISE_PLACES), *target, state).mean(axis=0).max())
+
+
+@njit(cache=True, error_model="numpy")
+def _variances(places, prior, coordinates, rows, anchor, state):  # type: ignore[no-untyped-def]
+    """Return the variance of estimates from `NOISE_BATCH` rows at each of the places, of shape (N, K)."""
+    k = places.shape[1]
+    variances, gradients = np.empty(places.shape), np.empty((NOISE_REPEATS, k))
+    nothing, none = np.zeros(k), np.empty((0, k))
+    for p in range(len(places)):
+        for i in range(NOISE_REPEATS):
+            x = places[p].copy()
+            underdamped_draws(
+                state,
+                x,
+                nothing,
+                prior,
+                coordinates,
+                rows,
+                anchor,
+                NOISE_BATCH,
+                0.0,
+                0.0,
+                1,
+                none,
+                gradients[i],
+                nothing,
+            )
+        for j in range(k):
+            variances[p, j] = gradients[:, j].var() * NOISE_REPEATS / (NOISE_REPEATS - 1)
+    return variances
 
 
 def _some(x: NDArray[np.float64], count: int) -> NDArray[np.float64]:

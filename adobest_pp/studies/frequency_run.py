@@ -39,10 +39,11 @@ MEASURES = {
 # chains mix slowly: with 300 tuning draws the change was up to 7 %; with 500 it is 4.6 % at most and 0.7 % on average
 # (twelve settings with K = 20 and ρ ≤ 0.1), though a single mean may be 0.03 off.
 DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
-# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker
-# (0.2 to 0.5 s instead of 1.4 to 4 s, K = 20, 10,000 answers of subset selection under the learned prior), and two
-# chains of 800 draws are closer to long runs: 0.0002 to 0.007 in TV, where NUTS as above is 0.0003 to 0.010 off.
-MANY_ROWS = 2500
+# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker,
+# and two chains of 800 draws are closer to long runs: in eight settings with K = 20 (adaptive RRRR by four utilities,
+# and designs; 82 to 2,600 rows) they took 0.03 to 0.4 s and were 0.0007 to 0.011 off in TV, but for one that mixes
+# slowly (0.031); NUTS as above took 0.14 to 0.7 s and was farther off in all of them but one.
+MANY_ROWS = 60
 CV_SIZES = (800, 500, 2)  # draws, tuning draws, chains
 INTERVAL = 0.95
 

@@ -125,7 +125,7 @@ def test_the_posterior_is_not_sampled_unless_it_is_asked_for(monkeypatch):
     assert 0 < measured(SGLD, "tv", "mean_size", "true_epsilon")["tv"] < 1
 
 
-@pytest.mark.parametrize("many_rows", [0, 2500], ids=["control variates", "nuts"])
+@pytest.mark.parametrize("many_rows", [0, 60], ids=["control variates", "nuts"])
 @pytest.mark.parametrize("prior", [1.0, "learned"])
 @pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(3, 1.0), ad.SubsetSelection(3, 1.0)], ids=repr)
 def test_posterior_is_that_of_quadrature(mechanism, prior, many_rows, monkeypatch):
