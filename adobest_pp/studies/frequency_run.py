@@ -17,7 +17,7 @@ from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
 from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.simulation import simulate
-from adobest_pp.samplers.quick_draws import quick_draws
+from adobest_pp.samplers.quick_draws import has_many_rows, quick_draws
 from adobest_pp.studies.run_function import Measure, Run, declares
 
 __all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
@@ -38,10 +38,6 @@ MEASURES = {
 # chains mix slowly: with 300 tuning draws the change was up to 7 %; with 500 it is 4.6 % at most and 0.7 % on average
 # (twelve settings with K = 20 and ρ ≤ 0.1), though a single mean may be 0.03 off.
 DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
-# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker
-# (0.2 to 0.5 s instead of 1.4 to 4 s, K = 20, 10,000 answers of subset selection under the learned prior), and two
-# chains of 800 draws are closer to long runs: 0.0002 to 0.007 in TV, where NUTS as above is 0.0003 to 0.010 off.
-MANY_ROWS = 2500
 CV_SIZES = (800, 500, 2)  # draws, tuning draws, chains
 INTERVAL = 0.95
 DESIGN: Literal["design"] = "design"
@@ -240,8 +236,7 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
 def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
     """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
     law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
-    many = responses.evidence().n_rows > MANY_ROWS
-    theta = quick_draws(responses, law, *CV_SIZES, seed) if many else _by_nuts(responses, law, seed)
+    theta = (quick_draws(responses, law, *CV_SIZES, seed) if has_many_rows(responses) else _by_nuts(responses, law, seed))
     central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))
 

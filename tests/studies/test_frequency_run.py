@@ -7,6 +7,7 @@ from scipy import stats
 import adobest_pp as ad
 import oracles
 from adobest_pp.mechanisms import audit, mechanism_names, registry
+from adobest_pp.samplers import quick_draws
 from adobest_pp.studies import Run, collect, frequency_run
 from adobest_pp.studies.frequency_run import MEASURES, Collected, Posterior, exact_posterior, plan_of
 from oracles import rows_of
@@ -129,7 +130,7 @@ def test_the_posterior_is_not_sampled_unless_it_is_asked_for(monkeypatch):
 @pytest.mark.parametrize("prior", [1.0, "learned"])
 @pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(3, 1.0), ad.SubsetSelection(3, 1.0)], ids=repr)
 def test_posterior_is_that_of_quadrature(mechanism, prior, many_rows, monkeypatch):
-    monkeypatch.setattr(frequency_run, "MANY_ROWS", many_rows)
+    monkeypatch.setattr(quick_draws, "MANY_ROWS", many_rows)
     # It is for evidence with many rows. Here, under a learned prior, its chains need more draws to forget.
     monkeypatch.setattr(frequency_run, "CV_SIZES", (8000, 500, 2))
     responses = simulated(mechanism, 200, seed=3)
