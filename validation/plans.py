@@ -21,7 +21,6 @@ from adobest_pp.design.plan_search import reliable_from
 from adobest_pp.design.simulated_widths import simulated_half_widths
 from validation.common import Finding, Options, each, finding, main, table
 
-
 # Added to the seed: with 1 as it is, the switch would be judged by the simulations that it was chosen by.
 UNSEEN = 10_000
 

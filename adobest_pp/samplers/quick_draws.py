@@ -38,7 +38,7 @@ def quick_sample(
     random_seed: int,
     progressbar: bool = False,
 ) -> "xr.DataTree":
-    """Return the draws of `sample` by the quickest sampler that is at the posterior; the attribute ``sampler`` names it.
+    """Return the draws of `sample`, by the quickest sampler at the posterior; the attribute ``sampler`` names it.
 
     By NUTS, unless answers hardly ever repeat: then by SGLD with control variates, and by NUTS after all where that
     cannot take the prior, leaves the finite numbers, says of itself that it is not at the posterior, or has not
@@ -54,9 +54,9 @@ def quick_sample(
     from adobest_pp.samplers.sampling import sample
 
     options: dict[str, Any] = {"draws": draws, "random_seed": random_seed, "progressbar": progressbar}
+    if has_many_rows(responses) and isinstance(responses, Gathered) and responses.store is not None:
+        return sample(responses, "sgld_cv", prior, **options)
     if has_many_rows(responses) and _is_possible(prior, responses):
-        if isinstance(responses, Gathered) and responses.store is not None:
-            return sample(responses, "sgld_cv", prior, **options)
         try:
             with without_warnings_of(BIASED, NOT_CONVERGED) as left_out:
                 tree = sample(responses, "sgld_cv", prior, **options)
@@ -69,9 +69,9 @@ def quick_sample(
 
 def _is_possible(prior: Any, responses: Responses | Gathered) -> bool:
     """Tell whether SGLD with control variates takes a prior, or raise ValueError if nothing takes it."""
-    return isinstance(prior, str) or (
-        check_prior(prior, responses.n_categories, responses.categories).min() >= LEAST_PRIOR
-    )
+    if isinstance(prior, str):
+        return True
+    return bool(check_prior(prior, responses.n_categories, responses.categories).min() >= LEAST_PRIOR)
 
 
 def quick_draws(

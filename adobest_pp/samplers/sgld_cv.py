@@ -154,9 +154,7 @@ def sgld_cv_draws(
             extra={"problem": BIASED},
         )
     elif not run.is_right():
-        logger.warning(
-            "The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.", extra={"problem": BIASED}
-        )
+        logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.", extra={"problem": BIASED})
     variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
     parts = np.arange(draws) * run.virial.shape[1] // draws
     record = chain.choices.describe() | {"pilots": pilots} | run.describe()

@@ -236,7 +236,7 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
 def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
     """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
     law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
-    theta = (quick_draws(responses, law, *CV_SIZES, seed) if has_many_rows(responses) else _by_nuts(responses, law, seed))
+    theta = quick_draws(responses, law, *CV_SIZES, seed) if has_many_rows(responses) else _by_nuts(responses, law, seed)
     central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))
 

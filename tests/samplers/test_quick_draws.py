@@ -96,7 +96,7 @@ def test_an_estimate_turns_to_nuts_in_silence(sampler, monkeypatch, caplog):
     monkeypatch.setattr(home, "MANY_ROWS", 0)
 
     def fake(*_, **__):
-        variables, stats, record = sampler()
+        *_, record = sampler()
         return {"theta": np.full((4, 100, 3), 1 / 3)}, {"sgld_cv_virial": np.ones((4, 100))}, record
 
     monkeypatch.setattr("adobest_pp.samplers.sampling.sgld_cv_draws", fake)
