@@ -53,8 +53,8 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
         first, reason = next(iter(problem.damaged.items()))
         others = f" and {len(problem.damaged) - 1} more" if len(problem.damaged) > 1 else ""
         raise ValueError(
-            f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere to go "
-            f"on with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
+            f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere to "
+            f"go on with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
         ) from None
     except UntoldMechanism:
         raise ValueError(f"--responses {path!r} does not tell the mechanism of its answers: {hint}") from None

@@ -136,11 +136,13 @@ def _of_empty_values(collector: "KeptCollection") -> list[str]:
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 
 
-def verdict_cells(row: "xr.Dataset") -> list[str]:
+def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
     """Return the figures of one sampler, in the order of `verdict_columns`; a dash where one is not known."""
+    row = comparison.sel(sampler=name)
+    alone = comparison.sizes["sampler"] == 1 and row["verdict"].item() == "reference"
     values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())
     figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
-    return [str(row["sampler"].item()), verdict_in_words(row), *figures]
+    return [str(row["sampler"].item()), "converged" if alone else verdict_in_words(row), *figures]
 
 
 def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list[str], written: list[Any]) -> None:
@@ -154,7 +156,7 @@ def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list
         words = i < 2
         table.add_column(headings[i], justify="left" if words else "right", max_width=26 if words else 7)
     for name in samplers:
-        cells = verdict_cells(comparison.sel(sampler=name))
+        cells = verdict_cells(comparison, name)
         table.add_row(*(escape(visible(cells[i])) for i in shown))
     console = Console()
     console.print(table)

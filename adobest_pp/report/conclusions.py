@@ -15,6 +15,7 @@ from adobest_pp._wording import (
     verdict_in_words,
 )
 from adobest_pp.data.gathered import Gathered
+from adobest_pp.diagnostics import Cause
 from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
@@ -208,7 +209,7 @@ def _of_samplers(findings: Findings) -> list[str]:
     if reference["verdict"].item() != Verdict.REFERENCE:
         prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
         return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
-    told = [" ".join([_of_sampler(name, row), *_why(findings, name)]) for name, row in rows.items()]
+    told = [" ".join([*_of_sampler(findings, name, row), *_why(findings, name)]) for name, row in rows.items()]
     return told + _of_left_out(findings)
 
 
@@ -229,21 +230,24 @@ def _why(findings: Findings, name: str) -> list[str]:
     return [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
 
 
-def _of_sampler(name: str, row: xr.Dataset) -> str:
+def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:
     verdict, fault, title = row["verdict"].item(), fault_in_words(row), sampler_in_words(name)
     away = f"Its mean is {row['tv_reference'].item():.3f} away from that of NUTS in total variation."
     if verdict == Verdict.INDISTINGUISHABLE:
-        return f"{title} is indistinguishable from NUTS here: its draws may be used as well."
+        return [f"{title} is indistinguishable from NUTS here: its draws may be used as well."]
     if verdict == Verdict.NOT_MIXED and row["fault"].item() == Fault.ESS:
         more = math.ceil(MIN_REFERENCE_ESS / float(row["ess_bulk"]))
-        return f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough. {away}"
+        return [f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough.", away]
     if verdict == Verdict.NOT_MIXED:
         # How long chains that have not mixed would take is not known.
-        return f"{title} has not mixed ({fault}): do not use its intervals. {away}"
+        return [f"{title} has not mixed ({fault}): do not use its intervals.", away]
     told = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
     if name == "gibbs":
-        return (
-            f"{told} Both samplers are exact, so either one of them has not mixed, or this is one of the "
-            f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed. {away}"
+        why = (
+            "Both samplers are exact, so either one of them has not mixed, or this is one of the "
+            f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed."
         )
-    return f"{told} Its chains have mixed, but not to the posterior: more draws will not help. {away}"
+        return [told, why, away]
+    if name in findings.explanations and findings.explanations[name]["main_cause"].item() == Cause.NOT_MIXED:
+        return [told, away]  # though R-hat does not tell it
+    return [told, "Its chains have mixed, but not to the posterior: more draws will not help.", away]

@@ -150,7 +150,7 @@ def _estimate_table(findings: Findings) -> str:
 
 def _verdict_table(findings: Findings) -> str:
     graded = findings.comparison
-    rows = [verdict_cells(graded.sel(sampler=name)) for name in graded["sampler"].values.tolist()]
+    rows = [verdict_cells(graded, name) for name in graded["sampler"].values.tolist()]
     return _table(verdict_columns(findings.reference), rows, words=(1,))
 
 
