@@ -15,9 +15,16 @@ __all__ = [
     "interval_in_words",
     "prior_in_words",
     "range_in_words",
+    "sampler_in_words",
     "verdict_in_words",
 ]
 
+SAMPLERS = {
+    "nuts": "NUTS",
+    "gibbs": "Gibbs sampling",
+    "sgld": "SGLD with the paper's steps",
+    "sgld_cv": "SGLD with control variates",
+}
 VERDICTS = {
     "reference": "reference",
     "reference_not_converged": "reference not converged: {fault}",
@@ -152,6 +159,11 @@ def budget_in_words(epsilon: float) -> list[str]:
 def _below_one(percent: float) -> str:
     """Return a share below 100 % with as many digits as tell it from that."""
     return next((text for text in (f"{percent:.{i}f}" for i in range(14)) if float(text) < 100), f"{percent:.13f}")
+
+
+def sampler_in_words(name: str) -> str:
+    """Return a sampler of `sample` as a part of a sentence; other names as they are."""
+    return SAMPLERS.get(name, name)
 
 
 def prior_in_words(prior: float | str) -> str:

@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
-from adobest_pp.cli.inputs import labels_in
+from adobest_pp.cli.inputs import labels_in, naming_responses
 from adobest_pp.cli.tables import print_verdicts
+from adobest_pp.data.answer_files import is_table
+from adobest_pp.mechanisms import Mechanism, build_mechanism
 from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import conclusions
 from adobest_pp.report.findings import grade_samplers, n_stages
@@ -22,6 +24,7 @@ __all__ = ["Request", "run"]
 
 # R-hat of split chains needs at least four draws.
 FEWEST_DRAWS = 4
+HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Request:
     data: Path | None
     column: str | None
     categories: str | None
-    responses: Path | None
+    responses: str | None
     question: str | None
     collection: dict[str, Any]  # epsilon, mechanism, kappa, utility, alpha
 
@@ -40,21 +43,40 @@ class Request:
         """Raise ValueError if options contradict each other."""
         if self.question is not None and not self.question.isprintable():
             raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
+        if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
+            raise ValueError("--people, --data and --responses must not be given together: choose one of them")
+        if self.responses is not None:
+            self._check_responses(self.responses)
+            return
         if (self.data is None) != (self.column is None):
             raise ValueError("--data and --column must be given together: a file, and its column of private values")
         if self.categories is not None and self.data is None:
             raise ValueError("--categories must come with --data, whose possible values it names")
-        if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
-            raise ValueError("--people, --data and --responses must not be given together: choose one of them")
-        if self.responses is not None:
-            for name, value in self.collection.items():
-                if value is not None:
-                    raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
+
+    def _check_responses(self, path: str) -> None:
+        """Raise ValueError for options that do not go with these answers."""
+        given = {name for name, value in self.collection.items() if value is not None}
+        given |= {name for name in ("categories", "column") if getattr(self, name) is not None}
+        if not is_table(path):
+            for name in sorted(given):
+                raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
+        for name in sorted(given & {"utility", "alpha"}):
+            raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
+        described = {"mechanism", "epsilon", "categories"}
+        if given - {"column"} and not described <= given:
+            missing = ", ".join(f"--{name}" for name in sorted(described - given))
+            raise ValueError(
+                f"--mechanism, --epsilon and --categories must be given together with --responses, got none for "
+                f"{missing}; leave all of them out if the files tell them"
+            )
 
     def poll(self, seed: int, progressbar: bool, kept: Path) -> Poll:
         """Collect, simulate or read the answers. Answers of people are kept in a file as they come in."""
         if self.responses is not None:
-            return poll_of_responses(self.responses, self.question)
+            with naming_responses(self.responses, HINT):
+                labels = labels_in(self.categories)
+                told = self._mechanism(labels)
+                return poll_of_responses(self.responses, self.question, told, labels, self.column, progressbar)
         options = {name: value for name, value in self.collection.items() if value is not None}
         options |= {"question": self.question, "random_seed": seed, "progressbar": progressbar}
         if self.data is None:
@@ -63,6 +85,15 @@ class Request:
         # Asking people again would spend their privacy budget again.
         with _made(kept.parent):
             return poll_of_people(self.data, self.column, categories=labels_in(self.categories), out=kept, **options)
+
+    def _mechanism(self, labels: list[str] | None) -> Mechanism | None:
+        """Return the mechanism that is said of answers in tables, if it is."""
+        name, settings = self.collection["mechanism"], {"epsilon": self.collection["epsilon"]}
+        if name is None or labels is None:
+            return None
+        if self.collection["kappa"] is not None:
+            settings["kappa"] = self.collection["kappa"]
+        return build_mechanism(name, n_categories=len(labels), **settings)
 
 
 def run(

@@ -1,8 +1,11 @@
-"""What options of several commands hold: lists of labels, given in the command or in a file."""
+"""What options of several commands hold: lists of labels, and randomized answers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from adobest_pp._text import brief, listed
 
-__all__ = ["labels_in"]
+__all__ = ["labels_in", "naming_responses"]
 
 
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
@@ -37,3 +40,21 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
         line = lines.index("") + 1 if lines else 1
         raise ValueError(f"{option} must name a file with a label in every line, got none in line {line} of {path!r}")
     return lines
+
+
+@contextmanager
+def naming_responses(path: str, hint: str) -> Iterator[None]:
+    """Say how to go on where files of --responses are damaged, or (`hint`) do not tell the mechanism."""
+    from adobest_pp.data.gather import DamagedAnswers, UntoldMechanism
+
+    try:
+        yield
+    except DamagedAnswers as problem:
+        first, reason = next(iter(problem.damaged.items()))
+        others = f" and {len(problem.damaged) - 1} more" if len(problem.damaged) > 1 else ""
+        raise ValueError(
+            f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere to "
+            f"go on with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
+        ) from None
+    except UntoldMechanism:
+        raise ValueError(f"--responses {path!r} does not tell the mechanism of its answers: {hint}") from None

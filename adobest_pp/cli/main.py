@@ -34,6 +34,10 @@ MECHANISM_HELP = (
     "What to ask with: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, rrrr "
     "(the paper's), design (rounds of the best question), or a mechanism of yours that is registered."
 )
+RESPONSES_HELP = (
+    "Randomized answers collected before: a netCDF file of collect; or Parquet, Arrow or CSV files, a folder of them "
+    "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories."
+)
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
@@ -88,11 +92,14 @@ def compare(
     out: Annotated[Path, typer.Option(help="The folder to write the report to.")] = Path("adobest-report"),
     people: Annotated[int | None, typer.Option(help="Simulated people, without a file (default: 10000).")] = None,
     data: Annotated[Path | None, typer.Option(help="A CSV, Parquet or Arrow file of people, to collect from.")] = None,
-    column: Annotated[str | None, typer.Option(help="The column of --data with the private values.")] = None,
-    categories: Annotated[
-        str | None, typer.Option(help="The possible values in --data, separated by commas; or @file, one a line.")
+    column: Annotated[
+        str | None,
+        typer.Option(help="The column of --data with the private values; of --responses, with the answers."),
     ] = None,
-    responses: Annotated[Path | None, typer.Option(help="Randomized answers collected before (netCDF).")] = None,
+    categories: Annotated[
+        str | None, typer.Option(help="The possible values, separated by commas; or @file, one a line.")
+    ] = None,
+    responses: Annotated[str | None, typer.Option(help=RESPONSES_HELP)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
     kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,

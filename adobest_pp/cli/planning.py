@@ -18,6 +18,10 @@ __all__ = ["mechanisms", "plan"]
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
 CATEGORIES_HELP = "The number of categories, or their labels separated by commas."
 THETA_HELP = "The shares to plan for, separated by commas."
+PILOT_HELP = (
+    "A pilot to plan for: randomized answers, in netCDF of collect, or Parquet or Arrow files of Responses.to_parquet "
+    "(a folder of them or a pattern in quotes)."
+)
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
 KINDS = (".png", ".svg", ".pdf")
 
@@ -33,7 +37,7 @@ def plan(
     shape: Annotated[
         str | None, typer.Option(help="An example to plan for: even, uneven or sparse (default: uneven).")
     ] = None,
-    responses: Annotated[Path | None, typer.Option(help="A pilot to plan for: randomized answers (netCDF).")] = None,
+    responses: Annotated[str | None, typer.Option(help=PILOT_HELP)] = None,
     mechanism: Annotated[
         list[str] | None, typer.Option(help="A mechanism to choose from; may be repeated (default: all).")
     ] = None,
@@ -50,7 +54,7 @@ def plan(
     from adobest_pp.design.plan import plan as make_plan
 
     target = _check_out(out)
-    shares = _theta(theta, shape, responses)
+    shares = _theta(theta, shape, responses, progressbar=not json)
     labels = _categories(categories)
     if labels is None and isinstance(shares, str):
         raise ValueError("--categories must be given: their number or labels, or --theta or --responses in its place")
@@ -101,7 +105,7 @@ def mechanisms(
         _print_mechanisms(table)
 
 
-def _theta(theta: str | None, shape: str | None, responses: Path | None) -> Any:
+def _theta(theta: str | None, shape: str | None, responses: str | None, progressbar: bool) -> Any:
     """Return what to plan for: shares, a pilot or the name of an example."""
     if sum(option is not None for option in (theta, shape, responses)) > 1:
         raise ValueError("--theta, --shape and --responses must not be given together: choose one of them")
@@ -109,9 +113,11 @@ def _theta(theta: str | None, shape: str | None, responses: Path | None) -> Any:
         return _numbers(theta)
     if responses is None:
         return "uneven" if shape is None else shape
-    from adobest_pp.data.responses import Responses
+    from adobest_pp.cli.inputs import naming_responses
+    from adobest_pp.data.answer_files import read_answers
 
-    return Responses.from_netcdf(responses)
+    with naming_responses(responses, "write it with Responses.to_parquet, or give its shares with --theta"):
+        return read_answers(responses, progressbar=progressbar)
 
 
 def _categories(text: str | None) -> Any:

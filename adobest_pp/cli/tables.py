@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from adobest_pp._text import visible
-from adobest_pp._wording import interval_in_words, prior_in_words, verdict_in_words
+from adobest_pp._wording import interval_in_words, prior_in_words, sampler_in_words, verdict_in_words
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from adobest_pp.online.kept import KeptCollection
 
-__all__ = ["print_audit", "print_collection", "print_utilities", "print_verdicts", "verdict_cells"]
+__all__ = ["print_audit", "print_collection", "print_utilities", "print_verdicts", "verdict_cells", "verdict_columns"]
 
 # The columns of the table of verdicts after the sampler and its verdict: the variable, its heading and its format.
 FIGURES = {
-    "tv_reference": ("TV to NUTS", ".3f"),
+    "tv_reference": ("TV to {reference}", ".3f"),
     "tv_truth": ("TV to truth", ".3f"),
     "coverage": ("coverage", ".0%"),
     "r_hat": ("R-hat", ".2f"),
@@ -28,7 +28,12 @@ FIGURES = {
     "ess_per_second": ("ESS/s", ".0f"),
     "wall_time": ("seconds", ".2f"),
 }
-VERDICT_COLUMNS = ("sampler", "verdict", *(heading for heading, _ in FIGURES.values()))
+
+
+def verdict_columns(reference: str = "nuts") -> list[str]:
+    """Return the headings of the table of verdicts, by the sampler that the others are graded against."""
+    title = "NUTS" if reference == "nuts" else reference
+    return ["sampler", "verdict", *(heading.format(reference=title) for heading, _ in FIGURES.values())]
 
 
 def print_utilities(theta: list[float], mechanism: RRRR) -> None:
@@ -104,8 +109,9 @@ def print_collection(
     for label, mean, lower, upper, privacy in zip(*columns, strict=True):
         share = f"{100 * privacy:.0f} %"
         table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval_in_words(lower, upper), share)
+    sampler = sampler_in_words(estimate.attrs["sampler"])
     sentences = [
-        f"By NUTS under {prior_in_words(prior)}. “Up to”: the category may be empty.",
+        f"By {sampler} under {prior_in_words(prior)}. “Up to”: the category may be empty.",
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
         chosen,
@@ -130,22 +136,27 @@ def _of_empty_values(collector: "KeptCollection") -> list[str]:
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 
 
-def verdict_cells(row: "xr.Dataset") -> list[str]:
-    """Return the figures of one sampler, in the order of `VERDICT_COLUMNS`; a dash where one is not known."""
+def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
+    """Return the figures of one sampler, in the order of `verdict_columns`; a dash where one is not known."""
+    row = comparison.sel(sampler=name)
+    alone = comparison.sizes["sampler"] == 1 and row["verdict"].item() == "reference"
     values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())
     figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
-    return [str(row["sampler"].item()), verdict_in_words(row), *figures]
+    return [str(row["sampler"].item()), "converged" if alone else verdict_in_words(row), *figures]
 
 
-def print_verdicts(comparison: "xr.Dataset", prior: float, sentences: list[str], written: list[Any]) -> None:
+def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list[str], written: list[Any]) -> None:
     """Print the verdict on each sampler, what to conclude, and where the report is."""
-    shown = [i for i, heading in enumerate(VERDICT_COLUMNS) if heading not in ("coverage", "ESS")]  # 80 characters
-    table = Table(title=f"Are the samplers right? Under {prior_in_words(prior)}:")
+    samplers = comparison["sampler"].values.tolist()
+    headings = verdict_columns("nuts" if "nuts" in samplers else samplers[0])
+    shown = [i for i, heading in enumerate(headings) if heading not in ("coverage", "ESS")]  # 80 characters
+    asked = "Are the samplers right?" if len(samplers) > 1 else "Has the sampler converged?"
+    table = Table(title=f"{asked} Under {prior_in_words(prior)}:")
     for i in shown:
         words = i < 2
-        table.add_column(VERDICT_COLUMNS[i], justify="left" if words else "right", max_width=26 if words else 7)
-    for name in comparison["sampler"].values.tolist():
-        cells = verdict_cells(comparison.sel(sampler=name))
+        table.add_column(headings[i], justify="left" if words else "right", max_width=26 if words else 7)
+    for name in samplers:
+        cells = verdict_cells(comparison, name)
         table.add_row(*(escape(visible(cells[i])) for i in shown))
     console = Console()
     console.print(table)

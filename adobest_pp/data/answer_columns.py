@@ -1,6 +1,7 @@
 """Columns of a table of answers as codes and packed bits; see `adobest_pp.data.answer_tables` for what they may hold.
 
-Each error is a ValueError that names the column, what it may hold and what it holds.
+Each error is a ValueError that names the column, what it may hold and what kind of value it holds. It does not show the
+value: a column that was named by mistake may hold anything about a person.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +11,13 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._text import brief
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["codes_of", "is_there", "packed_sets"]
 
 _SETS_AT_ONCE = 1 << 16
+HIDDEN = "(it is not shown)"
 
 
 def is_there(array: "pa.Array") -> NDArray[np.bool_]:
@@ -70,12 +70,11 @@ def codes_of(
             return _in_range(_parsed(array, allowed), highest, allowed)
         if labels is None:
             raise ValueError(f"{allowed}, got text")
-        return _of_labels(array, labels, allowed)
+        return _of_labels(array, labels, f"column {name!r} must hold labels of categories where it holds text")
     if pa.types.is_floating(array.type):
         numbers = array.to_numpy(zero_copy_only=False)
-        wrong = numbers[(numbers != np.round(numbers)) | (np.abs(numbers) > 2**53)]
-        if wrong.size:
-            raise ValueError(f"{allowed}, got {wrong[0]:g}")
+        if ((numbers != np.round(numbers)) | (np.abs(numbers) > 2**53)).any():
+            raise ValueError(f"{allowed}, got a number that is not whole {HIDDEN}")
         return _in_range(numbers, highest, allowed)
     if not pa.types.is_integer(array.type):
         raise ValueError(f"{allowed}, got values of type {array.type}")
@@ -106,7 +105,7 @@ def packed_sets(array: "pa.Array", name: str, n_categories: int, labels: Mapping
     if _is_text(kind):
         bits = _bytes_of(array.cast(pa.large_binary()), n_categories, allowed)
         if (bits >> 1 != ord("0") >> 1).any():
-            raise ValueError(f"{allowed}, got {brief(array[0].as_py())} or another text")
+            raise ValueError(f"{allowed}, got another text {HIDDEN}")
         return np.packbits(bits & 1, axis=1)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _of_lists(array, name, n_categories, labels)
@@ -176,15 +175,14 @@ def _of_labels(array: "pa.Array", labels: Mapping[str, int], allowed: str) -> ND
     for text in encoded.dictionary.to_pylist():
         code = labels.get(normalize("NFC", text.strip()))
         if code is None:
-            raise ValueError(f"{allowed}, got {brief(text)}, which is no label")
+            raise ValueError(f"{allowed}, got text that is no label {HIDDEN}")
         codes.append(code)
     return np.asarray(np.array(codes, dtype=np.int64)[encoded.indices.to_numpy(zero_copy_only=False)])
 
 
 def _in_range(numbers: NDArray[Any], highest: int, allowed: str) -> NDArray[np.int64]:
     if numbers.size and not (numbers.min() >= 0 and numbers.max() <= highest):
-        wrong = numbers[(numbers < 0) | (numbers > highest)]
-        raise ValueError(f"{allowed}, got {wrong[0]:g}")
+        raise ValueError(f"{allowed}, got another number {HIDDEN}")
     return np.asarray(numbers, dtype=np.int64)
 
 

@@ -22,7 +22,7 @@ from adobest_pp.data.set_store import SetStore, StoreWriter
 from adobest_pp.data.tallies import Question, Tally, add_up, collapses
 from adobest_pp.mechanisms import RRRR, SRR, Mechanism
 
-__all__ = ["DamagedAnswers", "gather"]
+__all__ = ["DamagedAnswers", "UntoldMechanism", "gather"]
 
 logger = logging.getLogger("adobest_pp")
 
@@ -48,6 +48,10 @@ class DamagedAnswers(ValueError):
             f"{len(gathered.files)} are in the attribute `gathered` of this error"
         )
         self.gathered, self.damaged = gathered, damaged
+
+
+class UntoldMechanism(ValueError):
+    """No mechanism was given, and the files do not tell it."""
 
 
 @raising_interrupts()
@@ -282,7 +286,7 @@ def _described_by(
                 f"got {brief(list(told.categories))} in {path!r}"
             )
     if found is None:
-        raise ValueError("mechanism must be given for files that do not tell it, got None")
+        raise UntoldMechanism(f"mechanism must be given for files that do not tell it, as {paths[0]!r}, got None")
     return Described(found, labels or check_labels(None, found.n_categories)), labels is not None
 
 

@@ -22,6 +22,7 @@ from adobest_pp._checks import (
 from adobest_pp._labels import check_labels, labels_of
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 from adobest_pp.design.candidates import DESIGN, PLANNED, SHAPES, check_names, shape
 from adobest_pp.design.plan_search import COLLECTIONS, LEAST_EPSILON, Answer, Question, Search, non_private_unit
@@ -34,6 +35,8 @@ __all__ = ["Plan", "plan"]
 GIVEN = ("people", "epsilon", "half_width")
 # Beyond so many categories a design takes longer than a plan should: it is made where it is asked for.
 MOST_OF_A_DESIGN = 12
+# Draws of each chain of a pilot's posterior, of which the mean is taken.
+PILOT_DRAWS = 1000
 # Half-widths within this share of the best are as good; a design, which must know θ, has to be better by more.
 AS_GOOD, WORTH_A_DESIGN = 0.02, 0.05
 
@@ -77,7 +80,7 @@ class Plan:
 
 
 def plan(
-    theta: "ArrayLike | str | Responses",
+    theta: "ArrayLike | str | Responses | Gathered",
     people: int | None = None,
     epsilon: float | None = None,
     half_width: float | None = None,
@@ -92,7 +95,7 @@ def plan(
 
     Parameters
     ----------
-    theta : array of shape (K,), {"even", "uneven", "sparse"} or Responses
+    theta : array of shape (K,), {"even", "uneven", "sparse"}, Responses or Gathered
         The shares to plan for: a guess; a named example; or a pilot, of which the posterior mean is taken. Even: all
         shares are 1/K; uneven: they fall as 1, 1/2, 1/3, …; sparse: a fifth of the categories hold 90 %.
     people : int, optional
@@ -191,14 +194,14 @@ def _seed(given: Any) -> int:
 
 def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Return θ and its labels, or raise ValueError."""
-    if isinstance(theta, Responses):
+    if isinstance(theta, Responses | Gathered):
         if categories is not None:
             raise ValueError(f"categories must be left out for a pilot, which has its own, got {brief(categories)}")
         if not len(theta):
             raise ValueError("theta must be a pilot with at least one answer, got none")
-        from adobest_pp.samplers.sampling import sample
+        from adobest_pp.samplers.quick_draws import quick_sample
 
-        drawn = sample(theta, "nuts", prior="learned", random_seed=seed, progressbar=progressbar)
+        drawn = quick_sample(theta, "learned", PILOT_DRAWS, seed, progressbar)
         mean = np.asarray(drawn["posterior"]["theta"]).mean(axis=(0, 1))
         return np.asarray(mean / mean.sum()), theta.categories
     if isinstance(theta, str):

@@ -16,6 +16,7 @@ from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp._wording import verdict_in_words
 from adobest_pp.data.draws import responses_of, theta_of
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._counterfactuals import (
     Errors,
@@ -74,7 +75,7 @@ class Cause(StrEnum):
 
 def explain(
     draws: xr.DataTree,
-    responses: Responses,
+    responses: Responses | Gathered,
     reference: xr.DataTree | None = None,
     random_seed: int = 0,
     progressbar: bool = True,
@@ -86,7 +87,7 @@ def explain(
     draws : DataTree
         Of ``sample(responses, "sgld", …)``, whose settings are in its attributes. Draws of other samplers are graded;
         only their mixing can be at fault.
-    responses : Responses
+    responses : Responses or Gathered
         What the draws were sampled from.
     reference : DataTree, optional
         Draws of the posterior under the same prior; by default NUTS is run.
@@ -160,7 +161,7 @@ def explain(
     >>> explanation.part.sel(cause="gradient_noise").item()  # every step used all answers
     0.0
     """
-    if not isinstance(responses, Responses) or len(responses) == 0:
+    if not isinstance(responses, Responses | Gathered) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
     theta_of(draws, "draws", responses.categories)
     known = responses_of(draws)
@@ -194,7 +195,7 @@ def explain(
     return _dataset(trial, graded.sel(sampler="run"), responses)
 
 
-def _theta(tree: xr.DataTree, responses: Responses) -> NDArray[np.float64]:
+def _theta(tree: xr.DataTree, responses: Responses | Gathered) -> NDArray[np.float64]:
     return theta_of(tree, "draws", responses.categories).values
 
 
@@ -313,7 +314,7 @@ def _main_cause(trial: _Trial, verdict: str) -> Cause:
     return Cause.NOT_MIXED if verdict == Verdict.NOT_MIXED else Cause.REST
 
 
-def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses) -> xr.Dataset:
+def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses | Gathered) -> xr.Dataset:
     causes = [cause for cause in Cause if cause != Cause.NONE]
     parts = np.array([trial.parts.get(cause, Part(np.nan, np.nan)) for cause in causes])
     whole = float(np.mean(trial.errors["run"].raw))

@@ -86,8 +86,10 @@ class KeptCollection(ABC):
     ) -> "xr.Dataset":
         """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
 
-        The draws are those of ``sample(collector.responses, "nuts", prior)``. What chose the questions, the paper's
-        SGLD by default, plays no part: its draws are too narrow or too wide for an interval.
+        The draws are those of ``sample(collector.responses, "nuts", prior)``; where more than 2500 answers are all
+        different, those of ``"sgld_cv"``, which is at the same posterior in seconds, unless it says that it is not. The
+        attribute ``sampler`` tells which. What chose the questions, the paper's SGLD by default, plays no part: its
+        draws are too narrow or too wide for an interval.
 
         Parameters
         ----------
@@ -108,11 +110,11 @@ class KeptCollection(ABC):
             of interval, probability, draws, answers and seed, which is a function of the collection's own and of its
             answers.
         """
-        from adobest_pp.samplers.sampling import sample
+        from adobest_pp.samplers.quick_draws import quick_sample
 
         chosen = self._own_prior if isinstance(prior, str) and prior == "own" else prior
         seed = self._seed_of_estimate()
-        tree = sample(self.responses, "nuts", chosen, draws=draws, random_seed=seed, progressbar=False)
+        tree = quick_sample(self.responses, chosen, draws, seed)
         names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
         told = {name: tree.attrs[name] for name in names if name in tree.attrs}
         return summary(tree, probability).assign_attrs(told)

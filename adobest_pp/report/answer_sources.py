@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count, check_integer
 from adobest_pp._text import brief
+from adobest_pp.data.answer_files import read_answers
+from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
+from adobest_pp.mechanisms import Mechanism
 from adobest_pp.online.mechanism_choice import (
     DEFAULT_MECHANISM,
     DESIGN,
@@ -34,7 +37,7 @@ class Poll:
     ----------
     question : str
         The question.
-    responses : Responses
+    responses : Responses or Gathered
         The randomized answers.
     origin : str
         A sentence on where the answers are from.
@@ -49,7 +52,7 @@ class Poll:
     """
 
     question: str
-    responses: Responses
+    responses: Responses | Gathered
     origin: str
     protection: str
     truth: NDArray[np.float64] | None
@@ -181,13 +184,35 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def poll_of_responses(path: str | os.PathLike[str], question: str | None = None) -> Poll:
-    """Read randomized answers from a file of responses or of a collection."""
-    responses = Responses.from_netcdf(path)
-    if len(responses) == 0:
-        raise ValueError(f"path must name responses of at least one person, got none in {os.fspath(path)!r}")
+def poll_of_responses(
+    path: str | os.PathLike[str],
+    question: str | None = None,
+    mechanism: Mechanism | None = None,
+    categories: Sequence[str] | None = None,
+    column: str | None = None,
+    progressbar: bool = False,
+) -> Poll:
+    """Read randomized answers that were collected before.
+
+    Parameters
+    ----------
+    path : path or pattern
+        A netCDF file of responses or of a collection; or Parquet, Arrow and CSV files, a folder or a pattern of them,
+        which are gathered.
+    question : str, optional
+        The question, as the report shows it.
+    mechanism, categories, column, progressbar
+        As of `adobest_pp.gather`: for files that do not tell them.
+    """
+    responses = read_answers(path, mechanism, categories, column, progressbar)
     origin = f"{len(responses):,} randomized answers, read from a file."
+    if isinstance(responses, Gathered):
+        files = f"{len(responses.files):,} file" + ("s" if len(responses.files) > 1 else "")
+        origin = f"{len(responses):,} randomized answers, gathered from {files}."
+        if empty := responses.n_empty:
+            origin += f" Of {len(responses) + empty:,} rows, {empty:,} have no answer, and are left out."
     protection = "What follows is true if the stated mechanism randomized each answer before the collector saw it."
     settings = responses.mechanism.settings()
-    asked = f"The mechanism is {type(responses.mechanism).__name__}, as the file says."
+    source = "as the file says" if mechanism is None else "as was said of the file"
+    asked = f"The mechanism is {type(responses.mechanism).__name__}, {source}."
     return Poll(question or "A private question", responses, origin, protection, None, settings, asked)

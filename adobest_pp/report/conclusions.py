@@ -11,8 +11,11 @@ from adobest_pp._wording import (
     interval_in_words,
     prior_in_words,
     range_in_words,
+    sampler_in_words,
     verdict_in_words,
 )
+from adobest_pp.data.gathered import Gathered
+from adobest_pp.diagnostics import Cause
 from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
@@ -37,11 +40,12 @@ FEW_DIVERGED = 0.01
 # The most categories that the sentence on empty categories names.
 MOST_NAMED = 5
 
-NAMES = {
-    "nuts": "NUTS",
-    "gibbs": "Gibbs sampling",
-    "sgld": "SGLD with the paper's steps",
-    "sgld_cv": "SGLD with control variates",
+# Why samplers were left out, by the reasons of `adobest_pp.report.findings.left_out`.
+LEFT_OUT = {
+    "different": "each step visits all of {n:,} answers, most of which are different, and would take too long",
+    "reference": "there is nothing to grade it against",
+    "number": "it numbers all of {n:,} answers, which would fill the memory",
+    "prior": "it takes no prior below Dirichlet(0.01)",
 }
 
 
@@ -68,23 +72,26 @@ def privacy_in_words(poll: Poll) -> list[str]:
 
 def conclusions(findings: Findings) -> list[str]:
     """Return what to conclude: the estimate, which sampler to trust, and how close to the truth it is."""
-    estimated = findings.estimated.sel(sampler=REFERENCE)
+    name = str(findings.posterior.attrs["sampler"])
+    estimated, title = findings.estimated.sel(sampler=name), sampler_in_words(name)
     diverged = divergences(findings)
     misfit = misfit_in_words(findings.fit_p_value)
     sentences = [misfit] if misfit else []
     prior = prior_in_words(findings.prior)
     if estimated["verdict"].item() != Verdict.REFERENCE:
         sentences.append(
-            f"No conclusion: NUTS has not converged ({fault_in_words(estimated)}) under {prior}. Sample again with "
+            f"No conclusion: {title} has not converged ({fault_in_words(estimated)}) under {prior}. Sample again with "
             "more draws."
         )
         return sentences + _of_divergences(diverged, findings)
+    if findings.is_biased:
+        return [*sentences, f"No conclusion: {title} says of its own draws that they are biased under {prior}."]
     sentences += [_leader(findings), *_of_empty(findings), *_of_samplers(findings)]
     if many := _of_divergences(diverged, findings):
         sentences += many
     elif not misfit:
         few = f" {diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter." if diverged else ""
-        sentences.append(f"Report the estimate and its intervals: NUTS has converged under {prior}.{few}")
+        sentences.append(f"Report the estimate and its intervals: {title} has converged under {prior}.{few}")
     if findings.poll.truth is not None:
         size = findings.estimated.sizes["category"]
         within = round(float(estimated["coverage"]) * size)
@@ -97,21 +104,28 @@ def conclusions(findings: Findings) -> list[str]:
 
 def divergences(findings: Findings) -> int:
     """Return how many draws of the estimate diverged."""
-    return int(findings.posterior["sample_stats"]["diverging"].sum())
+    stats = findings.posterior["sample_stats"].to_dataset()
+    return int(stats["diverging"].sum()) if "diverging" in stats else 0
 
 
 def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
+    sampler, prior = sampler_in_words(findings.posterior.attrs["sampler"]), prior_in_words(findings.prior)
     return (
-        f"Posterior means, by NUTS under {prior_in_words(findings.prior)}, and the shortest intervals that hold 95 % "
-        "of the posterior. A category whose interval begins at zero may be empty; the table then says “up to”. "
+        f"Posterior means, by {sampler} under {prior}, and the shortest intervals that hold 95 % of the posterior. "
+        "A category whose interval begins at zero may be empty; the table then says “up to”. "
         "Each interval has two sources: the table tells the share of its width that is due to privacy; the rest, which "
         "as many honest answers would have too, is due to the sample."
     )
 
 
 def samplers_in_words(findings: Findings) -> str:
-    """Return which prior the samplers are graded under."""
+    """Return what the samplers are graded against, and under which prior."""
+    if not findings.is_graded:
+        title = sampler_in_words(findings.reference)
+        return (
+            f"{title} is at the posterior where it does not say otherwise, but there is no other to grade it against."
+        )
     graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
     if isinstance(findings.prior, str):
         return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
@@ -119,7 +133,11 @@ def samplers_in_words(findings: Findings) -> str:
 
 
 def contraction_in_words(findings: Findings) -> str:
-    """Return what the figure of contraction shows."""
+    """Return what the figure of contraction shows, or why there is none."""
+    if findings.contraction is None:
+        if isinstance(findings.poll.responses, Gathered):
+            return "There is no look back at the first answers: gathered answers are counted, in no order."
+        return "There is no look back at the first answers: it would take too long."
     part = findings.contraction.sel(label=REFERENCE)
     if findings.poll.truth is None:
         told = (
@@ -144,7 +162,8 @@ def contraction_in_words(findings: Findings) -> str:
 
 
 def _n_draws(findings: Findings) -> int:
-    return int(findings.posterior["sample_stats"]["diverging"].size)
+    theta = findings.theta()
+    return int(theta.sizes["chain"] * theta.sizes["draw"])
 
 
 def _of_divergences(diverged: int, findings: Findings) -> list[str]:
@@ -186,11 +205,24 @@ def _of_empty(findings: Findings) -> list[str]:
 def _of_samplers(findings: Findings) -> list[str]:
     graded = findings.comparison
     rows = {name: graded.sel(sampler=name) for name in graded["sampler"].values.tolist()}
-    reference = rows.pop(REFERENCE)
+    reference = rows.pop(findings.reference)
     if reference["verdict"].item() != Verdict.REFERENCE:
         prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
         return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
-    return [" ".join([_of_sampler(name, row), *_why(findings, name)]) for name, row in rows.items()]
+    told = [" ".join([*_of_sampler(findings, name, row), *_why(findings, name)]) for name, row in rows.items()]
+    return told + _of_left_out(findings)
+
+
+def _of_left_out(findings: Findings) -> list[str]:
+    """Return a sentence for each reason to leave samplers out."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in findings.left_out.items():
+        by_reason.setdefault(reason, []).append(sampler_in_words(name))
+    n, sentences = len(findings.poll.responses), []
+    for reason, titles in by_reason.items():
+        named = f"{', '.join(titles[:-1])} and {titles[-1]} are" if len(titles) > 1 else f"{titles[0]} is"
+        sentences.append(f"{named} left out: {LEFT_OUT[reason].format(n=n)}.")
+    return sentences
 
 
 def _why(findings: Findings, name: str) -> list[str]:
@@ -198,21 +230,24 @@ def _why(findings: Findings, name: str) -> list[str]:
     return [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
 
 
-def _of_sampler(name: str, row: xr.Dataset) -> str:
-    verdict, fault, title = row["verdict"].item(), fault_in_words(row), NAMES.get(name, name)
+def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:
+    verdict, fault, title = row["verdict"].item(), fault_in_words(row), sampler_in_words(name)
     away = f"Its mean is {row['tv_reference'].item():.3f} away from that of NUTS in total variation."
     if verdict == Verdict.INDISTINGUISHABLE:
-        return f"{title} is indistinguishable from NUTS here: its draws may be used as well."
+        return [f"{title} is indistinguishable from NUTS here: its draws may be used as well."]
     if verdict == Verdict.NOT_MIXED and row["fault"].item() == Fault.ESS:
         more = math.ceil(MIN_REFERENCE_ESS / float(row["ess_bulk"]))
-        return f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough. {away}"
+        return [f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough.", away]
     if verdict == Verdict.NOT_MIXED:
         # How long chains that have not mixed would take is not known.
-        return f"{title} has not mixed ({fault}): do not use its intervals. {away}"
+        return [f"{title} has not mixed ({fault}): do not use its intervals.", away]
     told = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
     if name == "gibbs":
-        return (
-            f"{told} Both samplers are exact, so either one of them has not mixed, or this is one of the "
-            f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed. {away}"
+        why = (
+            "Both samplers are exact, so either one of them has not mixed, or this is one of the "
+            f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed."
         )
-    return f"{told} Its chains have mixed, but not to the posterior: more draws will not help. {away}"
+        return [told, why, away]
+    if name in findings.explanations and findings.explanations[name]["main_cause"].item() == Cause.NOT_MIXED:
+        return [told, away]  # though R-hat does not tell it
+    return [told, "Its chains have mixed, but not to the posterior: more draws will not help.", away]

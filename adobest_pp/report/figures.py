@@ -31,7 +31,7 @@ class Figure:
 
 
 def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
-    """Draw all figures into a folder, each as PNG and SVG."""
+    """Draw all figures that there is something for into a folder, each as PNG and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     restless = least_mixed(findings)
     listed = most_probable(findings)
@@ -39,11 +39,13 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
         "estimate": lambda: plots.plot_estimates(
             {"estimate": findings.posterior}, findings.poll.truth, categories=listed
         ),
-        "comparison": lambda: plots.plot_comparison(findings.comparison.sel(category=listed)),
         "traces": lambda: plots.plot_traces(findings.draws, restless),
         "ranks": lambda: plots.plot_ranks(findings.draws, restless),
-        "contraction": lambda: plots.plot_contraction(findings.contraction),
     }
+    if findings.is_graded:
+        drawings["comparison"] = lambda: plots.plot_comparison(findings.comparison.sel(category=listed))
+    if (closing := findings.contraction) is not None:
+        drawings["contraction"] = lambda: plots.plot_contraction(closing)
     return {name: _save(name, draw, folder) for name, draw in drawings.items()}
 
 

@@ -1,5 +1,6 @@
 """Sample the posterior of a poll with every sampler, and grade them."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,20 +10,29 @@ import xarray as xr
 
 from adobest_pp._checks import check_integer, is_learned
 from adobest_pp.data.draws import theta_of
+from adobest_pp.data.gathered import Gathered
+from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics import Verdict, checkpoints, compare, contraction, explain
 from adobest_pp.intervals import summary
 from adobest_pp.report.answer_sources import Poll
-from adobest_pp.samplers.problems import DIVERGED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.problems import BIASED, DIVERGED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.quick_draws import has_many_rows, quick_sample
 from adobest_pp.samplers.sampling import sample
 from adobest_pp.samplers.sgld_cv import LEAST_PRIOR, LEAST_TUNE
 
-__all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers"]
+__all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers", "left_out", "n_stages"]
 
 REFERENCE = "nuts"
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 
 # The prior of the samplers if the estimate learns its own: Gibbs sampling and SGLD need a fixed prior.
 FLAT = 1.0
+
+# Different answers times categories beyond which a sampler that visits all answers at each step takes too long: minutes
+# at this size, and as many times longer as there are more. And answers beyond which SGLD, which draws people by their
+# numbers, would fill the memory with these.
+MOST_VISITED = 2_000_000
+MOST_NUMBERED = 20_000_000
 
 # The posterior is also sampled after a half, a quarter, … of the answers, but not after fewer than this.
 HALVINGS = 4
@@ -39,17 +49,20 @@ class Findings:
     poll : Poll
         The question and the answers.
     posterior : DataTree
-        The draws of the estimate: by NUTS, given all answers, under `prior`.
+        The draws of the estimate, given all answers, under `prior`: by NUTS, or by SGLD with control variates where
+        NUTS would take too long. The attribute ``sampler`` tells.
     estimated : xarray.Dataset
         Of `adobest_pp.diagnostics.compare` for `posterior` alone: whether it converged, and its distance to the truth.
     draws : dict of str to DataTree
-        The draws of each graded sampler, given all answers, under Dirichlet(`sampler_prior`).
+        The draws of each graded sampler, given all answers, under Dirichlet(`sampler_prior`). Where NUTS would take too
+        long, nothing is graded, and they are those of the estimate alone.
     comparison : xarray.Dataset
         Of `adobest_pp.diagnostics.compare` for `draws`.
     explanations : dict of str to xarray.Dataset
         Of `adobest_pp.diagnostics.explain`, for SGLD where it is not at the posterior.
-    contraction : xarray.Dataset
-        Of `adobest_pp.diagnostics.contraction`, around the truth, or around the final estimate if it is not known.
+    contraction : xarray.Dataset or None
+        Of `adobest_pp.diagnostics.contraction`, around the truth, or around the final estimate if it is not known; None
+        for gathered answers, of which nobody knows which came first, and where NUTS would take too long.
     prior : float or "learned"
         Concentration of the Dirichlet prior of the estimate.
     random_seed : int
@@ -62,14 +75,34 @@ class Findings:
     draws: dict[str, xr.DataTree]
     comparison: xr.Dataset
     explanations: dict[str, xr.Dataset]
-    contraction: xr.Dataset
+    contraction: xr.Dataset | None
     prior: float | str
     random_seed: int
 
     @property
-    def sampler_prior(self) -> float:
-        """The concentration of the prior that the samplers are graded under."""
-        return FLAT if isinstance(self.prior, str) else self.prior
+    def reference(self) -> str:
+        """The sampler that the others are graded against, or the only one."""
+        return REFERENCE if REFERENCE in self.draws else next(iter(self.draws))
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether there are other samplers than the one of the estimate."""
+        return len(self.draws) > 1
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The samplers that were left out, and why; see `left_out`."""
+        return left_out(self.poll.responses, self.prior)
+
+    @property
+    def sampler_prior(self) -> float | str:
+        """The concentration of the prior of `draws`, or "learned"."""
+        return FLAT if isinstance(self.prior, str) and self.is_graded else self.prior
+
+    @property
+    def is_biased(self) -> bool:
+        """Whether the sampler of the estimate says of itself that its draws are biased."""
+        return bool(json.loads(self.posterior.attrs.get("sampler_choices", "{}")).get("biased", False))
 
     @property
     def fit_p_value(self) -> float:
@@ -109,7 +142,9 @@ def grade_samplers(
     prior : float or "learned"
         Concentration of the Dirichlet prior. By default the estimate learns it, because intervals under a flat prior
         do not hold the truth where most categories are empty. The samplers are then graded under the flat prior.
-        Below 0.01, SGLD with control variates is left out: its coordinates do not reach that far.
+        Below 0.01, SGLD with control variates is left out: its coordinates do not reach that far. Where answers hardly
+        ever repeat, and there are more than 2,000,000 over the number of categories, nothing is graded: NUTS would take
+        too long, and SGLD with control variates estimates alone.
     draws : int
         Draws kept of each of four chains.
     random_seed : int
@@ -128,9 +163,11 @@ def grade_samplers(
     ['nuts', 'gibbs', 'sgld', 'sgld_cv']
     """
     seed = check_integer(random_seed, "random_seed", 0)
+    if REFERENCE in left_out(poll.responses, prior):
+        return _ungraded(poll, prior, draws, seed, on_stage, progressbar)
     options: dict[str, Any] = {"random_seed": seed, "progressbar": progressbar}
     fixed = options | {"prior": FLAT if is_learned(prior) else prior}
-    samplers = _samplers(prior)
+    samplers = _samplers(poll, prior)
     # The verdicts and conclusions report both.
     with without_warnings_of(NOT_CONVERGED, DIVERGED):
         on_stage("compiling")
@@ -149,31 +186,72 @@ def grade_samplers(
             on_stage("estimating the shares")
             posterior = sample(poll.responses, REFERENCE, prior, draws=draws, **options)
             estimated = compare({REFERENCE: posterior}, REFERENCE, poll.truth, random_seed=seed)
-        posteriors: dict[str, dict[int, xr.DataTree]] = {name: {len(poll.responses): trees[name]} for name in samplers}
-        for n, first in checkpoints(poll.responses, _sizes(len(poll.responses))[:-1]).items():
-            on_stage(f"looking back at {n:,} answers")
-            for name in samplers:
-                posteriors[name][n] = sample(first, name, draws=min(draws, CHECKPOINT_DRAWS), **fixed)
-    center = poll.truth if poll.truth is not None else graded["mean"].sel(sampler=REFERENCE).values
-    closing = contraction(posteriors, center / center.sum())
+        closing = None
+        if isinstance(poll.responses, Responses):
+            posteriors = {name: {len(poll.responses): trees[name]} for name in samplers}
+            for n, first in checkpoints(poll.responses, _sizes(len(poll.responses))[:-1]).items():
+                on_stage(f"looking back at {n:,} answers")
+                for name in samplers:
+                    posteriors[name][n] = sample(first, name, draws=min(draws, CHECKPOINT_DRAWS), **fixed)
+            center = poll.truth if poll.truth is not None else graded["mean"].sel(sampler=REFERENCE).values
+            closing = contraction(posteriors, center / center.sum())
     return Findings(poll, posterior, estimated, trees, graded, why, closing, prior, seed)
+
+
+def _ungraded(
+    poll: Poll,
+    prior: float | Literal["learned"],
+    draws: int,
+    seed: int,
+    on_stage: Callable[[str], None],
+    progressbar: bool,
+) -> Findings:
+    """Estimate θ of so many different answers that nothing can be graded."""
+    on_stage("estimating the shares")
+    with without_warnings_of(NOT_CONVERGED, DIVERGED, BIASED):
+        posterior = quick_sample(poll.responses, prior, draws, seed, progressbar)
+    name = posterior.attrs["sampler"]
+    estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)
+    return Findings(poll, posterior, estimated, {name: posterior}, estimated, {}, None, prior, seed)
+
+
+def left_out(responses: Responses | Gathered, prior: float | str) -> dict[str, str]:
+    """Return the samplers that cannot take these answers or this prior, and the argument that is why.
+
+    Returns
+    -------
+    dict of str to {"different", "reference", "number", "prior"}
+        Too many different answers, nothing to be graded against, too many answers, or a prior below what control
+        variates take.
+    """
+    if has_many_rows(responses) and len(responses) * responses.n_categories > MOST_VISITED:
+        return {"nuts": "different", "gibbs": "different", "sgld": "reference"}
+    found = {"sgld": "number"} if len(responses) > MOST_NUMBERED else {}
+    below = not isinstance(prior, str) and prior < LEAST_PRIOR
+    return found | ({"sgld_cv": "prior"} if below else {})
 
 
 def n_stages(poll: Poll, prior: float | str = "learned") -> int:
     """Return how many stages `grade_samplers` has."""
-    return 2 + len(_samplers(prior)) + is_learned(prior) + len(_sizes(len(poll.responses)))
+    samplers = _samplers(poll, prior)
+    if REFERENCE not in samplers:
+        return 1
+    looks_back = len(_sizes(len(poll.responses))) - 1 if isinstance(poll.responses, Responses) else 0
+    return 3 + len(samplers) + is_learned(prior) + looks_back
 
 
-def _samplers(prior: float | str) -> tuple[str, ...]:
-    """Return the samplers that have draws of the posterior under this prior."""
-    below = not isinstance(prior, str) and prior < LEAST_PRIOR
-    return tuple(name for name in SAMPLERS if name != "sgld_cv" or not below)
+def _samplers(poll: Poll, prior: float | str) -> tuple[str, ...]:
+    """Return the samplers that have draws of the posterior given these answers, under this prior."""
+    without = left_out(poll.responses, prior)
+    return tuple(name for name in SAMPLERS if name not in without)
 
 
 def _explanations(poll: Poll, trees: dict[str, xr.DataTree], graded: xr.Dataset, seed: int) -> dict[str, xr.Dataset]:
     """Explain SGLD, unless it is at the posterior or nobody knows."""
     verdicts = dict(zip(graded["sampler"].values.tolist(), graded["verdict"].values.tolist(), strict=True))
-    if verdicts[REFERENCE] != Verdict.REFERENCE or verdicts["sgld"] == Verdict.INDISTINGUISHABLE:
+    if verdicts[REFERENCE] != Verdict.REFERENCE or verdicts.get("sgld", Verdict.INDISTINGUISHABLE) == (
+        Verdict.INDISTINGUISHABLE
+    ):
         return {}
     return {"sgld": explain(trees["sgld"], poll.responses, trees[REFERENCE], seed, progressbar=False)}
 

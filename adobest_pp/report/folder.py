@@ -13,11 +13,13 @@ from adobest_pp._files import netcdf_bytes, replacing, write_whole
 from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.report.conclusions import conclusions, divergences
 from adobest_pp.report.figures import save_figures
-from adobest_pp.report.findings import REFERENCE, Findings
+from adobest_pp.report.findings import Findings
 from adobest_pp.report.html import page
 
 __all__ = ["summary", "write_report"]
 
+# The attribute of a sampler's draws that has what was chosen.
+CHOICES = {"sgld": "sampler_settings", "sgld_cv": "sampler_choices"}
 VERSIONS = ("pymc", "nutpie", "numpy", "numba")
 
 
@@ -37,7 +39,7 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
         The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean, interval and its two sources by
         category), its draws (``posterior``, if the prior is learned), the draws of each sampler under its name, as
         `sample` returned them, ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and
-        ``contraction``.
+        ``contraction`` (unless answers were gathered, or are too many).
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -54,20 +56,25 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
 
 def settings_of(findings: Findings) -> dict[str, Any]:
     """Return the settings as plain values: of the collection, the samplers, the seed and the versions."""
-    first = findings.draws[REFERENCE]
+    first = findings.draws[findings.reference]
     return {
         "collection": json.dumps(findings.poll.settings, ensure_ascii=False),
-        "prior": findings.posterior.attrs.get("learned_prior", f"Dirichlet({findings.sampler_prior:g})"),
-        "prior of the samplers": f"Dirichlet({findings.sampler_prior:g})",
+        "sampler": findings.posterior.attrs["sampler"],
+        "prior": _law(findings, findings.prior),
+        "prior of the samplers": _law(findings, findings.sampler_prior),
         "draws": first.attrs["draws"],
         "tune": first.attrs["tune"],
         "chains": first.attrs["chains"],
-        "sgld": findings.draws["sgld"].attrs["sampler_settings"],
-        **{name: tree.attrs["sampler_choices"] for name, tree in findings.draws.items() if name == "sgld_cv"},
+        **{name: tree.attrs[key] for name, key in CHOICES.items() if (tree := findings.draws.get(name)) is not None},
         "seed": findings.random_seed,
         "adobest_pp": __version__,
         **{name: version(name) for name in VERSIONS},
     }
+
+
+def _law(findings: Findings, prior: float | str) -> str:
+    """Return a prior as a formula."""
+    return str(findings.posterior.attrs["learned_prior"]) if isinstance(prior, str) else f"Dirichlet({prior:g})"
 
 
 def summary(findings: Findings) -> dict[str, Any]:
@@ -85,7 +92,9 @@ def summary(findings: Findings) -> dict[str, Any]:
         "interval": estimate.attrs["interval"],
         "probability": estimate.attrs["probability"],
         "fit_p_value": _plain(findings.fit_p_value),
+        "sampler": findings.posterior.attrs["sampler"],
         "sampler_prior": findings.sampler_prior,
+        "left_out": findings.left_out,
         "estimate": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "samplers": {
             name: {"verdict_in_words": verdict_in_words(row)}
@@ -120,7 +129,8 @@ def _plain(value: float | str) -> float | str | None:
 
 
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
-    tables = {"comparison": findings.comparison, "contraction": findings.contraction, "estimate": findings.estimate()}
+    tables = {"comparison": findings.comparison, "estimate": findings.estimate()}
+    tables |= {} if findings.contraction is None else {"contraction": findings.contraction}
     tables |= {f"explanation/{name}": found for name, found in findings.explanations.items()}
     tree = xr.DataTree.from_dict(tables)
     if isinstance(findings.prior, str):

@@ -13,7 +13,7 @@ import numpy as np
 
 from adobest_pp._text import visible
 from adobest_pp._wording import interval_in_words
-from adobest_pp.cli.tables import VERDICT_COLUMNS, verdict_cells
+from adobest_pp.cli.tables import verdict_cells, verdict_columns
 from adobest_pp.report.conclusions import (
     conclusions,
     contraction_in_words,
@@ -81,13 +81,13 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         _paragraphs([samplers_in_words(findings)]),
         _verdict_table(findings),
         _parts_table(findings),
-        pictures["comparison"],
+        pictures.get("comparison", ""),
         "<h2>Traces</h2>",
         pictures["traces"],
         "<h2>Ranks</h2>",
         pictures["ranks"],
         "<h2>Contraction</h2>",
-        pictures["contraction"],
+        pictures.get("contraction", ""),
         _paragraphs([contraction_in_words(findings)]),
         "<h2>How to repeat this</h2>",
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()], words=(1,)),
@@ -150,8 +150,8 @@ def _estimate_table(findings: Findings) -> str:
 
 def _verdict_table(findings: Findings) -> str:
     graded = findings.comparison
-    rows = [verdict_cells(graded.sel(sampler=name)) for name in graded["sampler"].values.tolist()]
-    return _table(list(VERDICT_COLUMNS), rows, words=(1,))
+    rows = [verdict_cells(graded, name) for name in graded["sampler"].values.tolist()]
+    return _table(verdict_columns(findings.reference), rows, words=(1,))
 
 
 def _parts_table(findings: Findings) -> str:

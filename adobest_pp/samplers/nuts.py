@@ -119,12 +119,9 @@ def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
             )
 
 
-def describe_nuts(prior: NDArray[np.float64] | str) -> dict[str, Any]:
+def describe_nuts() -> dict[str, Any]:
     """Return plain values to store with a run: what it was set to, and the versions that its draws depend on."""
-    mean, sd = LOG_CONCENTRATION
-    learned = {"learned_prior": f"Dirichlet(a, …, a), ln a ~ N({mean:g}, {sd:g}²)"} if is_learned(prior) else {}
     return {
-        **learned,
         "target_accept": TARGET_ACCEPT,
         "adaptation": ADAPTATION,
         "nutpie_version": version("nutpie"),

@@ -15,12 +15,12 @@ from adobest_pp.samplers.emptiness import SPARSE, emptiness
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["DIVERGED", "NOT_CONVERGED", "warn_of_problems", "without_warnings_of"]
+__all__ = ["BIASED", "DIVERGED", "NOT_CONVERGED", "warn_of_problems", "without_warnings_of"]
 
 logger = logging.getLogger("adobest_pp")
 
-# The attribute `problem` of the records of two warnings, by which `without_warnings_of` finds them.
-NOT_CONVERGED, DIVERGED = "not_converged", "diverged"
+# The attribute `problem` of the records of some warnings, by which `without_warnings_of` finds them.
+NOT_CONVERGED, DIVERGED, BIASED = "not_converged", "diverged", "biased"
 
 # The largest R-hat and the fewest effective draws a chain (Vehtari et al. 2021); and the fewest draws a chain for which
 # these statistics mean something.
@@ -141,15 +141,19 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
 
 
 @contextmanager
-def without_warnings_of(*problems: str) -> Iterator[None]:
-    """Leave out the warnings of some problems, for callers whose results tell of them."""
+def without_warnings_of(*problems: str) -> Iterator[list[str]]:
+    """Leave out the warnings of some problems, for callers whose results tell of them; yields those that there were."""
+    found: list[str] = []
 
     def is_other(record: logging.LogRecord) -> bool:
-        return getattr(record, "problem", None) not in problems
+        problem = getattr(record, "problem", None)
+        if problem in problems:
+            found.append(problem)
+        return problem not in problems
 
     logger.addFilter(is_other)
     try:
-        yield
+        yield found
     finally:
         logger.removeFilter(is_other)
 

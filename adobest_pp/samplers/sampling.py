@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp import __version__
 from adobest_pp._checks import check_count, check_flag, check_integer, check_prior, check_total, is_learned
+from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -148,7 +149,7 @@ def sample(
         from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
-        details = describe_nuts(concentration)
+        details = describe_nuts()
     elif sampler == "sgld_cv":
         tree, choices = _sample_cv(responses, concentration, seed, progressbar, **sizes)
         details = {"sampler_choices": json.dumps(choices)}
@@ -157,6 +158,8 @@ def sample(
         tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
         details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
     elapsed = time.perf_counter() - began
+    if isinstance(concentration, str):
+        details["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
     # Whether answers fit is asked of the posterior, and not of a part of it.
     known = None if _as_packed(responses) else responses.evidence()
     if not warn_of_problems(tree, known, sampler, concentration):

@@ -27,7 +27,7 @@ from adobest_pp.samplers.first_draws import first_draws
 from adobest_pp.samplers.narrowness import too_narrow
 from adobest_pp.samplers.normal_coordinates import coordinates_of
 from adobest_pp.samplers.packed_sets import PackedSets
-from adobest_pp.samplers.problems import logger
+from adobest_pp.samplers.problems import BIASED, logger
 from adobest_pp.samplers.sgld_cv_choices import FRICTION, Choices, choose
 from adobest_pp.samplers.underdamped import Target, underdamped_draws
 
@@ -136,7 +136,7 @@ def sgld_cv_draws(
     stats : dict of arrays of shape (chain, draw)
         The virial, averaged over the coordinates and over the part of the run that a draw belongs to.
     record : dict
-        Every choice, as plain numbers.
+        Every choice, as plain numbers, and whether the draws turned out as ``biased``, which is logged, too.
     """
     if not isinstance(prior, str):
         check_prior_of_sgld_cv(prior)
@@ -152,12 +152,14 @@ def sgld_cv_draws(
             "use 'nuts'.",
             narrow.sum(),
             k,
+            extra={"problem": BIASED},
         )
     elif not run.is_right():
-        logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.")
+        logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.", extra={"problem": BIASED})
     variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
     parts = np.arange(draws) * run.virial.shape[1] // draws
     record = chain.choices.describe() | {"pilots": pilots} | run.describe()
+    record["biased"] = bool(narrow.any()) or not run.is_right()
     return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
 
 

@@ -118,7 +118,9 @@ def test_csv_files_have_codes_or_labels(tmp_path):
     gathered = ad.gather(tmp_path / "labels.csv", responses.mechanism, categories=NAMES)
     assert gathered.evidence() == responses.evidence()
     # Where labels are known, text is a label, even if it looks like a code.
-    with pytest.raises(ValueError, match=r"column 'answer' must hold .* got '.', which is no label, in '.*codes.csv'"):
+    with pytest.raises(
+        ValueError, match=r"column 'answer' must hold labels .* got text that is no .* in '.*codes.csv'"
+    ):
         ad.gather(tmp_path, responses.mechanism, categories=NAMES)
 
 
@@ -281,10 +283,12 @@ def test_mixed_up_columns_are_refused(tmp_path):
         tmp_path, r"column must be there once, got 'w', which .* has 0 times: it has \['answer'", path, srr, column="w"
     )
     refused(
-        tmp_path, r"column 'x' must hold codes from 0 to 2 or labels .* got 'a', which is no", path, srr, column="x"
+        tmp_path, r"column 'x' must hold labels .* text, got text that is no label \(it is not", path, srr, column="x"
     )
-    refused(tmp_path, r"column 'y' must hold codes from 0 to 2 .* got 7, in '.*a.parquet'", path, srr, column="y")
-    refused(tmp_path, r"column 'z' must hold codes .* got 0.5", path, srr, column="z")
+    refused(
+        tmp_path, r"column 'y' must hold codes from 0 to 2 .* another number .* in '.*a.parquet'", path, srr, column="y"
+    )
+    refused(tmp_path, r"column 'z' must hold codes .* got a number that is not whole", path, srr, column="z")
     refused(tmp_path, r"got 'subset' \('subset' has the published subset\), which", path, ad.RRRR(3, 1.0))
     refused(
         tmp_path, r"column 'answer' must hold sets: 1 bytes .* got values of type int64", path, ad.UnaryEncoding(3, 1)
@@ -301,7 +305,7 @@ def test_mixed_up_columns_are_refused(tmp_path):
     [
         (ad.UnaryEncoding(3, 1.0), [b"\xe1"], "bits behind those of the 3 categories"),
         (ad.UnaryEncoding(3, 1.0), [b"\xe0\x00"], "got a value of 2 bytes"),
-        (ad.UnaryEncoding(3, 1.0), ["102"], "got '102'"),
+        (ad.UnaryEncoding(3, 1.0), ["102"], "got another text"),
         (ad.UnaryEncoding(3, 1.0), [[1, 1]], "got one twice in a list"),
         (ad.UnaryEncoding(3, 1.0), [[1, None]], "got an empty value in one"),
         (ad.SubsetSelection(3, 1.0, 1), [b"\xc0"], "answers must be sets of 1 categories each, got one of 2"),
@@ -328,3 +332,15 @@ def test_what_names_no_files_is_refused(tmp_path):
     (tmp_path / "none.parquet").write_bytes(b"")
     refused(tmp_path, r"paths must name whole files, got '.*none.parquet'", tmp_path, srr, error=DamagedAnswers)
     assert part(three(), slice(0)).evidence() == ad.Responses(srr).evidence()
+
+
+@pytest.mark.parametrize("values", [["secret"], [4711], [47.11], ["4711"]], ids=["text", "number", "float", "digits"])
+@pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.UnaryEncoding(3, 1.0), ad.RRRR(3, 1.0)], ids=repr)
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_column_that_was_named_by_mistake_is_not_shown(tmp_path, mechanism, values, form):
+    table = pa.table({"answer": [0], "subset": ["000"], "phone": values})
+    path = tmp_path / f"a.{form}"
+    pq.write_table(table, path) if form == "parquet" else pa.csv.write_csv(table, path)
+    with pytest.raises(ValueError, match="column 'phone' must hold") as caught:
+        ad.gather(path, mechanism, column="phone")
+    assert not any(part in str(caught.value).replace(str(path), "") for part in ("secret", "4711", "47.11"))
