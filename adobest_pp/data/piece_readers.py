@@ -93,12 +93,16 @@ def _finished(client: Any, running: dict[Any, Any]) -> Iterator[tuple[tuple[Piec
             if asked - deserted > _PATIENCE:
                 raise OSError(f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again")
     for future in done:
+        status = future.status
+        if status in ("lost", "pending"):
+            continue  # the worker that had read it died, and it is read again
         task = running.pop(future)
-        if future.status == "finished":
-            yield task, future.result()
-        elif future.status == "error" and isinstance(future.exception(), KilledWorker):
-            yield task, None
-        elif future.status == "error":
-            raise OSError(f"a worker could not read {task[0].path!r}: {future.exception()}")
-        else:
+        if status == "cancelled":
             raise OSError("the scheduler is lost or dropped a piece; run the same command again")
+        try:
+            outcome = future.result()
+        except KilledWorker:
+            outcome = None
+        except Exception as error:
+            raise OSError(f"a worker could not read {task[0].path!r}: {error}") from None
+        yield task, outcome
