@@ -7,12 +7,15 @@ mechanisms of a run have truth and people in common. They are compared by the me
 their TV to the truth, shown as a ratio, with a t-interval over runs; for the mean of many settings, over truths, whose
 settings are averaged first. Beside them stands what a perfect design could gain on subset selection with many
 answers: the root of the ratio of the least variance of any ε-LDP mechanism at the truth to that of subset selection
-(for K = 50, where no bound is proved, of the best found). Runs are kept in build/best_question, a store for each K, and
-an interrupted program goes on where it stopped. Exits with 1 if a finding stated below is not reproduced.
+(for K = 50, where no bound is proved, of the best found). Runs are made in build/best_question, a store for each K, and
+an interrupted program goes on where it stopped. The runs of a K that is finished are in validation/best_question, from
+where they are read; remove a file there to make its runs again. Exits with 1 if a finding stated below is not
+reproduced.
 """
 
+import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,7 +25,8 @@ from scipy import stats
 
 from adobest_pp import SubsetSelection, asymptotic_variance, optimal_mechanism
 from adobest_pp.design import UTILITIES
-from adobest_pp.studies import Run, Study, cells_of, collect, open_study, read_study, run_once, run_study
+from adobest_pp.studies import Run, Study, cells_of, collect, read_study, run_once, run_study
+from adobest_pp.studies.reading import export_study
 from validation.common import Finding, Options, each, finding, main, table
 from validation.mechanisms import LABELS as KNOWN
 from validation.mechanisms import SRR, SUBSET_SELECTION, by_mechanism
@@ -30,6 +34,7 @@ from validation.mechanisms import SRR, SUBSET_SELECTION, by_mechanism
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"
 STORES = ROOT / "build" / "best_question"
+KEPT = Path(__file__).parent / "best_question"
 DESIGN, UNARY = "design", "unary_encoding"
 LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection", UNARY: "unary encoding", DESIGN: "design"} | KNOWN
 LEVEL = 0.95
@@ -77,18 +82,38 @@ def quick_runs(study: Study) -> xr.Dataset:
     return by_mechanism(xr.Dataset(measures, axes), study)
 
 
-def make_runs(study: Study, folder: Path) -> xr.Dataset:
-    """Return the measures by K, epsilon, rho, prior, mechanism and run; runs that a store has are not made again."""
+def make_runs(study: Study, folder: Path, kept: Path = KEPT) -> xr.Dataset:
+    """Return the measures by K, epsilon, rho, prior, mechanism and run; runs that are there are not made again."""
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for k in study.grid[0]["n_categories"]:
         part = replace(study, grid=tuple({**block, "n_categories": (k,)} for block in study.grid))
-        store = folder / f"{study.name}_{k}.zarr"
-        status = run_study(part, store)
-        if status.done < status.total:
-            raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
-        found.append(by_mechanism(open_study(store).load(), part))
+        file = kept / f"runs_{k}.nc"
+        if not file.exists():
+            _finish(part, folder / f"{study.name}_{k}.zarr", file)
+        found.append(by_mechanism(_read(part, file), part))
     return xr.concat(found, "K")
+
+
+def _finish(study: Study, store: Path, file: Path) -> None:
+    """Make the runs that a store does not have yet, and write all of them to a file."""
+    status = run_study(study, store)
+    if status.done < status.total:
+        raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    export_study(store, file)
+
+
+def _read(study: Study, file: Path) -> xr.Dataset:
+    """Return the runs of a file, or raise RuntimeError if they are of another study."""
+    with xr.open_dataset(file) as opened:
+        dataset = opened.load()
+    made = json.loads(dataset.attrs["study"])
+    asked = json.loads(json.dumps(asdict(study)))
+    differ = [name for name in ("seed", "runs", "settings", "measures", "grid") if made[name] != asked[name]]
+    if differ:
+        raise RuntimeError(f"{file.name} has runs of another study ({', '.join(differ)}): remove it to make them again")
+    return dataset
 
 
 def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
