@@ -17,7 +17,7 @@ def kept(tmp_path):
     cells = cells_of(study)
     values = np.arange(len(cells) * study.runs, dtype=float).reshape(len(cells), -1)
     axes = {name: ("cell", [cell.get(name, "") for cell in cells]) for name in study.grid[-1]}
-    measures = {name: (("cell", "run"), values) for name in study.measures}
+    measures = dict.fromkeys(study.measures, (("cell", "run"), values))
     made = xr.Dataset(measures, axes, {"study": json.dumps(asdict(study))})
     made.to_netcdf(tmp_path / "runs_4.nc", engine="h5netcdf")
     return study, tmp_path
