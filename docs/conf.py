@@ -19,7 +19,16 @@ import adobest_pp  # noqa: E402
 project = "adobest_pp"
 author = "the authors of adobest_pp"
 release = version = adobest_pp.__version__
-extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "api_page", "course", "mathml"]
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "api_page",
+    "course",
+    "examples",
+    "mathml",
+]
 exclude_patterns = ["_build", "_ext", "_templates"]
 templates_path = ["_templates"]
 nitpicky = True

@@ -155,6 +155,28 @@ def _(first, first_answer):
 
 @app.cell
 def _():
+    second = Question(
+        "The analyst uses NUTS, and assumes ε = 2 where devices used 1. Which of the five questions finds the mistake?",
+        {
+            "R-hat.": "The chains agree perfectly, on the posterior of the wrong model.",
+            "The Stein discrepancy.": "The draws fit the slope of the wrong log-posterior perfectly.",
+            "Contraction, if the truth is known.": "The posterior closes in on a wrong place. (So would calibration find it.)",
+        },
+        "Contraction, if the truth is known.",
+        proof=distances(2)[-1] > 0.9 * distances(2)[-2] and distances(2)[-1] > 10 * distances(1)[-1],
+    )
+    second_answer = mo.ui.radio(list(second.options))
+    return second, second_answer
+
+
+@app.cell
+def _(second, second_answer):
+    ask(second, second_answer)
+    return
+
+
+@app.cell
+def _():
     sampler = choices("sampler", SAMPLERS)
     n_draws = slider("draws of each chain", [20, 50, 100, 200, 500], 200)
     assumed = slider("ε that the analyst assumes (the truth is 1)", [0.5, 0.7, 0.85, 1, 1.2, 1.5, 2], 1)
@@ -250,28 +272,6 @@ def _():
         """
     )
     return (statements,)
-
-
-@app.cell
-def _():
-    second = Question(
-        "The analyst uses NUTS, and assumes ε = 2 where devices used 1. Which of the five questions finds the mistake?",
-        {
-            "R-hat.": "The chains agree perfectly, on the posterior of the wrong model.",
-            "The Stein discrepancy.": "The draws fit the slope of the wrong log-posterior perfectly.",
-            "Contraction, if the truth is known.": "The posterior closes in on a wrong place. (So would calibration find it.)",
-        },
-        "Contraction, if the truth is known.",
-        proof=distances(2)[-1] > 0.9 * distances(2)[-2] and distances(2)[-1] > 10 * distances(1)[-1],
-    )
-    second_answer = mo.ui.radio(list(second.options))
-    return second, second_answer
-
-
-@app.cell
-def _(second, second_answer):
-    ask(second, second_answer)
-    return
 
 
 @app.cell

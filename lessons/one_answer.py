@@ -67,7 +67,7 @@ def _():
             0.75,
             ad.SRR(2, two_coins).transition_matrix()[0, 0],
         ),
-        state("Its privacy loss is ε = ln 3 ≈ {}.", 1.1, ad.privacy_loss([[0.75, 0.25], [0.25, 0.75]])),
+        state("The two coins have a loss of ε = ln 3 ≈ {}.", 1.1, ad.privacy_loss([[0.75, 0.25], [0.25, 0.75]])),
         state("At ε = 1 one answer changes the odds by a factor of at most {}.", 2.72, math.exp(1)),
         state("If you believed 10 % before and hear “yes” at ε = 1, you believe {} % after.", 23, 100 * belief(0.1, 1)),
         state("At ε = 5 the factor is {}, and there is not much left to hide behind.", 148, math.exp(5)),

@@ -192,25 +192,9 @@ def _():
         f"""
         The orange point and bar are what the utility chooses. {statements[0]} {statements[1]} *Honest* asks for likely truths,
         and gets them. But an answer that everybody gives tells nothing new.
-
-        **When does it pay?** Where people are few, and nearly all are alike. A small study: ten categories, ε = 1, 2,000 people,
-        θ from Dirichlet(ρ), 16 times each, a flat prior and exact inference. {statements[2]} {statements[3]} {statements[4]}
-        The errors ½Σ|θ̂ − θ|, as multiples of that of SRR, with their standard errors:
         """
     )
     return (statements,)
-
-
-@app.cell
-def _():
-    _rows = [
-        f"| {rho} | 1 | "
-        + " | ".join(f"{row[name][0]:.2f} ± {row[name][1]:.2f}" for name in ("adaptive RRRR", "subset selection"))
-        + " |"
-        for rho, row in study().items()
-    ]
-    prose("\n".join(["| ρ | SRR | adaptive RRRR | subset selection |", "|---|---|---|---|", *_rows]))
-    return
 
 
 @app.cell
@@ -233,6 +217,30 @@ def _():
 @app.cell
 def _(second, second_answer):
     ask(second, second_answer)
+    return
+
+
+@app.cell
+def _(statements):
+    prose(
+        f"""
+        **When does it pay?** Where people are few, and nearly all are alike. A small study: ten categories, ε = 1, 2,000 people,
+        θ from Dirichlet(ρ), 16 times each, a flat prior and exact inference. {statements[2]} {statements[3]} {statements[4]}
+        The errors ½Σ|θ̂ − θ|, as multiples of that of SRR, with their standard errors:
+        """
+    )
+    return
+
+
+@app.cell
+def _():
+    _rows = [
+        f"| {rho} | 1 | "
+        + " | ".join(f"{row[name][0]:.2f} ± {row[name][1]:.2f}" for name in ("adaptive RRRR", "subset selection"))
+        + " |"
+        for rho, row in study().items()
+    ]
+    prose("\n".join(["| ρ | SRR | adaptive RRRR | subset selection |", "|---|---|---|---|", *_rows]))
     return
 
 

@@ -199,7 +199,8 @@ def _():
         f"""
         **The published ε₂.** RRRR publishes a subset S of likely categories, and spends a second budget ε₂ outside of it.
         Theorem 1 of the paper has the right formula. The authors' program has it without its logarithm, and with the size of
-        S in the place of the size of the rest. {statements[0]} {statements[1]} Only |S| = K − 1 keeps the promise: try size 4.
+        S in the place of the size of the rest. {statements[0]} {statements[1]} Does it keep
+        its promise for any subset? Predict below, then try the sizes above.
 
         **The truth first.** {statements[2]}
 

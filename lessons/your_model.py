@@ -179,6 +179,29 @@ def _(first, first_answer):
 
 @app.cell
 def _():
+    _alone, _pooled = regions(1, 10_000)
+    second = Question(
+        "Five regions, 10,000 people at ε = 1, 300 of them on the islands. What does pooling do to the islands' interval?",
+        {
+            "It becomes narrower.": "The islands borrow from the others, as much as those agree among themselves.",
+            "It becomes wider: four more regions, more noise.": "The others' answers are evidence about the islands, not noise.",
+            "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model knows more.",
+        },
+        "It becomes narrower.",
+        proof=_pooled[-1, 2] - _pooled[-1, 1] < 0.7 * (_alone[-1, 2] - _alone[-1, 1]),
+    )
+    second_answer = mo.ui.radio(list(second.options))
+    return second, second_answer
+
+
+@app.cell
+def _(second, second_answer):
+    ask(second, second_answer)
+    return
+
+
+@app.cell
+def _():
     model = choices("model", MODELS)
     epsilon = slider("ε", [1, 2, 3], 1)
     people = slider("people n", [1000, 3000, 10_000, 30_000], 10_000)
@@ -288,7 +311,7 @@ def _():
     programs = {
         "empty categories": """
 with pm.Model(coords={"category": responses.categories}) as model:
-    concentration = pm.LogNormal("concentration", mu=-1, sigma=1)
+    concentration = pm.LogNormal("concentration", mu=-2, sigma=2)
     even = np.ones(responses.n_categories)
     theta = pm.Dirichlet("theta", a=concentration * even, dims="category")
     ad.PrivateResponse("y", theta, responses, dims="response")
@@ -315,29 +338,6 @@ with pm.Model(coords={"category": responses.categories, "term": ["intercept", "a
 @app.cell
 def _(model, programs):
     code(programs[model.value])
-    return
-
-
-@app.cell
-def _():
-    _alone, _pooled = regions(1, 10_000)
-    second = Question(
-        "Five regions, 10,000 people at ε = 1, 300 of them on the islands. What does pooling do to the islands' interval?",
-        {
-            "It becomes narrower.": "The islands borrow from the others, as much as those agree among themselves.",
-            "It becomes wider: four more regions, more noise.": "The others' answers are evidence about the islands, not noise.",
-            "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model knows more.",
-        },
-        "It becomes narrower.",
-        proof=_pooled[-1, 2] - _pooled[-1, 1] < 0.7 * (_alone[-1, 2] - _alone[-1, 1]),
-    )
-    second_answer = mo.ui.radio(list(second.options))
-    return second, second_answer
-
-
-@app.cell
-def _(second, second_answer):
-    ask(second, second_answer)
     return
 
 
