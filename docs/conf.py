@@ -83,6 +83,7 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}
 html_css_files = ["site.css"]
+html_sidebars = {"*": []}  # pages that belong to no section have none to navigate
 # Summaries would be fetched page by page, which browsers forbid for pages that are opened from a disk.
 html_show_search_summary = False
 copyright = "the authors of adobest_pp"

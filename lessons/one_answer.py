@@ -23,7 +23,7 @@ def belief(prior, epsilon):
 
 @app.function
 def labels_of(k):
-    return ["yes", "no"] if k == 2 else ["never", "once", "a few times", "often", "always", "won’t say"][:k]
+    return ["yes", "no"] if k == 2 else ["never", "once", "rarely", "often", "always", "unsure"][:k]
 
 
 @app.cell
@@ -128,7 +128,7 @@ def _(categories, epsilon, prior):
 def _(categories, epsilon, prior):
     _k, _p = categories.value, prior.value / 100
     _before = np.array([_p] + [(1 - _p) / (_k - 1)] * (_k - 1))
-    _figure, (_left, _right) = canvas(2, size=(10, 4))
+    _figure, (_left, _right) = canvas(2, size=(10, 4), margins=(0.1, 0.99, 0.13, 0.91, 0.2))
     _mechanism, _labels = ad.SRR(_k, epsilon.value), labels_of(_k)
     ad.plots.plot_channel(_mechanism, categories=_labels, ax=_left)
     ad.plots.plot_belief(_mechanism, 0, _before, categories=_labels, ax=_right)

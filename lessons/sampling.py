@@ -160,7 +160,7 @@ def _(batch, people, step):
 @app.cell
 def _(batch, people, step):
     _draws = drawn(people.value, step.value, BATCHES[batch.value])
-    _figure, _panels = canvas(4, size=(11, 3.3))
+    _figure, _panels = canvas(4, size=(11, 3.3), margins=(0.01, 0.99, 0.02, 0.85, 0.02))
     ad.plots.plot_simplex(as_trees(_draws), answers(people.value), axes=_panels)
     _center, _half = grid_posterior(answers(people.value)).mean() @ CORNERS, 4.5 * exact_sd(people.value).max()
     for _panel, _name in zip(_panels, _draws, strict=True):

@@ -141,7 +141,7 @@ def _(chosen_by, epsilon, ratio):
     _best = bound(ratio.value, epsilon.value)
     _costs = [ad.asymptotic_variance(_mechanism, _theta, subset=range(k)) / _best for k in range(K)]
     _colors = ["#D55E00" if k == _size else "#0072B2" for k in range(K)]
-    _figure, (_left, _right) = canvas(2, size=(10, 3.8))
+    _figure, (_left, _right) = canvas(2, size=(10, 3.8), margins=(0.1, 0.99, 0.13, 0.92, 0.2))
     _left.plot(range(K), _values, color="0.6", zorder=1)
     _left.scatter(range(K), _values, color=_colors, s=60, zorder=2)
     _left.set(

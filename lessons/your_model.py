@@ -216,7 +216,7 @@ def _(epsilon, model, people):
 
 @app.function
 def draw_empty(epsilon, n):
-    figure, axis = canvas(size=(10, 3.6))
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
     truth = np.zeros(30)
     truth[list(HELD)] = list(HELD.values())
     axis.bar(range(30), truth, color="0.88", width=0.9, label="truth")
@@ -234,7 +234,7 @@ def draw_empty(epsilon, n):
 
 @app.function
 def draw_regions(epsilon, n):
-    figure, axis = canvas(size=(10, 3.6))
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
     places = np.arange(len(REGIONS))
     axis.bar(places, REGION_TRUTH, color="0.88", width=0.7, label="truth")
     for i, (found, label, color) in enumerate(
@@ -252,7 +252,7 @@ def draw_regions(epsilon, n):
 
 @app.function
 def draw_regression(epsilon, n):
-    figure, axis = canvas(size=(10, 3.6))
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
     for budget, label, color in ((epsilon, "private answers", "#0072B2"), (HONEST, "honest answers", "#D55E00")):
         band, _, truth = regression(budget, n)
         axis.plot(AGES, band[:, 0], color=color, label=label)
