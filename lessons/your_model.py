@@ -283,7 +283,7 @@ def _():
             29,
             spilled(1, 10_000, "flat"),
         ),
-        state("the learned prior gives them {} %.", 5, spilled(1, 10_000, "learned")),
+        state("the learned prior gives them {} %.", 3, spilled(1, 10_000, "learned")),
         state(
             "With 10,000 people at ε = 1, pooling makes the islands' interval {} times as wide,",
             0.64,
