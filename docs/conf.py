@@ -19,7 +19,16 @@ import adobest_pp  # noqa: E402
 project = "adobest_pp"
 author = "the authors of adobest_pp"
 release = version = adobest_pp.__version__
-extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "api_page", "course", "mathml"]
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "api_page",
+    "course",
+    "examples",
+    "mathml",
+]
 exclude_patterns = ["_build", "_ext", "_templates"]
 templates_path = ["_templates"]
 nitpicky = True
@@ -74,6 +83,7 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}
 html_css_files = ["site.css"]
+html_sidebars = {"*": []}  # pages that belong to no section have none to navigate
 # Summaries would be fetched page by page, which browsers forbid for pages that are opened from a disk.
 html_show_search_summary = False
 copyright = "the authors of adobest_pp"

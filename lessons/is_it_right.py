@@ -155,6 +155,28 @@ def _(first, first_answer):
 
 @app.cell
 def _():
+    second = Question(
+        "The analyst uses NUTS, and assumes ε = 2 where devices used 1. Which of the five questions finds the mistake?",
+        {
+            "R-hat.": "The chains agree perfectly, on the posterior of the wrong model.",
+            "The Stein discrepancy.": "The draws fit the slope of the wrong log-posterior perfectly.",
+            "Contraction, if the truth is known.": "The posterior closes in on a wrong place. (So would calibration find it.)",
+        },
+        "Contraction, if the truth is known.",
+        proof=distances(2)[-1] > 0.9 * distances(2)[-2] and distances(2)[-1] > 10 * distances(1)[-1],
+    )
+    second_answer = mo.ui.radio(list(second.options))
+    return second, second_answer
+
+
+@app.cell
+def _(second, second_answer):
+    ask(second, second_answer)
+    return
+
+
+@app.cell
+def _():
     sampler = choices("sampler", SAMPLERS)
     n_draws = slider("draws of each chain", [20, 50, 100, 200, 500], 200)
     assumed = slider("ε that the analyst assumes (the truth is 1)", [0.5, 0.7, 0.85, 1, 1.2, 1.5, 2], 1)
@@ -169,7 +191,7 @@ def _(assumed, n_draws, sampler):
 
 @app.cell
 def _(assumed, n_draws, sampler):
-    _figure, (_trace, _rank, _near) = canvas(3, size=(11.5, 3.6))
+    _figure, (_trace, _rank, _near) = canvas(3, size=(11.5, 3.6), margins=(0.06, 0.99, 0.14, 0.91, 0.26))
     for _color, _chain in zip(COLORS, kept()[sampler.value][:, : n_draws.value], strict=True):
         _trace.plot(_chain, color=_color, linewidth=0.8)
     _r_hat, _ess = mixing(sampler.value, n_draws.value)
@@ -181,7 +203,7 @@ def _(assumed, n_draws, sampler):
     _error = math.sqrt(RUNS / BINS * (1 - 1 / BINS))
     _rank.axhspan(RUNS / BINS - 2.6 * _error, RUNS / BINS + 2.6 * _error, color="0.85", zorder=0)
     _rank.set(
-        title=f"calibration: 95 % intervals hold {coverage(assumed.value):.0%}",
+        title=f"calibration: 95 % intervals hold {100 * coverage(assumed.value):.0f} %",
         xlabel="rank of the truth",
         ylabel="data sets",
     )
@@ -199,8 +221,6 @@ def _(assumed, n_draws, sampler):
     _near.set_yticks([0.01, 0.1], ["0.01", "0.1"])
     _near.minorticks_off()
     _near.legend(frameon=False, loc="upper right")
-    _figure.set_layout_engine(None)  # the margins are known, and finding them takes as long as the rest
-    _figure.subplots_adjust(left=0.06, right=0.99, bottom=0.14, top=0.91, wspace=0.26)
     picture(
         _figure, "Traces of four chains with R-hat and ESS; ranks of the truth; distance of the posterior to the truth."
     )
@@ -250,28 +270,6 @@ def _():
         """
     )
     return (statements,)
-
-
-@app.cell
-def _():
-    second = Question(
-        "The analyst uses NUTS, and assumes ε = 2 where devices used 1. Which of the five questions finds the mistake?",
-        {
-            "R-hat.": "The chains agree perfectly, on the posterior of the wrong model.",
-            "The Stein discrepancy.": "The draws fit the slope of the wrong log-posterior perfectly.",
-            "Contraction, if the truth is known.": "The posterior closes in on a wrong place. (So would calibration find it.)",
-        },
-        "Contraction, if the truth is known.",
-        proof=distances(2)[-1] > 0.9 * distances(2)[-2] and distances(2)[-1] > 10 * distances(1)[-1],
-    )
-    second_answer = mo.ui.radio(list(second.options))
-    return second, second_answer
-
-
-@app.cell
-def _(second, second_answer):
-    ask(second, second_answer)
-    return
 
 
 @app.cell

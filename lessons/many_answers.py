@@ -114,7 +114,7 @@ def _(epsilon, people, sample):
 
 @app.cell
 def _(epsilon, people, sample):
-    _figure, (_left, _right) = canvas(2, size=(10, 4))
+    _figure, (_left, _right) = canvas(2, size=(10, 4), margins=(0.01, 0.99, 0.14, 0.93, 0.15))
     _responses = simulated(epsilon.value, people.value, sample.value)
     ad.plots.plot_simplex(responses=_responses, truth=TRUTH, axes=[_left])
     _right.barh(range(3), TRUTH, color="0.88", height=0.8, label="truth")

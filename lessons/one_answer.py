@@ -23,7 +23,7 @@ def belief(prior, epsilon):
 
 @app.function
 def labels_of(k):
-    return ["yes", "no"] if k == 2 else ["never", "once", "a few times", "often", "always", "won’t say"][:k]
+    return ["yes", "no"] if k == 2 else ["never", "once", "rarely", "often", "always", "unsure"][:k]
 
 
 @app.cell
@@ -67,7 +67,7 @@ def _():
             0.75,
             ad.SRR(2, two_coins).transition_matrix()[0, 0],
         ),
-        state("Its privacy loss is ε = ln 3 ≈ {}.", 1.1, ad.privacy_loss([[0.75, 0.25], [0.25, 0.75]])),
+        state("The two coins have a loss of ε = ln 3 ≈ {}.", 1.1, ad.privacy_loss([[0.75, 0.25], [0.25, 0.75]])),
         state("At ε = 1 one answer changes the odds by a factor of at most {}.", 2.72, math.exp(1)),
         state("If you believed 10 % before and hear “yes” at ε = 1, you believe {} % after.", 23, 100 * belief(0.1, 1)),
         state("At ε = 5 the factor is {}, and there is not much left to hide behind.", 148, math.exp(5)),
@@ -128,7 +128,7 @@ def _(categories, epsilon, prior):
 def _(categories, epsilon, prior):
     _k, _p = categories.value, prior.value / 100
     _before = np.array([_p] + [(1 - _p) / (_k - 1)] * (_k - 1))
-    _figure, (_left, _right) = canvas(2, size=(10, 4))
+    _figure, (_left, _right) = canvas(2, size=(10, 4), margins=(0.1, 0.99, 0.13, 0.91, 0.2))
     _mechanism, _labels = ad.SRR(_k, epsilon.value), labels_of(_k)
     ad.plots.plot_channel(_mechanism, categories=_labels, ax=_left)
     ad.plots.plot_belief(_mechanism, 0, _before, categories=_labels, ax=_right)

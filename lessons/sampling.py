@@ -160,7 +160,7 @@ def _(batch, people, step):
 @app.cell
 def _(batch, people, step):
     _draws = drawn(people.value, step.value, BATCHES[batch.value])
-    _figure, _panels = canvas(4, size=(11, 3.3))
+    _figure, _panels = canvas(4, size=(11, 3.3), margins=(0.01, 0.99, 0.02, 0.85, 0.02))
     ad.plots.plot_simplex(as_trees(_draws), answers(people.value), axes=_panels)
     _center, _half = grid_posterior(answers(people.value)).mean() @ CORNERS, 4.5 * exact_sd(people.value).max()
     for _panel, _name in zip(_panels, _draws, strict=True):
@@ -197,7 +197,8 @@ def _():
 
         **Why SGLD is too wide.** {statements[0]} {statements[1]} {statements[2]} A batch of m answers stands for n of them, so its
         gradient has a noise of variance n²/m times that of one answer. Langevin wants noise of variance γ. The batch adds
-        (γ/2)² n²/m · v. For the steps 0.5/n this does not vanish as n grows, and the posterior shrinks meanwhile.
+        (γ/2)² n²/m · v, where v is the variance of one answer's gradient. For the steps γ = 0.5/n that is n/(8m) · v times what
+        Langevin wants: it grows with n.
 
         **The cure.** Compute the gradient once, exactly, at one good place θ̂. Then let the batch tell only how the gradient
         *differs* from the one at θ̂. Near θ̂ that difference is tiny, and so is its noise. {statements[3]} {statements[4]}

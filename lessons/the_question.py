@@ -141,7 +141,7 @@ def _(chosen_by, epsilon, ratio):
     _best = bound(ratio.value, epsilon.value)
     _costs = [ad.asymptotic_variance(_mechanism, _theta, subset=range(k)) / _best for k in range(K)]
     _colors = ["#D55E00" if k == _size else "#0072B2" for k in range(K)]
-    _figure, (_left, _right) = canvas(2, size=(10, 3.8))
+    _figure, (_left, _right) = canvas(2, size=(10, 3.8), margins=(0.1, 0.99, 0.13, 0.92, 0.2))
     _left.plot(range(K), _values, color="0.6", zorder=1)
     _left.scatter(range(K), _values, color=_colors, s=60, zorder=2)
     _left.set(
@@ -192,25 +192,9 @@ def _():
         f"""
         The orange point and bar are what the utility chooses. {statements[0]} {statements[1]} *Honest* asks for likely truths,
         and gets them. But an answer that everybody gives tells nothing new.
-
-        **When does it pay?** Where people are few, and nearly all are alike. A small study: ten categories, ε = 1, 2,000 people,
-        θ from Dirichlet(ρ), 16 times each, a flat prior and exact inference. {statements[2]} {statements[3]} {statements[4]}
-        The errors ½Σ|θ̂ − θ|, as multiples of that of SRR, with their standard errors:
         """
     )
     return (statements,)
-
-
-@app.cell
-def _():
-    _rows = [
-        f"| {rho} | 1 | "
-        + " | ".join(f"{row[name][0]:.2f} ± {row[name][1]:.2f}" for name in ("adaptive RRRR", "subset selection"))
-        + " |"
-        for rho, row in study().items()
-    ]
-    prose("\n".join(["| ρ | SRR | adaptive RRRR | subset selection |", "|---|---|---|---|", *_rows]))
-    return
 
 
 @app.cell
@@ -233,6 +217,30 @@ def _():
 @app.cell
 def _(second, second_answer):
     ask(second, second_answer)
+    return
+
+
+@app.cell
+def _(statements):
+    prose(
+        f"""
+        **When does it pay?** Where people are few, and nearly all are alike. A small study: ten categories, ε = 1, 2,000 people,
+        θ from Dirichlet(ρ), 16 times each, a flat prior and exact inference. {statements[2]} {statements[3]} {statements[4]}
+        The errors ½Σ|θ̂ − θ|, as multiples of that of SRR, with their standard errors:
+        """
+    )
+    return
+
+
+@app.cell
+def _():
+    _rows = [
+        f"| {rho} | 1 | "
+        + " | ".join(f"{row[name][0]:.2f} ± {row[name][1]:.2f}" for name in ("adaptive RRRR", "subset selection"))
+        + " |"
+        for rho, row in study().items()
+    ]
+    prose("\n".join(["| ρ | SRR | adaptive RRRR | subset selection |", "|---|---|---|---|", *_rows]))
     return
 
 

@@ -149,7 +149,7 @@ def _(epsilon, mechanism, size):
 def _(epsilon, mechanism, size):
     _matrix = matrix_of(mechanism.value, epsilon.value, size.value)
     _audit = ad.audit(_matrix, epsilon.value)
-    _figure, (_left, _right) = canvas(2, size=(10, 4.4))
+    _figure, (_left, _right) = canvas(2, size=(10, 4.4), margins=(0.1, 0.99, 0.11, 0.86, 0.2))
     ad.plots.plot_channel(_matrix, categories=LABELS, ax=_left)
     ad.plots.plot_belief(_matrix, _audit.worst.y, categories=LABELS, ax=_right)
     if "first" in mechanism.value:
@@ -161,8 +161,9 @@ def _(epsilon, mechanism, size):
     _right.legend().remove()
     _right.set_title("belief before (gray), and after the answer that tells most", fontsize="medium")
     _told = "holds" if _audit.holds else "is BROKEN"
+    _loss = "infinite" if math.isinf(_audit.loss) else f"{_audit.loss:.3g}"
     _figure.suptitle(
-        f"The promise ε = {epsilon.value:g} {_told}: the loss is {_audit.loss:.3g}",
+        f"The promise ε = {epsilon.value:g} {_told}: the loss is {_loss}",
         color="#009E73" if _audit.holds else "#D55E00",
     )
     picture(_figure, f"The matrix of {mechanism.value}, and the belief after its worst answer. The promise {_told}.")
@@ -199,7 +200,8 @@ def _():
         f"""
         **The published ε₂.** RRRR publishes a subset S of likely categories, and spends a second budget ε₂ outside of it.
         Theorem 1 of the paper has the right formula. The authors' program has it without its logarithm, and with the size of
-        S in the place of the size of the rest. {statements[0]} {statements[1]} Only |S| = K − 1 keeps the promise: try size 4.
+        S in the place of the size of the rest. {statements[0]} {statements[1]} Does it keep
+        its promise for any subset? Predict below, then try the sizes above.
 
         **The truth first.** {statements[2]}
 

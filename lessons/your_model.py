@@ -179,6 +179,29 @@ def _(first, first_answer):
 
 @app.cell
 def _():
+    _alone, _pooled = regions(1, 10_000)
+    second = Question(
+        "Five regions, 10,000 people at ε = 1, 300 of them on the islands. What does pooling do to the islands' interval?",
+        {
+            "It becomes narrower.": "The islands borrow from the others, as much as those agree among themselves.",
+            "It becomes wider: four more regions, more noise.": "The others' answers are evidence about the islands, not noise.",
+            "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model knows more.",
+        },
+        "It becomes narrower.",
+        proof=_pooled[-1, 2] - _pooled[-1, 1] < 0.7 * (_alone[-1, 2] - _alone[-1, 1]),
+    )
+    second_answer = mo.ui.radio(list(second.options))
+    return second, second_answer
+
+
+@app.cell
+def _(second, second_answer):
+    ask(second, second_answer)
+    return
+
+
+@app.cell
+def _():
     model = choices("model", MODELS)
     epsilon = slider("ε", [1, 2, 3], 1)
     people = slider("people n", [1000, 3000, 10_000, 30_000], 10_000)
@@ -193,7 +216,7 @@ def _(epsilon, model, people):
 
 @app.function
 def draw_empty(epsilon, n):
-    figure, axis = canvas(size=(10, 3.6))
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
     truth = np.zeros(30)
     truth[list(HELD)] = list(HELD.values())
     axis.bar(range(30), truth, color="0.88", width=0.9, label="truth")
@@ -211,7 +234,7 @@ def draw_empty(epsilon, n):
 
 @app.function
 def draw_regions(epsilon, n):
-    figure, axis = canvas(size=(10, 3.6))
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
     places = np.arange(len(REGIONS))
     axis.bar(places, REGION_TRUTH, color="0.88", width=0.7, label="truth")
     for i, (found, label, color) in enumerate(
@@ -229,7 +252,7 @@ def draw_regions(epsilon, n):
 
 @app.function
 def draw_regression(epsilon, n):
-    figure, axis = canvas(size=(10, 3.6))
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
     for budget, label, color in ((epsilon, "private answers", "#0072B2"), (HONEST, "honest answers", "#D55E00")):
         band, _, truth = regression(budget, n)
         axis.plot(AGES, band[:, 0], color=color, label=label)
@@ -260,7 +283,7 @@ def _():
             29,
             spilled(1, 10_000, "flat"),
         ),
-        state("the learned prior gives them {} %.", 5, spilled(1, 10_000, "learned")),
+        state("the learned prior gives them {} %.", 3, spilled(1, 10_000, "learned")),
         state(
             "With 10,000 people at ε = 1, pooling makes the islands' interval {} times as wide,",
             0.64,
@@ -288,7 +311,7 @@ def _():
     programs = {
         "empty categories": """
 with pm.Model(coords={"category": responses.categories}) as model:
-    concentration = pm.LogNormal("concentration", mu=-1, sigma=1)
+    concentration = pm.LogNormal("concentration", mu=-2, sigma=2)
     even = np.ones(responses.n_categories)
     theta = pm.Dirichlet("theta", a=concentration * even, dims="category")
     ad.PrivateResponse("y", theta, responses, dims="response")
@@ -315,29 +338,6 @@ with pm.Model(coords={"category": responses.categories, "term": ["intercept", "a
 @app.cell
 def _(model, programs):
     code(programs[model.value])
-    return
-
-
-@app.cell
-def _():
-    _alone, _pooled = regions(1, 10_000)
-    second = Question(
-        "Five regions, 10,000 people at ε = 1, 300 of them on the islands. What does pooling do to the islands' interval?",
-        {
-            "It becomes narrower.": "The islands borrow from the others, as much as those agree among themselves.",
-            "It becomes wider: four more regions, more noise.": "The others' answers are evidence about the islands, not noise.",
-            "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model knows more.",
-        },
-        "It becomes narrower.",
-        proof=_pooled[-1, 2] - _pooled[-1, 1] < 0.7 * (_alone[-1, 2] - _alone[-1, 1]),
-    )
-    second_answer = mo.ui.radio(list(second.options))
-    return second, second_answer
-
-
-@app.cell
-def _(second, second_answer):
-    ask(second, second_answer)
     return
 
 

@@ -23,6 +23,7 @@ __all__ = ["plot_belief", "plot_channel"]
 # Larger matrices are drawn without a number in each cell, and with fewer names beside them.
 MOST_NUMBERED = 12
 MOST_NAMED = 16
+FEW = 3  # columns, which leave room for large numbers
 
 
 def plot_channel(
@@ -69,9 +70,10 @@ def plot_channel(
     (ax,) = check_axes(ax, 1, "one")
     ax.imshow(matrix, cmap="Blues", vmin=0, vmax=max(1e-12, float(matrix.max())) * 1.15, aspect="auto")
     if max(matrix.shape) <= MOST_NUMBERED:
+        size_of_numbers = "large" if matrix.shape[1] <= FEW else "small"
         for (y, x), share in np.ndenumerate(matrix):
             color = "white" if share > 0.65 * matrix.max() else "black"
-            ax.text(x, y, f"{100 * share:.3g} %", ha="center", va="center", color=color, fontsize="small")
+            ax.text(x, y, f"{100 * share:.3g} %", ha="center", va="center", color=color, fontsize=size_of_numbers)
     loss = privacy_loss(matrix)
     for y, x in _worst_pair(matrix):
         ax.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor=COLORS[1], linewidth=2))

@@ -24,6 +24,7 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 REGIONS = (0.5, 0.95)
 SHADES = ("#C6DBEF", "#6BAED6")
 MOST_DRAWS = 1000
+FEW = 500  # draws, which are drawn larger
 
 
 def plot_simplex(
@@ -86,7 +87,8 @@ def plot_simplex(
         if thetas:
             points = thetas[title].values.reshape(-1, 3)
             x, y = (points[:: -(-len(points) // MOST_DRAWS)] @ CORNERS).T
-            panel.plot(x, y, ".", markersize=2.5, color=look(i + 1)["color"], alpha=0.35, zorder=3)
+            size, alpha = (2.5, 0.35) if len(x) > FEW else (4, 0.6)
+            panel.plot(x, y, ".", markersize=size, color=look(i + 1)["color"], alpha=alpha, zorder=3)
         if mark is not None:
             panel.plot(*mark, "X", color="black", markeredgecolor="white", markersize=9, zorder=5)
     legible(panels)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import xarray as xr
 
 ROOT = Path(__file__).resolve().parents[2]
 TITLE = re.compile(r"^(?P<prior>flat|learned) prior, K = (?P<K>\d+), ε = (?P<epsilon>[\d.]+)$")
@@ -64,6 +65,21 @@ def sampler_verdicts() -> pd.DataFrame:
             break
         rows.append(dict(zip(header, columns(line), strict=True)))
     return pd.DataFrame(rows)
+
+
+def frontier() -> xr.Dataset:
+    """Return error and work of each sampler and length, medians over the settings of the paper (`frontier`)."""
+    lines = section("frontier")
+    start = next(i for i, line in enumerate(lines) if line.startswith("the paper's settings"))
+    header, rows = columns(lines[start + 2]), []
+    for line in lines[start + 3 :]:
+        if not line.strip():
+            break
+        rows.append(dict(zip(header, columns(line), strict=True)))
+    table = pd.DataFrame(rows).rename(columns={"seconds": "cpu_seconds"})
+    numbers = ["length", "distance", "cpu_seconds", "gradients"]
+    table[numbers] = table[numbers].apply(lambda column: column.str.rstrip("*").astype(float))
+    return table.set_index(["sampler", "length"])[numbers[1:]].to_xarray()
 
 
 def calibration() -> pd.DataFrame:

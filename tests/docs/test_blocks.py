@@ -100,6 +100,12 @@ def test_commands_run(lines, folder, capsys):
         assert end.value.code in (0, None), line
 
 
+def test_what_readme_links_to_is_there():
+    places = re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
+    assert len(places) > 15
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
 def test_a_block_of_commands_that_is_not_run_says_why():
     reasons = [block.not_run for page in ALL for block in blocks_of(page) if block.not_run]
     assert reasons

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from adobest_pp.plots.frontier_plot import is_on_frontier
 from tests.docs.blocks import DOCS, ROOT
 
 sys.path.append(str(DOCS / "_ext"))
@@ -34,6 +35,22 @@ def test_verdicts_of_samplers_are_read():
     verdicts = results.sampler_verdicts()
     assert {"NUTS", "Gibbs"} <= set(verdicts["sampler"])
     assert (verdicts[verdicts["sampler"] == "NUTS"]["verdict"] == "reference").all()
+
+
+def test_the_frontier_is_read():
+    points = results.frontier()
+    written = "\n".join(results.section("frontier")).split("subset selection, K = 20")[0]
+    assert points["distance"].notnull().all()
+    for cost in ("cpu_seconds", "gradients"):
+        starred = {line.split("  ")[0] for line in written.splitlines() if "*" in columns_of(line, cost)}
+        on = is_on_frontier(points[cost].values, points["distance"].values)
+        assert starred == set(points["sampler"].values[on.any(axis=1)].tolist())
+
+
+def columns_of(line, cost):
+    """Return the cell of a line of the table of the frontier, or nothing of another line."""
+    cells = results.columns(line)
+    return cells[{"cpu_seconds": 5, "gradients": 6}[cost]] if len(cells) == 7 else ""
 
 
 def test_coverage_is_read():
@@ -108,3 +125,40 @@ def test_the_figures_of_readme_on_privacy_and_the_paper():
     page = (ROOT / "validation/paper/README.md").read_text(encoding="utf-8")
     ratios = page.split("with SGLD, of 9 (ε, ρ) adapting helps in")[1].split("ratios of ")[1].split(")")[0]
     assert f"errors {ratios} times SRR's" in readme("at equal, true ε")
+
+
+def page(name):
+    """Return the words of a page, without its line breaks."""
+    return " ".join((DOCS / name).read_text(encoding="utf-8").split())
+
+
+def test_the_figures_of_the_page_on_plans():
+    text = "\n".join(results.section("plans"))
+    collections, off = re.search(r"\(collections (\d+), worst ([\d.]+)\)", text).groups()
+    rows = [line.split() for line in text.split("with a sixteenth of the people")[1].splitlines()]
+    ratios = [(float(row[-2]), float(row[-1])) for row in rows if len(row) == 6 and row[0].isdigit()]
+    near, far = zip(*ratios, strict=True)
+    kinds = len(re.findall(r"^[a-z-]+, K = ", text, re.MULTILINE))
+    told = page("howto/plan.md")
+    assert kinds == 5
+    assert f"{collections} collections of five kinds had mean half-widths within {percent(float(off))} %" in told
+    worst = float(re.search(r"of simulated collections \(worst ([\d.]+)\)", text)[1])
+    assert worst == pytest.approx(max(abs(ratio - 1) for ratio in near), abs=0.006)
+    assert f"in {len(ratios)} settings the formula was within {percent(worst)} %" in told
+    far_off = sorted(round(100 * abs(ratio - 1)) for ratio in far)
+    assert f"off by {far_off[0]} to {far_off[-1]} % with a sixteenth of the people" in told
+
+
+def percent(share):
+    """Return the least whole number of percent that a share stays below."""
+    return int(100 * share) + 1
+
+
+def test_the_figures_of_the_page_on_the_best_question():
+    text = "\n".join(results.section("best_question"))
+    runs, settings = re.search(r"(\d+) runs, with intervals that hold together in all (\d+) settings", text).groups()
+    told = page("explanation/best_question.md")
+    sizes = set(re.findall(r"^(\d+) +[\d.]+ +[\d.]+ \[", text, re.MULTILINE))
+    assert [f"K = {size} ({runs} runs of each of {settings} settings)" in told for size in sizes] == [True]
+    assert "behind subset selection in no setting (behind 0)" in text
+    assert "it is behind subset selection in none and ahead over all of them" in told

@@ -46,8 +46,13 @@ def test_some_draws_of_sgld(precompute, n, step, batch):
     agree(precompute.packed(precompute.sgld_draws(n, step, batch)), kept("sampling")[f"sgld_{n}_{step:g}_{batch}"])
 
 
-def test_some_draws_of_gibbs(precompute):
-    agree(precompute.packed(precompute.exact_draws(300, "gibbs")), kept("sampling")["gibbs_300"])
+@pytest.mark.parametrize("name", ["nuts", "gibbs", "sgld_cv"])
+def test_some_draws_of_the_others(precompute, name):
+    agree(precompute.packed(precompute.exact_draws(300, name)), kept("sampling")[f"{name}_300"])
+
+
+def test_an_estimate_under_the_learned_prior(precompute):
+    np.testing.assert_allclose(precompute.estimate(3.0, 1000, "learned"), kept("empty")["learned_3_1000"], atol=1e-4)
 
 
 def test_every_setting_of_the_sliders_is_there(precompute):

@@ -43,3 +43,14 @@ def test_a_program_is_the_model_that_it_claims_to_be(name):
     given = pm.do(names["model"], values)
     found = given.compile_logp(vars=[given["y"]])(given.initial_point(random_seed=1))
     assert found == pytest.approx(likelihood(theta(values)), rel=1e-9)
+
+
+def test_the_prior_of_empty_categories_is_the_learned_one():
+    """The lesson says that `prior="learned"` is the same."""
+    responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
+    names = {"pm": pm, "np": np, "ad": ad, "responses": responses}
+    exec(lesson(7)[1]["programs"]["empty categories"], names)
+    learned = ad.frequency_model(responses, "learned")
+    at = np.array([0.01, 0.3, 2.0])
+    shown, right = (pm.logp(model["concentration"], at).eval() for model in (names["model"], learned))
+    np.testing.assert_allclose(shown, right, rtol=1e-12)

@@ -1,8 +1,12 @@
 """The regression on the public data of statsmodels covers what honest answers give."""
 
+from pathlib import Path
+
 import pytest
 
 from models import anes96
+
+PAGE = Path(__file__).parents[2] / "docs" / "anes96.md"
 
 pytest.importorskip("statsmodels")
 
@@ -19,3 +23,6 @@ def test_intervals_of_private_answers_cover_the_coefficients_of_honest_ones():
     wider = (shown["upper"] - shown["lower"]) / (2 * 1.96 * reference["error"])
     assert float(wider.min()) > 1
     assert float(wider.max()) < 6
+    told = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{int(covered.sum())} of the {covered.size} honest coefficients" in told
+    assert f"{float(wider.min()):.0f} to {float(wider.max()):.0f} times as wide" in told
