@@ -30,7 +30,7 @@ MOST_SETS, NEW_SETS = 4, 2
 LIGHT = 1e-3
 # Rounds of exchange, and those without a gain of a fifth of the gap after which they end; the share of the sets that is
 # dropped at a time.
-EXCHANGES, IDLE, DROPPED = 12, 2, 0.25
+EXCHANGES, IDLE, DROPPED = 12, 2, 0.1
 # Orders of projective geometries that begin the search.
 GEOMETRIES = 3
 
