@@ -93,39 +93,50 @@ def _blocks(columns, relative, ends, rows, slope):  # type: ignore[no-untyped-de
     for u in range(ends.size):
         while start < ends[u]:
             end = min(start + BLOCK, ends[u])
-            m = end - start
             if moved * by_block > LARGEST:
                 value += _take_logarithms(products)
                 moved = 1.0
             moved *= by_block
-            for i in range(m):
-                total[i] = 1.0
-                h[i] = rows[u, 0]
-            for c in range(n_free):
-                for i in range(m):
-                    shares[c, i] = relative[0, c]
-            for j in range(4, len(columns), 4):
-                one, two = columns[j, start:end], columns[j + 1, start:end]
-                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
-                for c in range(n_free):
-                    _add_logits(one, two, three, four, relative, j, c, shares[c])
-            one, two = columns[0, start:end], columns[1, start:end]
-            three, four = columns[2, start:end], columns[3, start:end]
-            for c in range(n_free):
-                _add_share(one, two, three, four, relative, c, shares[c], rows[u, c + 1], total, h)
-            _invert(total, h, m, ratio, products)
-            for c in range(n_free):
-                _add_slopes(one, two, three, four, shares[c], rows[u, c + 1], total, h, slope, c)
-            for j in range(4, len(columns), 4):
-                one, two = columns[j, start:end], columns[j + 1, start:end]
-                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
-                for c in range(n_free):
-                    _add_more_slopes(one, two, three, four, shares[c], slope, j, c)
+            _add_shares(columns, start, end, relative, rows[u], shares, total, h)
+            _invert(total, h, end - start, ratio, products)
+            _pull_back(columns, start, end, rows[u], shares, total, h, slope)
             start = end
     return value + _take_logarithms(products)
 
 
 @njit(**_INNER)
+def _add_shares(columns, start, end, relative, row, shares, total, h):  # type: ignore[no-untyped-def]
+    """Write e to the logits into `shares`, their sum into `total` and their sum weighted by the row into `h`."""
+    for i in range(end - start):
+        total[i] = 1.0
+        h[i] = row[0]
+    for c in range(len(shares)):
+        for i in range(end - start):
+            shares[c, i] = relative[0, c]
+    for j in range(4, len(columns), 4):
+        one, two = columns[j, start:end], columns[j + 1, start:end]
+        three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+        for c in range(len(shares)):
+            _add_logits(one, two, three, four, relative, j, c, shares[c])
+    one, two, three, four = columns[0, start:end], columns[1, start:end], columns[2, start:end], columns[3, start:end]
+    for c in range(len(shares)):
+        _add_share(one, two, three, four, relative, c, shares[c], row[c + 1], total, h)
+
+
+@njit(**_INNER)
+def _pull_back(columns, start, end, row, shares, total, h, slope):  # type: ignore[no-untyped-def]
+    """Add the derivative of ln h to `slope`, where `total` and `h` are inverted; `shares` are overwritten."""
+    one, two, three, four = columns[0, start:end], columns[1, start:end], columns[2, start:end], columns[3, start:end]
+    for c in range(len(shares)):
+        _add_slopes(one, two, three, four, shares[c], row[c + 1], total, h, slope, c)
+    for j in range(4, len(columns), 4):
+        one, two = columns[j, start:end], columns[j + 1, start:end]
+        three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+        for c in range(len(shares)):
+            _add_more_slopes(one, two, three, four, shares[c], slope, j, c)
+
+
+@njit(error_model="numpy", **_INNER)
 def _widest(rows):  # type: ignore[no-untyped-def]
     """Return the largest entry, or the reciprocal of the smallest if that is larger."""
     smallest, largest = 1.0, 1.0
@@ -167,7 +178,7 @@ def _times_power(typing_context, number, shifted):  # type: ignore[no-untyped-de
 
 @njit(fastmath={"contract"}, **_INNER)
 def _add_share(one, two, three, four, relative, c, share, entry, total, h):  # type: ignore[no-untyped-def]
-    """Add the last four covariates to a logit, replace it by its exponential, and add this up."""
+    """Add the first four covariates to a logit, replace it by its exponential, and add this up."""
     a, b, d, e = relative[1, c], relative[2, c], relative[3, c], relative[4, c]
     for i in range(one.size):
         x = share[i] + ((one[i] * a + two[i] * b) + (three[i] * d + four[i] * e))
