@@ -21,8 +21,9 @@ __all__ = ["SAFE_ENTRY", "logit_value_and_gradient"]
 BLOCK, LANES = 512, 32
 SAFE_ENTRY = 1e-18
 LARGEST = 1e290
-# Logits within this limit have exponentials whose sums and products are normal numbers.
-SAFE_LOGIT = 300.0
+# Logits are those of base 2. Within the limit, powers of 2 and their sums and products are normal numbers; below the
+# lowest, which also is one, they count as nothing beside 1.
+SAFE_LOGIT, LOWEST = 430.0, -1000.0
 
 # 2^x = 2^k·2^r, with |r| ≤ 1/2. The power series of 2^r, of which Chebyshev polynomials up to degree 11 are kept, is
 # within a seventh of half a unit in the last place. Adding the rounder puts k into the last bits of a double.
@@ -41,7 +42,7 @@ def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: igno
 
     Parameters
     ----------
-    columns : array of shape (4·max(1, ⌈P/4⌉), n)
+    columns : array of shape (4·⌈P/4⌉, n)
         P covariates of people who are sorted by row of evidence, and zeros up to a multiple of four.
     weights : array of shape (1 + P, K)
         Intercepts, and a slope for each covariate.
@@ -61,18 +62,15 @@ def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: igno
     # Logits count from the first category, whose own then is 0.
     relative = np.zeros((1 + len(columns), k - 1))
     slope = np.zeros((1 + len(columns), k))
-    largest = 0.0
+    wide = False
     for c in range(k - 1):
         bound = 0.0
         for j in range(len(weights)):
-            relative[j, c] = weights[j, c + 1] - weights[j, 0]
+            relative[j, c] = (weights[j, c + 1] - weights[j, 0]) * _LOG2_E
             bound += (reach[j - 1] if j else 1.0) * abs(relative[j, c])
-        if not bound <= largest:
-            largest = bound
-    if largest <= SAFE_LOGIT:
-        value = _blocks(columns, relative, ends, rows, slope)
-    else:
-        value = _one_by_one(columns, relative, ends, rows, slope)
+        if not bound <= SAFE_LOGIT:
+            wide = True
+    value = _blocks(columns, relative, wide, ends, rows, slope)
     for j in range(len(weights)):
         for c in range(1, k):
             slope[j, 0] -= slope[j, c]
@@ -80,71 +78,52 @@ def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: igno
 
 
 @njit(**_INNER)
-def _blocks(columns, relative, ends, rows, slope):  # type: ignore[no-untyped-def]
-    n_free = relative.shape[1]
-    for j in range(len(relative)):
-        for c in range(n_free):
-            relative[j, c] *= _LOG2_E
+def _blocks(columns, relative, wide, ends, rows, slope):  # type: ignore[no-untyped-def]
     # How far one block may move a product, and how far blocks since the last logarithms may have.
     by_block, moved = _widest(rows) ** (BLOCK // LANES), 1.0
-    shares, products = np.empty((n_free, BLOCK)), np.ones(LANES)
+    shares, products = np.empty((relative.shape[1], BLOCK)), np.ones(LANES)
     total, h, ratio = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     value, start = 0.0, 0
     for u in range(ends.size):
         while start < ends[u]:
             end = min(start + BLOCK, ends[u])
+            m = end - start
             if moved * by_block > LARGEST:
                 value += _take_logarithms(products)
                 moved = 1.0
             moved *= by_block
-            _add_shares(columns, start, end, relative, rows[u], shares, total, h)
-            _invert(total, h, end - start, ratio, products)
-            _pull_back(columns, start, end, rows[u], shares, total, h, slope)
+            _begin(relative, rows[u, 0], m, shares, total, h)
+            for j in range(0, len(columns), 4):
+                one, two = columns[j, start:end], columns[j + 1, start:end]
+                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+                for c in range(len(shares)):
+                    _add_logits(one, two, three, four, relative, j, c, shares[c])
+            if wide:
+                _center(shares, m, total, h)
+            for c in range(len(shares)):
+                _add_share(shares[c], rows[u, c + 1], m, total, h)
+            _invert(total, h, m, ratio, products)
+            for c in range(len(shares)):
+                slope[0, c + 1] += _pull(shares[c], rows[u, c + 1], m, total, h)
+            for j in range(0, len(columns), 4):
+                one, two = columns[j, start:end], columns[j + 1, start:end]
+                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+                for c in range(len(shares)):
+                    _add_slopes(one, two, three, four, shares[c], slope, j, c)
             start = end
     return value + _take_logarithms(products)
-
-
-@njit(**_INNER)
-def _add_shares(columns, start, end, relative, row, shares, total, h):  # type: ignore[no-untyped-def]
-    """Write e to the logits into `shares`, their sum into `total` and their sum weighted by the row into `h`."""
-    for i in range(end - start):
-        total[i] = 1.0
-        h[i] = row[0]
-    for c in range(len(shares)):
-        for i in range(end - start):
-            shares[c, i] = relative[0, c]
-    for j in range(4, len(columns), 4):
-        one, two = columns[j, start:end], columns[j + 1, start:end]
-        three, four = columns[j + 2, start:end], columns[j + 3, start:end]
-        for c in range(len(shares)):
-            _add_logits(one, two, three, four, relative, j, c, shares[c])
-    one, two, three, four = columns[0, start:end], columns[1, start:end], columns[2, start:end], columns[3, start:end]
-    for c in range(len(shares)):
-        _add_share(one, two, three, four, relative, c, shares[c], row[c + 1], total, h)
-
-
-@njit(**_INNER)
-def _pull_back(columns, start, end, row, shares, total, h, slope):  # type: ignore[no-untyped-def]
-    """Add the derivative of ln h to `slope`, where `total` and `h` are inverted; `shares` are overwritten."""
-    one, two, three, four = columns[0, start:end], columns[1, start:end], columns[2, start:end], columns[3, start:end]
-    for c in range(len(shares)):
-        _add_slopes(one, two, three, four, shares[c], row[c + 1], total, h, slope, c)
-    for j in range(4, len(columns), 4):
-        one, two = columns[j, start:end], columns[j + 1, start:end]
-        three, four = columns[j + 2, start:end], columns[j + 3, start:end]
-        for c in range(len(shares)):
-            _add_more_slopes(one, two, three, four, shares[c], slope, j, c)
 
 
 @njit(error_model="numpy", **_INNER)
 def _widest(rows):  # type: ignore[no-untyped-def]
     """Return the largest entry, or the reciprocal of the smallest if that is larger."""
-    smallest, largest = 1.0, 1.0
-    for u in range(rows.shape[0]):
-        for c in range(rows.shape[1]):
-            smallest = min(smallest, rows[u, c])
-            largest = max(largest, rows[u, c])
-    return max(largest, 1.0 / smallest)
+    widest = 1.0
+    for entry in rows.flat:
+        if entry > widest:
+            widest = entry
+        if entry * widest < 1.0:
+            widest = 1.0 / entry
+    return widest
 
 
 @njit(**_INNER)
@@ -157,11 +136,38 @@ def _take_logarithms(products):  # type: ignore[no-untyped-def]
     return value
 
 
+@njit(**_INNER)
+def _begin(relative, entry, m, shares, total, h):  # type: ignore[no-untyped-def]
+    """Write intercepts for logits, and what the first category adds to sums."""
+    for i in range(m):
+        total[i] = 1.0
+        h[i] = entry
+    for c in range(len(shares)):
+        for i in range(m):
+            shares[c, i] = relative[0, c]
+
+
 @njit(fastmath={"contract"}, **_INNER)
 def _add_logits(one, two, three, four, relative, j, c, logit):  # type: ignore[no-untyped-def]
     a, b, d, e = relative[j + 1, c], relative[j + 2, c], relative[j + 3, c], relative[j + 4, c]
     for i in range(one.size):
         logit[i] += (one[i] * a + two[i] * b) + (three[i] * d + four[i] * e)
+
+
+@njit(**_INNER)
+def _center(logits, m, total, h):  # type: ignore[no-untyped-def]
+    """Take logits that may be too large for powers of 2 from the largest of each person."""
+    for i in range(m):
+        top = 0.0
+        for c in range(len(logits)):
+            if not logits[c, i] <= top:
+                top = logits[c, i]
+        for c in range(len(logits)):
+            logits[c, i] -= top
+            if logits[c, i] < LOWEST:
+                logits[c, i] = LOWEST
+        total[i] = math.exp(-top / _LOG2_E)
+        h[i] *= total[i]
 
 
 @intrinsic
@@ -177,11 +183,10 @@ def _times_power(typing_context, number, shifted):  # type: ignore[no-untyped-de
 
 
 @njit(fastmath={"contract"}, **_INNER)
-def _add_share(one, two, three, four, relative, c, share, entry, total, h):  # type: ignore[no-untyped-def]
-    """Add the first four covariates to a logit, replace it by its exponential, and add this up."""
-    a, b, d, e = relative[1, c], relative[2, c], relative[3, c], relative[4, c]
-    for i in range(one.size):
-        x = share[i] + ((one[i] * a + two[i] * b) + (three[i] * d + four[i] * e))
+def _add_share(share, entry, m, total, h):  # type: ignore[no-untyped-def]
+    """Replace logits by powers of 2, and add these up."""
+    for i in range(m):
+        x = share[i]
         shifted = x + _ROUNDER
         r = x - (shifted - _ROUNDER)
         p = _C[11]
@@ -220,26 +225,17 @@ def _invert(total, h, m, ratio, products):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath={"reassoc", "contract"}, **_INNER)
-def _add_slopes(one, two, three, four, share, entry, total, h, slope, c):  # type: ignore[no-untyped-def]
-    """Replace shares by the derivative with respect to their logits, and add it to those of the first weights."""
-    added, a, b, d, e = 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(one.size):
-        by_logit = share[i] * (entry * h[i] - total[i])
-        share[i] = by_logit
-        added += by_logit
-        a += one[i] * by_logit
-        b += two[i] * by_logit
-        d += three[i] * by_logit
-        e += four[i] * by_logit
-    slope[0, c + 1] += added
-    slope[1, c + 1] += a
-    slope[2, c + 1] += b
-    slope[3, c + 1] += d
-    slope[4, c + 1] += e
+def _pull(share, entry, m, total, h):  # type: ignore[no-untyped-def]
+    """Replace shares by the derivative with respect to their logits, and return its sum."""
+    added = 0.0
+    for i in range(m):
+        share[i] *= entry * h[i] - total[i]
+        added += share[i]
+    return added
 
 
 @njit(fastmath={"reassoc", "contract"}, **_INNER)
-def _add_more_slopes(one, two, three, four, by_logit, slope, j, c):  # type: ignore[no-untyped-def]
+def _add_slopes(one, two, three, four, by_logit, slope, j, c):  # type: ignore[no-untyped-def]
     a, b, d, e = 0.0, 0.0, 0.0, 0.0
     for i in range(one.size):
         a += one[i] * by_logit[i]
@@ -250,32 +246,3 @@ def _add_more_slopes(one, two, three, four, by_logit, slope, j, c):  # type: ign
     slope[j + 2, c + 1] += b
     slope[j + 3, c + 1] += d
     slope[j + 4, c + 1] += e
-
-
-@njit(error_model="numpy", **_INNER)
-def _one_by_one(columns, relative, ends, rows, slope):  # type: ignore[no-untyped-def]
-    """Do the same where logits may be too large for their exponentials: each person's are taken from the largest."""
-    k = rows.shape[1]
-    shares = np.empty(k)
-    value, i = 0.0, 0
-    for u in range(ends.size):
-        while i < ends[u]:
-            largest = shares[0] = 0.0
-            for c in range(1, k):
-                shares[c] = relative[0, c - 1]
-                for j in range(len(columns)):
-                    shares[c] += columns[j, i] * relative[j + 1, c - 1]
-                largest = max(largest, shares[c])
-            total, h = 0.0, 0.0
-            for c in range(k):
-                shares[c] = math.exp(shares[c] - largest)
-                total += shares[c]
-                h += rows[u, c] * shares[c]
-            value += math.log(h / total)
-            for c in range(1, k):
-                by_logit = shares[c] * (rows[u, c] / h - 1.0 / total)
-                slope[0, c] += by_logit
-                for j in range(len(columns)):
-                    slope[j + 1, c] += columns[j, i] * by_logit
-            i += 1
-    return value

@@ -100,7 +100,7 @@ def fuse_logit(fgraph: Any, node: Apply) -> list[Variable] | None:
         return None
     ends = np.cumsum(np.bincount(row, minlength=len(rows)))
     covariates = columns.data[1:, np.argsort(row, kind="stable")]
-    padded = np.zeros((max(-(-len(covariates) // 4), 1) * 4, group.size))
+    padded = np.zeros((-(-len(covariates) // 4) * 4, group.size))
     padded[: len(covariates)] = covariates
     reach = np.abs(covariates).max(axis=1, initial=0.0)
     return [LogitLogLikelihood()(padded, weights, ends, rows, reach), node.outputs[1]]
