@@ -107,8 +107,8 @@ def regression_table() -> str:
     return markdown_table(header, rows)
 
 
-def gradient_seconds(model: pm.Model, repeats: int = 200) -> float:
-    """Return the least time of one density with gradient."""
+def gradient_seconds(model: pm.Model, repeats: int = 2000) -> float:
+    """Return the least time of one density with gradient: of so many that other programs cannot have slowed all."""
     function = model.logp_dlogp_function(ravel_inputs=True)
     function.set_extra_values({})
     point = np.zeros(sum(np.size(value) for value in model.initial_point().values()))
