@@ -6,28 +6,37 @@ The exponential is a polynomial, because a call for each number would take most 
 """
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.polynomial.chebyshev import cheb2poly, poly2cheb
 
 __all__ = ["SAFE_ENTRY", "logit_value_and_gradient"]
 
-# People in a block, and logarithms taken of it: a product of BLOCK/LANES factors stays within doubles if each is
-# between SAFE_ENTRY and its reciprocal.
-BLOCK, LANES = 256, 16
+# People in a block, and lanes of products over them: a product of BLOCK/LANES factors stays within doubles if each is
+# between SAFE_ENTRY and its reciprocal. Logarithms are taken of products before these may leave LARGEST.
+BLOCK, LANES = 512, 32
 SAFE_ENTRY = 1e-18
-# Logits within this limit have exponentials whose sums and products are normal numbers.
-SAFE_LOGIT = 300.0
+LARGEST = 1e290
+# Logits are those of base 2. Within the limit, powers of 2 and their sums and products are normal numbers; below the
+# lowest, which also is one, they count as nothing beside 1.
+SAFE_LOGIT, LOWEST = 430.0, -1000.0
 
-# e^x = 2^k·e^r, with |r| ≤ ln(2)/2, where twelve terms of the series are exact to the last bit or two.
+# 2^x = 2^k·2^r, with |r| ≤ 1/2. The power series of 2^r, of which Chebyshev polynomials up to degree 11 are kept, is
+# within a seventh of half a unit in the last place. Adding the rounder puts k into the last bits of a double.
 _LOG2_E = 1 / math.log(2)
-_LN2_HIGH = math.ldexp(round(math.ldexp(math.log(2), 32)), -32)
-_LN2_LOW = -4.2009150726810846e-11
 _ROUNDER = 1.5 * 2.0**52
-_C = tuple(1 / math.factorial(i) for i in range(13))
+_SERIES = [(math.log(2) / 2) ** i / math.factorial(i) for i in range(15)]
+_C = tuple((cheb2poly(poly2cheb(_SERIES)[:12]) * 2.0 ** np.arange(12)).tolist())
+
+# Functions that only others here call have no way in from Python, which would take longer to compile than they do.
+_INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-@njit(cache=True)
+@njit(cache=True, no_cfunc_wrapper=True)
 def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: ignore[no-untyped-def]
     """Return Σ ln h and its gradient with respect to the weights, where θ = softmax(intercept + columns'·slopes).
 
@@ -43,93 +52,144 @@ def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: igno
         The rows written out, each entry from `SAFE_ENTRY` to its reciprocal.
     reach : array of shape (P,)
         The largest absolute value of each covariate.
+
+    Returns
+    -------
+    value : array without axes
+    slope : array of shape (1 + P, K)
     """
     k = weights.shape[1]
     # Logits count from the first category, whose own then is 0.
     relative = np.zeros((1 + len(columns), k - 1))
     slope = np.zeros((1 + len(columns), k))
-    largest = 0.0
+    wide = False
     for c in range(k - 1):
         bound = 0.0
         for j in range(len(weights)):
-            relative[j, c] = weights[j, c + 1] - weights[j, 0]
+            relative[j, c] = (weights[j, c + 1] - weights[j, 0]) * _LOG2_E
             bound += (reach[j - 1] if j else 1.0) * abs(relative[j, c])
-        if not bound <= largest:
-            largest = bound
-    if largest <= SAFE_LOGIT:
-        value = _blocks(columns, relative, ends, rows, slope)
-    else:
-        value = _one_by_one(columns, relative, ends, rows, slope)
+        if not bound <= SAFE_LOGIT:
+            wide = True
+    value = _blocks(columns, relative, wide, ends, rows, slope)
     for j in range(len(weights)):
         for c in range(1, k):
             slope[j, 0] -= slope[j, c]
-    return value, slope[: len(weights)]
+    return np.asarray(value), slope[: len(weights)]
 
 
-@njit(cache=True)
-def _blocks(columns, relative, ends, rows, slope):  # type: ignore[no-untyped-def]
-    n_free = relative.shape[1]
-    shares, scratch = np.empty((n_free, BLOCK)), np.empty(BLOCK)
-    share_bits, bits = shares.view(np.int64), scratch.view(np.int64)
-    total, h = np.empty(BLOCK), np.empty(BLOCK)
+@njit(**_INNER)
+def _blocks(columns, relative, wide, ends, rows, slope):  # type: ignore[no-untyped-def]
+    # How far one block may move a product, and how far blocks since the last logarithms may have.
+    by_block, moved = _widest(rows) ** (BLOCK // LANES), 1.0
+    shares, products = np.empty((relative.shape[1], BLOCK)), np.ones(LANES)
+    total, h, ratio = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     value, start = 0.0, 0
     for u in range(ends.size):
         while start < ends[u]:
             end = min(start + BLOCK, ends[u])
             m = end - start
-            for c in range(n_free):
-                shares[c, :m] = relative[0, c]
+            if moved * by_block > LARGEST:
+                value += _take_logarithms(products)
+                moved = 1.0
+            moved *= by_block
+            _begin(relative, rows[u, 0], m, shares, total, h)
             for j in range(0, len(columns), 4):
-                one, two, three, four = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
-                _add_logits(one[start:end], two[start:end], three[start:end], four[start:end], relative, j, shares)
-            total[:m] = 1.0
-            h[:m] = rows[u, 0]
-            for c in range(n_free):
-                _exponentials(shares[c], m, scratch)
-                _scale(shares[c], share_bits[c], m, bits, rows[u, c + 1], total, h)
-            value += _logarithms(total, h, m, scratch)
-            _pull(shares, m, rows[u], total, h, slope)
+                one, two = columns[j, start:end], columns[j + 1, start:end]
+                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+                for c in range(len(shares)):
+                    _add_logits(one, two, three, four, relative, j, c, shares[c])
+            if wide:
+                _center(shares, m, total, h)
+            for c in range(len(shares)):
+                _add_share(shares[c], rows[u, c + 1], m, total, h)
+            _invert(total, h, m, ratio, products)
+            for c in range(len(shares)):
+                slope[0, c + 1] += _pull(shares[c], rows[u, c + 1], m, total, h)
             for j in range(0, len(columns), 4):
-                one, two, three, four = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
-                _add_slopes(one[start:end], two[start:end], three[start:end], four[start:end], shares, slope, j)
+                one, two = columns[j, start:end], columns[j + 1, start:end]
+                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+                for c in range(len(shares)):
+                    _add_slopes(one, two, three, four, shares[c], slope, j, c)
             start = end
+    return value + _take_logarithms(products)
+
+
+@njit(error_model="numpy", **_INNER)
+def _widest(rows):  # type: ignore[no-untyped-def]
+    """Return the largest entry, or the reciprocal of the smallest if that is larger."""
+    widest = 1.0
+    for entry in rows.flat:
+        if entry > widest:
+            widest = entry
+        if entry * widest < 1.0:
+            widest = 1.0 / entry
+    return widest
+
+
+@njit(**_INNER)
+def _take_logarithms(products):  # type: ignore[no-untyped-def]
+    """Return the logarithm of the product of all, and begin anew."""
+    value = 0.0
+    for i in range(LANES):
+        value += math.log(products[i])
+        products[i] = 1.0
     return value
 
 
-@njit(cache=True, fastmath={"contract"})
-def _add_logits(one, two, three, four, relative, j, logits):  # type: ignore[no-untyped-def]
-    for c in range(len(logits)):
-        out = logits[c]
-        a, b, d, e = relative[j + 1, c], relative[j + 2, c], relative[j + 3, c], relative[j + 4, c]
-        for i in range(one.size):
-            out[i] += (one[i] * a + two[i] * b) + (three[i] * d + four[i] * e)
-
-
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _add_slopes(one, two, three, four, by_logits, slope, j):  # type: ignore[no-untyped-def]
-    for c in range(len(by_logits)):
-        by_logit = by_logits[c]
-        a, b, d, e = 0.0, 0.0, 0.0, 0.0
-        for i in range(one.size):
-            a += one[i] * by_logit[i]
-            b += two[i] * by_logit[i]
-            d += three[i] * by_logit[i]
-            e += four[i] * by_logit[i]
-        slope[j + 1, c + 1] += a
-        slope[j + 2, c + 1] += b
-        slope[j + 3, c + 1] += d
-        slope[j + 4, c + 1] += e
-
-
-@njit(cache=True, fastmath={"contract"})
-def _exponentials(x, m, scratch):  # type: ignore[no-untyped-def]
-    """Replace x by e^r, and leave k in the last bits of `scratch`, for `_scale`."""
+@njit(**_INNER)
+def _begin(relative, entry, m, shares, total, h):  # type: ignore[no-untyped-def]
+    """Write intercepts for logits, and what the first category adds to sums."""
     for i in range(m):
-        shifted = x[i] * _LOG2_E + _ROUNDER
-        k = shifted - _ROUNDER
-        r = (x[i] - k * _LN2_HIGH) - k * _LN2_LOW
-        p = _C[12]
-        p = p * r + _C[11]
+        total[i] = 1.0
+        h[i] = entry
+    for c in range(len(shares)):
+        for i in range(m):
+            shares[c, i] = relative[0, c]
+
+
+@njit(fastmath={"contract"}, **_INNER)
+def _add_logits(one, two, three, four, relative, j, c, logit):  # type: ignore[no-untyped-def]
+    a, b, d, e = relative[j + 1, c], relative[j + 2, c], relative[j + 3, c], relative[j + 4, c]
+    for i in range(one.size):
+        logit[i] += (one[i] * a + two[i] * b) + (three[i] * d + four[i] * e)
+
+
+@njit(**_INNER)
+def _center(logits, m, total, h):  # type: ignore[no-untyped-def]
+    """Take logits that may be too large for powers of 2 from the largest of each person."""
+    for i in range(m):
+        top = 0.0
+        for c in range(len(logits)):
+            if not logits[c, i] <= top:
+                top = logits[c, i]
+        for c in range(len(logits)):
+            logits[c, i] -= top
+            if logits[c, i] < LOWEST:
+                logits[c, i] = LOWEST
+        total[i] = math.exp(-top / _LOG2_E)
+        h[i] *= total[i]
+
+
+@intrinsic
+def _times_power(typing_context, number, shifted):  # type: ignore[no-untyped-def]
+    """Return number·2^k: the last bits of `shifted`, 1.5·2⁵² + k, are those of k, and are added to the exponent."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        bits, power = (builder.bitcast(each, ir.IntType(64)) for each in arguments)
+        moved = builder.add(bits, builder.shl(power, ir.Constant(ir.IntType(64), 52)))
+        return builder.bitcast(moved, ir.DoubleType())
+
+    return types.float64(types.float64, types.float64), generate
+
+
+@njit(fastmath={"contract"}, **_INNER)
+def _add_share(share, entry, m, total, h):  # type: ignore[no-untyped-def]
+    """Replace logits by powers of 2, and add these up."""
+    for i in range(m):
+        x = share[i]
+        shifted = x + _ROUNDER
+        r = x - (shifted - _ROUNDER)
+        p = _C[11]
         p = p * r + _C[10]
         p = p * r + _C[9]
         p = p * r + _C[8]
@@ -140,75 +200,49 @@ def _exponentials(x, m, scratch):  # type: ignore[no-untyped-def]
         p = p * r + _C[3]
         p = p * r + _C[2]
         p = p * r + _C[1]
-        scratch[i] = shifted
-        x[i] = p * r + _C[0]
+        p = p * r + _C[0]
+        p = _times_power(p, shifted)
+        share[i] = p
+        total[i] += p
+        h[i] += entry * p
 
 
-@njit(cache=True, fastmath={"contract"})
-def _scale(shares, share_bits, m, bits, entry, total, h):  # type: ignore[no-untyped-def]
-    """Multiply e^r by 2^k, and add up: the last bits of 1.5·2⁵² + k are those of k, and belong to the exponent."""
-    for i in range(m):
-        share_bits[i] += bits[i] << 52
-    for i in range(m):
-        total[i] += shares[i]
-        h[i] += entry * shares[i]
-
-
-@njit(cache=True, error_model="numpy")
-def _logarithms(total, h, m, scratch):  # type: ignore[no-untyped-def]
-    """Return Σ ln(h/total), and replace both by their reciprocals."""
+@njit(error_model="numpy", **_INNER)
+def _invert(total, h, m, ratio, products):  # type: ignore[no-untyped-def]
+    """Multiply the products by h/total of each person, and replace both by their reciprocals."""
     for i in range(m):
         inverse = 1.0 / (total[i] * h[i])
         old = h[i]
         h[i] = inverse * total[i]
         total[i] = inverse * old
-        scratch[i] = total[i] * old
+        ratio[i] = total[i] * old
     padded = (m + LANES - 1) // LANES * LANES
     for i in range(m, padded):
-        scratch[i] = 1.0
-    # Each of the lanes has at most BLOCK/LANES factors.
-    for start in range(LANES, padded, LANES):
+        ratio[i] = 1.0
+    for start in range(0, padded, LANES):
         for i in range(LANES):
-            scratch[i] *= scratch[start + i]
-    value = 0.0
-    for i in range(LANES):
-        value += np.log(scratch[i])
-    return value
+            products[i] *= ratio[start + i]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
-def _pull(shares, m, row, total, h, slope):  # type: ignore[no-untyped-def]
-    """Replace shares by the derivative with respect to their logits, and add it to that of the intercepts."""
-    for c in range(len(shares)):
-        share, entry, added = shares[c], row[c + 1], 0.0
-        for i in range(m):
-            share[i] *= entry * h[i] - total[i]
-            added += share[i]
-        slope[0, c + 1] += added
+@njit(fastmath={"reassoc", "contract"}, **_INNER)
+def _pull(share, entry, m, total, h):  # type: ignore[no-untyped-def]
+    """Replace shares by the derivative with respect to their logits, and return its sum."""
+    added = 0.0
+    for i in range(m):
+        share[i] *= entry * h[i] - total[i]
+        added += share[i]
+    return added
 
 
-@njit(cache=True)
-def _one_by_one(columns, relative, ends, rows, slope):  # type: ignore[no-untyped-def]
-    """Do the same where logits may be too large for their exponentials: each person's are taken from the largest."""
-    n_free = relative.shape[1]
-    logits = np.zeros(n_free + 1)
-    value, i = 0.0, 0
-    for u in range(ends.size):
-        while i < ends[u]:
-            for c in range(n_free):
-                logits[c + 1] = relative[0, c]
-                for j in range(len(columns)):
-                    logits[c + 1] += columns[j, i] * relative[j + 1, c]
-            shares = np.exp(logits - logits.max())
-            shares /= shares.sum()
-            h = 0.0
-            for c in range(n_free + 1):
-                h += rows[u, c] * shares[c]
-            value += np.log(h)
-            for c in range(1, n_free + 1):
-                by_logit = shares[c] * (rows[u, c] / h - 1.0)
-                slope[0, c] += by_logit
-                for j in range(len(columns)):
-                    slope[j + 1, c] += columns[j, i] * by_logit
-            i += 1
-    return value
+@njit(fastmath={"reassoc", "contract"}, **_INNER)
+def _add_slopes(one, two, three, four, by_logit, slope, j, c):  # type: ignore[no-untyped-def]
+    a, b, d, e = 0.0, 0.0, 0.0, 0.0
+    for i in range(one.size):
+        a += one[i] * by_logit[i]
+        b += two[i] * by_logit[i]
+        d += three[i] * by_logit[i]
+        e += four[i] * by_logit[i]
+    slope[j + 1, c + 1] += a
+    slope[j + 2, c + 1] += b
+    slope[j + 3, c + 1] += d
+    slope[j + 4, c + 1] += e

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from numba import njit
 from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -48,7 +47,7 @@ class LogitLogLikelihood(Op):
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
         """Evaluate by the compiled kernel."""
-        output_storage[0][0], output_storage[1][0] = _logit_likelihood(*inputs)
+        output_storage[0][0], output_storage[1][0] = kernel.logit_value_and_gradient(*inputs)
 
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """Return the shapes of value and gradient."""
@@ -73,15 +72,9 @@ class LogitLogLikelihood(Op):
         return [disconnected_type(), pulled, *(disconnected_type() for _ in inputs[2:])]
 
 
-@njit(cache=True)
-def _logit_likelihood(columns, weights, ends, rows, reach):  # type: ignore[no-untyped-def]
-    value, slope = kernel.logit_value_and_gradient(columns, weights, ends, rows, reach)
-    return np.asarray(value), slope
-
-
 @register_funcify_default_op_cache_key(LogitLogLikelihood)
 def _(op: LogitLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return _logit_likelihood, _VERSION
+    return kernel.logit_value_and_gradient, _VERSION
 
 
 @register_canonicalize

@@ -158,18 +158,29 @@ def test_a_row_off_the_simplex_is_impossible_for_its_responses_alone(wrong):
 
 
 @pytest.mark.parametrize("mode", ["NUMBA", "FAST_COMPILE"])
+@pytest.mark.parametrize("shape", ["vector", "groups", "people"])
 @pytest.mark.parametrize("mechanism", [ad.SRR(K, 1.0), ad.UnaryEncoding(K, 1.2), MIXED], ids=str)
-def test_draws_of_each_group_have_its_frequencies(mechanism, mode):
-    theta = np.array([[0.7, 0.1, 0.1, 0.1], [0.05, 0.15, 0.2, 0.6]])
+def test_draws_have_the_frequencies_of_their_theta(mechanism, shape, mode):
+    """Of every mechanism, which are the parts of the mixed one."""
+    two = np.array([[0.7, 0.1, 0.1, 0.1], [0.05, 0.15, 0.2, 0.6]])
     one = ad.concat([responses_of(each, 1) for each in SINGLE]) if mechanism == MIXED else responses_of(mechanism, 1)
     many = ad.concat([one] * (2000 if mechanism == MIXED else 8000))
-    group = np.arange(len(many)) // len(one) % 2
+    own = np.arange(len(many)) // len(one) % (1 if shape == "vector" else 2)
+    theta, group = {"vector": (two[0], None), "groups": (two, own), "people": (two[own], None)}[shape]
     answers = pm.draw(ad.PrivateResponse.dist(theta, many, group=group), random_seed=5, mode=mode)
     again = ad.Responses.from_arrays(many.mechanism, answers, *published(many))
     part = np.arange(len(many)) % len(one)
-    for g, i in np.ndindex(2, len(one)):
-        if mechanism != MIXED or not isinstance(SINGLE[i], ad.LocalHashing):  # whose answers are all different
-            check_frequencies(again, (group == g) & (part == i), theta[g])
+    for g, i in np.ndindex(own.max() + 1, len(one)):
+        hashes = mechanism == MIXED and isinstance(SINGLE[i], ad.LocalHashing)
+        (check_scores if hashes else check_frequencies)(again, (own == g) & (part == i), two[g])
+
+
+def check_scores(responses, mine, theta):
+    """P(y|x)/P(y|θ) has mean 1 for every x: for answers that are all different, since each has its own seed."""
+    rows = answer_rows(responses)[mine]
+    ratios = rows / (rows @ theta)[:, None]
+    z = (ratios.mean(axis=0) - 1) / (ratios.std(axis=0) / np.sqrt(len(ratios)))
+    assert np.abs(z).max() < stats.norm.isf(ALARM / 2 / K)
 
 
 def published(responses):
@@ -190,15 +201,6 @@ def check_frequencies(responses, mine, theta):
         observed, expected = observed[:-1], expected[:-1]
     assert observed.sum() == pytest.approx(expected.sum())
     assert stats.chisquare(observed, expected, sum_check=False).pvalue > ALARM
-
-
-def test_draws_of_each_person_have_their_frequencies():
-    n = 20_000
-    responses = ad.Responses.from_arrays(ad.SRR(K, 6.0), np.zeros(n, dtype=int))
-    theta = np.eye(K)[np.arange(n) % K]
-    answers = pm.draw(ad.PrivateResponse.dist(theta, responses), random_seed=1)
-    honest = (answers == np.arange(n) % K).mean()
-    assert abs(honest - np.exp(6) / (np.exp(6) + 3)) < 4 * np.sqrt(0.0075 / n)
 
 
 def test_prediction_and_pointwise_likelihood_of_groups_work_in_arviz():
