@@ -160,8 +160,12 @@ def test_a_row_off_the_simplex_is_impossible_for_its_responses_alone(wrong):
 
 @pytest.mark.parametrize(
     ("mechanism", "mode"),
-    [(ad.SRR(K, 1.0), "FAST_COMPILE"), (ad.UnaryEncoding(K, 1.2), "FAST_COMPILE"), (MIXED, "FAST_COMPILE")]
-    + [(MIXED, "NUMBA")],  # which has answers of all of them
+    [
+        (ad.SRR(K, 1.0), "FAST_COMPILE"),
+        (ad.UnaryEncoding(K, 1.2), "FAST_COMPILE"),
+        (MIXED, "FAST_COMPILE"),
+        (MIXED, "NUMBA"),  # which has answers of all of them
+    ],
     ids=str,
 )
 def test_draws_of_each_group_have_its_frequencies(mechanism, mode):

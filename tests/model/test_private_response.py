@@ -73,8 +73,8 @@ def test_sampling_prediction_and_pointwise_likelihood(mechanism):
     assert prior["prior_predictive"]["y"].dims == ("chain", "draw", *answers)
     assert trace["posterior_predictive"]["y"].dims == ("chain", "draw", *answers)
     assert trace["log_likelihood"]["y"].dims == ("chain", "draw", "response")
-    if not compiled:
-        np.testing.assert_array_equal(trace["observed_data"]["y"], responses.answers)
+    for tree in (prior,) if compiled else (prior, trace):
+        np.testing.assert_array_equal(tree["observed_data"]["y"], responses.answers)
     terms = trace["log_likelihood"]["y"].values
     theta = trace["posterior"]["theta"].values
     np.testing.assert_allclose(terms, np.log(theta @ rows_of(responses).T), rtol=1e-8)

@@ -62,8 +62,9 @@ def test_sparse_has_a_dirichlet_prior_given_its_concentration():
 
 
 def test_sparse_finds_the_held_categories_and_that_they_are_few():
+    """With as much tuning as PyMC has by default: half of it has left a chain whose every draw diverged, once."""
     with sparse.build(sparse.simulate(people=5000, seed=2)):
-        trace = pm.sample(300, tune=500, chains=2, target_accept=0.9, **QUIET)
+        trace = pm.sample(300, tune=1000, chains=2, target_accept=0.95, **QUIET)
     theta = trace["posterior"]["theta"].mean(("chain", "draw")).values
     assert set(np.argsort(-theta)[:4]) == {2, 11, 17, 23}
     assert np.delete(theta, [2, 11, 17, 23]).sum() < 0.1
