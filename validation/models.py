@@ -23,7 +23,7 @@ from validation.common import Finding, Options, each, finding, main, table
 # The probability that a right program fails.
 FALSE_ALARM = 0.01
 DRAWS, TUNE, THIN = 400, 300, 4
-REPLICATIONS = {False: 50, True: 6}
+REPLICATIONS = {False: 50, True: 4}
 CATEGORIES = 3
 
 Array = NDArray[np.float64]
