@@ -236,7 +236,8 @@ def _read_matrix(path: Path) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # NumPy only warns of an empty file
             if path.suffix.lower() == ".npy":
-                return np.load(path, allow_pickle=False)
+                with path.open("rb") as file:  # NumPy leaves a damaged archive open
+                    return np.load(file, allow_pickle=False)
             return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     except Exception:  # a damaged file may raise anything
         raise ValueError(

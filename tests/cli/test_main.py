@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,12 +14,15 @@ from adobest_pp import RRRR, SRR, select_subset, utility
 from adobest_pp.cli.main import main
 from adobest_pp.design import UTILITIES
 
+TERMINAL = {"COLUMNS": "120", "NO_COLOR": "1"}
+
 
 def run_here(capsys, *arguments):
     """Run a command in this process: seconds faster than in one of its own."""
     code = 0
     try:
-        main([str(argument) for argument in arguments])
+        with mock.patch.dict(os.environ, TERMINAL):
+            main([str(argument) for argument in arguments])
     except SystemExit as end:
         code = end.code or 0
     out, err = capsys.readouterr()
@@ -30,7 +34,7 @@ def adobest(*arguments):
         [sys.executable, "-m", "adobest_pp", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
+        env=os.environ | TERMINAL,
     )
 
 
@@ -42,14 +46,14 @@ def test_audit_of_a_mechanism_that_holds():
 
 
 @pytest.mark.parametrize("name", ["srr", "subset-selection", "UnaryEncoding", "local_hashing", "hadamard-response"])
-def test_audit_of_the_other_mechanisms(name):
-    done = adobest("audit", "--mechanism", name, "--categories", 12, "--epsilon", 0.5)
+def test_audit_of_the_other_mechanisms(name, capsys):
+    done = run_here(capsys, "audit", "--mechanism", name, "--categories", 12, "--epsilon", 0.5)
     assert done.returncode == 0
     assert "Holds" in done.stdout
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npy"])
-def test_audit_of_a_matrix(tmp_path, suffix):
+def test_audit_of_a_matrix(tmp_path, suffix, capsys):
     def save(name, matrix):
         path = tmp_path / (name + suffix)
         np.save(path, matrix) if suffix == ".npy" else np.savetxt(path, matrix, delimiter=",")
@@ -57,14 +61,14 @@ def test_audit_of_a_matrix(tmp_path, suffix):
 
     good = save("good", RRRR(5, 1.0).transition_matrix([0, 1]))
     bad = save("bad", SRR(5, 1.2).transition_matrix())
-    assert adobest("audit", "--matrix", good, "--epsilon", 1).returncode == 0
-    done = adobest("audit", "--matrix", bad, "--epsilon", 1)
+    assert run_here(capsys, "audit", "--matrix", good, "--epsilon", 1).returncode == 0
+    done = run_here(capsys, "audit", "--matrix", bad, "--epsilon", 1)
     assert done.returncode == 1
     assert "Does not hold" in done.stdout
     assert "NO" in done.stdout
 
 
-def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys):
     text = tmp_path / "matrix.csv"
     text.write_text("a,b\n1,2\n")
     for arguments, reason in [
@@ -75,7 +79,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
         (["--matrix", tmp_path / "none.npy", "--epsilon", 1], "which is not one"),
         (["--matrix", text, "--mechanism", "srr", "--epsilon", 1], "--matrix must be given alone"),
     ]:
-        done = adobest("audit", *arguments)
+        done = run_here(capsys, "audit", *arguments)
         assert done.returncode == 2
         assert reason in done.stderr
         assert "Traceback" not in done.stderr
@@ -83,26 +87,26 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00garbage", b"PK\x03\x04"])
 @pytest.mark.parametrize("suffix", [".csv", ".npy", ".NPY"])
-def test_a_damaged_matrix_is_no_verdict(content, suffix, tmp_path):
+def test_a_damaged_matrix_is_no_verdict(content, suffix, tmp_path, capsys):
     path = tmp_path / f"matrix{suffix}"
     path.write_bytes(content)
-    done = adobest("audit", "--matrix", path, "--epsilon", 1)
+    done = run_here(capsys, "audit", "--matrix", path, "--epsilon", 1)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_complex_matrix_is_refused(tmp_path):
+def test_a_complex_matrix_is_refused(tmp_path, capsys):
     np.save(tmp_path / "matrix.npy", np.full((2, 2), 0.5 + 3j))
-    assert adobest("audit", "--matrix", tmp_path / "matrix.npy", "--epsilon", 1).returncode == 2
+    assert run_here(capsys, "audit", "--matrix", tmp_path / "matrix.npy", "--epsilon", 1).returncode == 2
 
 
-def test_help_has_an_example():
-    assert "Example: adobest audit" in adobest("audit", "--help").stdout
+def test_help_has_an_example(capsys):
+    assert "Example: adobest audit" in run_here(capsys, "audit", "--help").stdout
 
 
-def test_utilities_prints_every_size_and_marks_the_chosen_ones():
+def test_utilities_prints_every_size_and_marks_the_chosen_ones(capsys):
     theta = [0.1, 0.6, 0.1, 0.2]
-    done = adobest("utilities", "--theta", "0.1,0.6,0.1,0.2", "--epsilon", 1, "--kappa", 0.8)
+    done = run_here(capsys, "utilities", "--theta", "0.1,0.6,0.1,0.2", "--epsilon", 1, "--kappa", 0.8)
     assert done.returncode == 0
     rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if line.startswith("│")]
     assert [int(row[0]) for row in rows] == [0, 1, 2, 3]
@@ -112,16 +116,16 @@ def test_utilities_prints_every_size_and_marks_the_chosen_ones():
         chosen = len(select_subset(theta, RRRR(4, 1.0, 0.8), name))
         assert ["*" in row[column] for row in rows] == [k == chosen for k in range(4)]
     assert "in this order: 1, 3, 0." in done.stdout
-    assert "Example: adobest utilities" in adobest("utilities", "--help").stdout
+    assert "Example: adobest utilities" in run_here(capsys, "utilities", "--help").stdout
 
 
-def test_utilities_refuses_what_is_no_distribution():
+def test_utilities_refuses_what_is_no_distribution(capsys):
     for theta, reason in [
         ("0.5,x", "--theta must be numbers"),
         ("0.5,0.4", "theta must sum to 1"),
         ("1", "n_categories"),
     ]:
-        done = adobest("utilities", "--theta", theta, "--epsilon", 1)
+        done = run_here(capsys, "utilities", "--theta", theta, "--epsilon", 1)
         assert done.returncode == 2
         assert reason in done.stderr
         assert "Traceback" not in done.stderr

@@ -62,8 +62,12 @@ def test_sparse_has_a_dirichlet_prior_given_its_concentration():
 
 
 def test_sparse_finds_the_held_categories_and_that_they_are_few():
+    """With the tuning of PyMC's default and four chains, of 60 seeds none had 4 % of divergent draws.
+
+    With half the tuning, one chain in a hundred had more than 5 %, and one that never adapted failed a run of two.
+    """
     with sparse.build(sparse.simulate(people=5000, seed=2)):
-        trace = pm.sample(300, tune=500, chains=2, target_accept=0.9, **QUIET)
+        trace = pm.sample(300, tune=1000, chains=4, target_accept=0.95, **QUIET)
     theta = trace["posterior"]["theta"].mean(("chain", "draw")).values
     assert set(np.argsort(-theta)[:4]) == {2, 11, 17, 23}
     assert np.delete(theta, [2, 11, 17, 23]).sum() < 0.1

@@ -17,6 +17,7 @@ from adobest_pp.mechanisms import find_mechanism, register, registry
 from adobest_pp.online import PlainCollector, collect_csv, mechanism_choice
 from adobest_pp.online import collect_file as people_module
 from adobest_pp.report.answer_sources import poll_of_people
+from tests.cli.test_main import adobest, run_here
 from tests.online import saved
 from validation import kills
 
@@ -29,15 +30,6 @@ def people(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("id,vote\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
     return path
-
-
-def adobest(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "adobest_pp", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1"},
-    )
 
 
 def test_a_file_is_collected_and_reopened(people, tmp_path):
@@ -64,10 +56,12 @@ def test_answers_are_drawn_anew_each_time(people):
     assert not np.array_equal(first.responses.answers, second.responses.answers)
 
 
-def test_nothing_but_answers_is_written(people, tmp_path):
+def test_nothing_but_answers_is_written(people, tmp_path, capsys):
     """The values in the order of the file appear nowhere: the file holds answers, which differ from them."""
     out = tmp_path / "responses.nc"
-    adobest("collect", people, "--column", "vote", "--epsilon", 0.1, "--out", out, "--quiet", "--mechanism", "srr")
+    run_here(
+        capsys, "collect", people, "--column", "vote", "--epsilon", 0.1, "--out", out, "--quiet", "--mechanism", "srr"
+    )
     truth = [line.split(",")[1] for line in people.read_text().splitlines()[1:]]
     responses = Responses.from_netcdf(out)
     answered = [responses.categories[i] for i in responses.answers]
@@ -88,9 +82,9 @@ def test_nothing_but_answers_is_written(people, tmp_path):
         (["--column", "vote", "--mechanism", "design", "--utility", "fisher"], "utility must be left out for design"),
     ],
 )
-def test_errors_are_one_sentence_and_show_no_value(people, tmp_path, arguments, reason):
+def test_errors_are_one_sentence_and_show_no_value(people, tmp_path, capsys, arguments, reason):
     out = tmp_path / "responses.nc"
-    done = adobest("collect", people, "--epsilon", 1, "--out", out, *arguments)
+    done = run_here(capsys, "collect", people, "--epsilon", 1, "--out", out, *arguments)
     assert done.returncode == 2
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
@@ -98,11 +92,11 @@ def test_errors_are_one_sentence_and_show_no_value(people, tmp_path, arguments, 
     assert not out.exists()
 
 
-def test_a_file_that_is_no_csv_shows_none_of_its_content(tmp_path):
+def test_a_file_that_is_no_csv_shows_none_of_its_content(tmp_path, capsys):
     path, out = tmp_path / "people.csv", tmp_path / "responses.nc"
     for content in (b"quetzal\nokapi\n", b"vote\nquetz\xe9l\n", b"vote\n" + b"quetzal" * 30_000 + b"\n"):
         path.write_bytes(content)
-        done = adobest("collect", path, "--column", "vote", "--epsilon", 1, "--out", out)
+        done = run_here(capsys, "collect", path, "--column", "vote", "--epsilon", 1, "--out", out)
         assert done.returncode == 2
         assert "quetz" not in done.stderr + done.stdout
         assert "xe9" not in done.stderr
@@ -414,15 +408,31 @@ def grown(path, before):
     return path.exists() and path.stat().st_size != before and len(saved.split(path)[2]) > 0
 
 
-@pytest.mark.parametrize("mechanism", ["rrrr", "subset-selection"])
-def test_the_real_command_survives_every_signal(tmp_path, mechanism):
+SIGNALS = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 130}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "signals"),
+    [("rrrr", [signal.SIGKILL, signal.SIGINT]), ("subset-selection", [signal.SIGTERM, signal.SIGKILL])],
+)
+def test_the_real_command_survives_every_signal(tmp_path, mechanism, signals):
     """Killed, interrupted and terminated: each time it goes on with what the last one had."""
+    check_signals(tmp_path, mechanism, signals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["rrrr", "subset-selection"])
+def test_the_real_command_survives_all_signals_in_a_row(tmp_path, mechanism):
+    check_signals(tmp_path, mechanism, SIGNALS)
+
+
+def check_signals(tmp_path, mechanism, signals):
     path, out = tmp_path / "people.csv", tmp_path / "responses.nc"
     path.write_text("vote\n" + "quetzal\nokapi\naxolotl\n" * 20_000)
     command = [sys.executable, "-m", "adobest_pp", "collect", path, "--column", "vote", "--epsilon", "1", "--out", out]
     command += ["--mechanism", mechanism]
     known = []
-    for how, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 130)):
+    for how in signals:
         with subprocess.Popen([*command, "--quiet"], stderr=subprocess.PIPE, text=True) as process:
             before = out.stat().st_size if known else -1
             while process.poll() is None and (
@@ -431,7 +441,7 @@ def test_the_real_command_survives_every_signal(tmp_path, mechanism):
                 time.sleep(0.05)
             process.send_signal(how)
             told = process.stderr.read()
-        assert process.returncode == code
+        assert process.returncode == SIGNALS[how]
         assert ("to continue" in told) == (how != signal.SIGKILL)
         assert told.count("\n") == (how != signal.SIGKILL)
         answers = Responses.from_netcdf(out).answers.tolist()

@@ -9,6 +9,8 @@ from tests.samplers import harness
 
 CASE = harness.Case("rrrr", 3, 7)
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 def draw(step, **settings):
     defaults = {"draws": 200, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1}

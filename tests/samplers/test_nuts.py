@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from scipy import stats
 import adobest_pp as ad
 import oracles
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.samplers import nutpie_bridge, nuts
+from adobest_pp.samplers import densities, nutpie_bridge, nuts
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -154,7 +153,7 @@ def test_nothing_is_compiled_for_a_second_fit_whatever_its_data(monkeypatch):
 
 
 FRESH = """
-import numpy as np
+import numba
 from numba.core import event
 class Count(event.Listener):
     compiled = 0
@@ -164,50 +163,45 @@ class Count(event.Listener):
         pass
 count = Count()
 event.register("numba:compile", count)
-import adobest_pp as ad
-from adobest_pp.samplers import densities
-responses = ad.Responses.from_arrays(ad.SRR(5, 1.0), np.arange(100) % 5)
-densities.compiled_functions()
+numba.njit(lambda x: x)(1)
 print(count.compiled)
+from adobest_pp.samplers import densities
+densities.compiled_functions()
+print(count.compiled - 1)
 """
 
 
-def test_a_second_process_reads_the_compiled_functions_from_disk(tmp_path):
-    def compiled():
-        caches = {"NUMBA_CACHE_DIR": str(tmp_path)}
-        command = [sys.executable, "-W", "ignore", "-c", FRESH]
-        run = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True, check=True)
-        return int(run.stdout)
-
-    assert compiled() > 0
-    assert compiled() == 0
+def test_a_second_process_reads_the_compiled_functions_from_disk():
+    """What this process has compiled, or found in the cache of the tests; a function that is not kept is counted."""
+    densities.compiled_functions()
+    command = [sys.executable, "-W", "ignore", "-c", FRESH]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1", "0"]
 
 
-def nats_against_empty(evidence, i, points=2000):
+def nats_against_empty(responses, i, points=2000):
     """By how much the log-likelihood falls, at least, if category i of two or three is empty: on a grid."""
-    k = evidence.n_categories
-    _, best = max_on_grid(evidence, np.ones(k, dtype=bool), points)
-    _, without = max_on_grid(evidence, np.arange(k) != i, points)
-    return best - without
+    k = responses.n_categories
+    return max_on_grid(responses, np.ones(k, dtype=bool), points) - max_on_grid(responses, np.arange(k) != i, points)
 
 
-def max_on_grid(evidence, allowed, points):
+def max_on_grid(responses, allowed, points):
     shares = np.linspace(0, 1, points + 1)[:, None]
     if allowed.sum() == 3:
-        theta = ad.likelihood.maximum_likelihood(evidence)
-        return theta, ad.likelihood.log_likelihood(theta, evidence)
-    first, last = np.flatnonzero(allowed)[[0, -1]]
-    thetas = (1 - shares) * np.eye(allowed.size)[first] + shares * np.eye(allowed.size)[last]
-    values = [ad.likelihood.log_likelihood(theta, evidence) for theta in thetas]
-    return thetas[np.argmax(values)], max(values)
+        thetas = ad.likelihood.maximum_likelihood(responses.evidence())[None]
+    else:
+        first, last = np.flatnonzero(allowed)[[0, -1]]
+        thetas = (1 - shares) * np.eye(allowed.size)[first] + shares * np.eye(allowed.size)[last]
+    rows, counts = np.unique(rows_of(responses), axis=0, return_counts=True)
+    return (np.log(thetas @ rows.T) @ counts).max()
 
 
 def test_a_category_is_held_for_certain_if_answers_are_e_to_the_10_less_likely_without():
     """Answers of two categories, from 61 : 61 to 110 : 12: the second is certain in the first of them only."""
     found = []
     for n in range(61, 111):
-        evidence = ad.Responses.from_arrays(ad.SRR(2, 1.0), np.repeat([0, 1], [n, 122 - n])).evidence()
-        nats = nats_against_empty(evidence, 1)
+        responses = ad.Responses.from_arrays(ad.SRR(2, 1.0), np.repeat([0, 1], [n, 122 - n]))
+        evidence, nats = responses.evidence(), nats_against_empty(responses, 1)
         found.append(nats)
         for rho in (1.0, 0.05):
             assert nuts.held_for_certain(evidence, np.full(2, rho)).tolist() == [True, nats > 10]
@@ -225,7 +219,7 @@ def test_a_category_is_not_certain_if_the_others_can_stand_in_for_it():
         evidence = responses.evidence()
         held = nuts.held_for_certain(evidence, np.ones(3))
         for i in range(3):
-            nats = nats_against_empty(evidence, i, 200)
+            nats = nats_against_empty(responses, i, 200)
             if abs(nats - 10) > 0.05:
                 assert held[i] == (nats > 10)
             borderline += 3 < nats < 20
@@ -263,10 +257,14 @@ def calibration_p_values(draw_prior, replications, n=40, k=4, draws=99, thin=5):
     return [stats.chisquare(count).pvalue for count in counts]
 
 
-@pytest.mark.parametrize(("prior", "replications"), [(dirichlet, 200), (learned, 100)])
-def test_calibration(prior, replications):
-    # Four tests at one in ten thousand each, on a fixed seed.
-    assert min(calibration_p_values(prior, replications)) > 1e-4
+@pytest.mark.parametrize("prior", [dirichlet, learned])
+def test_calibration(prior):
+    """Four tests at one in ten thousand each, on a fixed seed.
+
+    Draws of half the spread put 26 % of ranks into each outer tenth: χ² of 9 degrees has a noncentrality of 45 with 70
+    replications, against a bound of 34, so each of the four tests would notice with a chance of nine in ten.
+    """
+    assert min(calibration_p_values(prior, 70)) > 1e-4
 
 
 @pytest.mark.slow
@@ -275,7 +273,7 @@ def test_calibration_in_full(prior):
     assert min(calibration_p_values(prior, 2000)) > 1e-4
 
 
-@pytest.mark.parametrize("prior", ["flat", "learned"])
+@pytest.mark.parametrize("prior", [pytest.param("flat", marks=pytest.mark.slow), "learned"])
 def test_another_nutpie_gets_the_posterior_by_its_public_way(prior, monkeypatch):
     """The class that takes our C functions is private to nutpie; where it has changed, the model is compiled by nutpie.
 

@@ -70,7 +70,7 @@ def test_the_posterior_of_two_populations(batch_size):
         options = {"batch_size": batch_size, "step_size": 0.003, "diffusion": "preconditioned", "updates_per_draw": 5}
         steps = [ad.SGLD(rate, **options), pm.Slice([shift])]
         quiet = {"progressbar": False, "compute_convergence_checks": False}
-        trace = pm.sample(2000, tune=200, chains=2, cores=1, random_seed=1, step=steps, model=model, **quiet)
+        trace = pm.sample(1000, tune=200, chains=2, cores=1, random_seed=1, step=steps, model=model, **quiet)
     total, n = 2 + LARGE.sum() + SMALL.sum() + SINGLE, 1 + 40 + 25 + 1
     mean, sd = total / n, np.sqrt(total) / n
     harness.check_moment(trace["posterior"]["rate"].values, "mean", mean, tolerance=0.1 * sd)

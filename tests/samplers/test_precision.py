@@ -20,13 +20,27 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_single_precision(name):
+def test_single_precision(name, request):
+    """NUTS as compiled by Numba; the others with graphs that are interpreted, which call the same kernels."""
+    if name != "nuts":
+        request.getfixturevalue("interpreted")
+    check_single_precision(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in STEPS if name != "nuts"])
+def test_single_precision_of_compiled_graphs(name):
+    check_single_precision(name)
+
+
+def check_single_precision(name):
     with pytensor.config.change_flags(floatX="float32"), ad.frequency_model(RESPONSES, surrogate="sgld" in name):
         theta = pm.sample(30, tune=30, step=STEPS[name](), **QUIET)["posterior"]["theta"].values
     np.testing.assert_allclose(theta.sum(axis=-1), 1.0, rtol=1e-5)
     assert theta.std(axis=1).min() > 0
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_a_share_too_small_for_single_precision():
     with pytensor.config.change_flags(floatX="float32"), ad.frequency_model(RESPONSES, 1e-3) as model:
         step = ad.DataAugmentationGibbs("theta", rng=1)

@@ -19,6 +19,8 @@ PRIOR = np.array([0.4, 1.0, 2.0, 3.0, 1.0])
 DIFFUSIONS = ["reflected", "preconditioned"]
 CASE = harness.Case("rrrr", 3, 7)
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 def by_the_graph(*arguments, **options):
     """The step method as in a model that is not the surrogate: its gradient is that of the model's graph."""

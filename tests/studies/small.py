@@ -95,7 +95,7 @@ def wait_until(condition, process=None):
     while not condition():
         assert time.monotonic() < deadline, "waited for too long"
         assert process is None or process.poll() is None, process.communicate()
-        time.sleep(0.02)
+        time.sleep(0.1)  # a look at a store takes some 20 ms of the processor
 
 
 def wait_for_runs(store, process, at_least=1):
