@@ -72,6 +72,8 @@ class Collected:
         SGLD's estimate, where that drove the collection.
     prior, fit_seed : float or "learned", numpy.random.SeedSequence
         Of exact inference.
+    many_rows : int
+        Rows of evidence up to which it is by NUTS.
     """
 
     theta: NDArray[np.float64]
@@ -80,11 +82,12 @@ class Collected:
     chain_mean: NDArray[np.float64] | None
     prior: float | str
     fit_seed: np.random.SeedSequence
+    many_rows: int = MANY_ROWS
 
     @cached_property
     def posterior(self) -> Posterior:
         """The exact posterior of θ, sampled when it is first asked for: a few tenths of a second."""
-        return exact_posterior(self.responses, self.prior, int(self.fit_seed.generate_state(1)[0]))
+        return exact_posterior(self.responses, self.prior, int(self.fit_seed.generate_state(1)[0]), self.many_rows)
 
     @property
     def estimate(self) -> NDArray[np.float64]:
@@ -238,10 +241,10 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
     return {name: collected.measure(name) for name in run.measures}
 
 
-def exact_posterior(responses: Responses, prior: float | str, seed: int) -> Posterior:
+def exact_posterior(responses: Responses, prior: float | str, seed: int, many_rows: int = MANY_ROWS) -> Posterior:
     """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
     law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
-    many = responses.evidence().n_rows > MANY_ROWS
+    many = responses.evidence().n_rows > many_rows
     theta = quick_draws(responses, law, *CV_SIZES, seed) if many else _by_nuts(responses, law, seed)
     central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))

@@ -129,7 +129,6 @@ def test_the_posterior_is_not_sampled_unless_it_is_asked_for(monkeypatch):
 @pytest.mark.parametrize("prior", [1.0, "learned"])
 @pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(3, 1.0), ad.SubsetSelection(3, 1.0)], ids=repr)
 def test_posterior_is_that_of_quadrature(mechanism, prior, many_rows, monkeypatch):
-    monkeypatch.setattr(frequency_run, "MANY_ROWS", many_rows)
     # It is for evidence with many rows. Here, under a learned prior, its chains need more draws to forget.
     monkeypatch.setattr(frequency_run, "CV_SIZES", (8000, 500, 2))
     responses = simulated(mechanism, 200, seed=3)
@@ -138,7 +137,7 @@ def test_posterior_is_that_of_quadrature(mechanism, prior, many_rows, monkeypatc
         mean, sd = oracles.posterior_moments_k3(rows, np.ones(3))
     else:
         mean, sd, *_ = oracles.posterior_moments_learned(rows, 3)
-    posterior = exact_posterior(responses, prior, seed=1)
+    posterior = exact_posterior(responses, prior, 1, many_rows)
     # Four Monte Carlo errors of 256 effective draws: one false alarm in 16 000 each, on a fixed seed.
     assert np.all(np.abs(posterior.mean - mean) < 0.25 * sd)
 
