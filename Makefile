@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 
+# Compiled modules are kept. Where this variable is set, every process would compile all libraries anew: four seconds each.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The tests that say most in the least time: mechanisms, responses, likelihood, adaptation, studies' settings, files.
 QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py

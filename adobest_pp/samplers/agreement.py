@@ -11,7 +11,6 @@ References
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 __all__ = ["rank_rhat"]
 
@@ -28,6 +27,8 @@ def rank_rhat(draws: Floats) -> Floats:
 
 
 def _normal_scores(draws: Floats) -> Floats:
+    from scipy.stats import rankdata  # here, because it takes as long to import as most commands take in all
+
     flat = draws.reshape(-1, draws.shape[-1])
     return np.asarray(ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)).reshape(draws.shape))
 
