@@ -228,10 +228,10 @@ def _factor(matrix: Floats) -> Floats:
     ridge, scale = 0.0, float(np.trace(matrix)) / len(matrix)
     while True:
         factor, failed = dpotrf(matrix + ridge * np.eye(len(matrix)) if ridge else matrix, lower=1)
-        if not failed:
+        if not failed and np.isfinite(np.trace(factor)):
             return np.asarray(factor)
-        if not np.isfinite(scale):
-            raise LinAlgError("the precision of a design is not finite")
+        if not np.isfinite(matrix).all():
+            raise LinAlgError("a matrix of a design has entries that are not finite")
         ridge = max(10 * ridge, 1e-14 * scale)
 
 

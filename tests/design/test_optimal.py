@@ -137,6 +137,15 @@ def _threads():
     return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
 
 
+@pytest.mark.parametrize("place", [(0, 0), (2, 1)])
+def test_a_matrix_that_is_not_finite_is_told(place):
+    """LAPACK alone takes some of them for positive definite, and others would have a ridge without end."""
+    matrix = np.eye(3)
+    matrix[place] = matrix[place[::-1]] = np.nan
+    with pytest.raises(np.linalg.LinAlgError, match="not finite"):
+        set_program._factor(matrix)
+
+
 def test_all_sets_are_tried():
     """The greatest excess of each size is that of a plain loop, and climbing never ends above it."""
     rng = np.random.default_rng(4)
