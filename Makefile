@@ -21,8 +21,9 @@ QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likeli
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
 
+# Each of the two processes has a core: threads of BLAS would wait for each other.
 test: $(DEV)
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 quick: lint
 	$(BIN)/python -m pytest -n 2 $(wildcard $(QUICK))

@@ -240,7 +240,9 @@ class FiniteMechanism(Mechanism):
 
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (m, K)."""
-        return np.array([[float(share) for share in row] for row in self._shares.tolist()])
+        # The quotient of two integers is rounded correctly, as that of a fraction is.
+        rows = [[w / total for w, total in zip(row, self._column_sums, strict=True)] for row in self._weights]
+        return np.array(rows, dtype=np.float64)
 
     def privatize(
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
@@ -260,7 +262,7 @@ class FiniteMechanism(Mechanism):
     @property
     def n_outputs(self) -> int:
         """The number m of possible answers."""
-        return len(self._shares)
+        return len(self._weights)
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
         """Collapse to the rows of the transition matrix."""
@@ -283,15 +285,22 @@ class FiniteMechanism(Mechanism):
     @cached_property
     def _columns(self) -> Columns:
         """The cumulative weights of each category."""
-        return Columns([list(accumulate(map(int, column))) for column in self.exact_weights().T.tolist()])
+        return Columns([list(accumulate(column)) for column in zip(*self._weights, strict=True)])
 
     @cached_property
     def _shares(self) -> NDArray[np.object_]:
         """The probabilities as fractions."""
-        weights = self.exact_weights()
-        totals = [sum(map(int, column)) for column in weights.T.tolist()]
-        rows = [[Fraction(int(w), total) for w, total in zip(row, totals, strict=True)] for row in weights.tolist()]
+        rows = [[Fraction(w, total) for w, total in zip(row, self._column_sums, strict=True)] for row in self._weights]
         return np.array(rows, dtype=object)
+
+    @cached_property
+    def _weights(self) -> list[list[int]]:
+        """The rows of `exact_weights`."""
+        return [[int(weight) for weight in row] for row in self.exact_weights().tolist()]
+
+    @cached_property
+    def _column_sums(self) -> list[int]:
+        return [sum(column) for column in zip(*self._weights, strict=True)]
 
 
 class ExtremalMechanism(Mechanism):

@@ -44,6 +44,14 @@ def from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> F
 
     Sums over these sets are coefficients of z^d in Π(1 + z·e^(−s·a·θ_l)), taken on a circle through the saddle point.
     """
+    from threadpoolctl import threadpool_limits
+
+    # The matrices are small: threads that wait for each other took forty times as long on a busy machine.
+    with threadpool_limits(1, "blas"):
+        return _from_sets_of_size(theta, odds, size, weight)
+
+
+def _from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> Floats:
     k = theta.size
     decay = np.exp(-odds * _NODES[:, None] * theta)
     radius = _saddle(decay, size)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -109,14 +110,14 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def _totals(self, keep: int) -> list[int]:
         """Return, for each category, the sum of the weights of all sets, those with it times `keep`."""
-        inside = np.array(self.weights, dtype=object) @ self._masks.astype(object)
-        return [sum(self.weights) * UNIT + (keep - UNIT) * int(weight) for weight in inside]
+        everything = sum(self.weights) * UNIT
+        return [everything + (keep - UNIT) * weight for weight in self._inside]
 
     def _check_balance(self) -> None:
-        inside = np.array(self.weights, dtype=object) @ self._masks.astype(object)
+        inside = self._inside
         if max(inside) - min(inside) > BALANCE * max(inside):
-            high, low = int(np.argmax(inside)), int(np.argmin(inside))
-            share = [float(Fraction(int(inside[x]), sum(self.weights))) for x in (high, low)]
+            high, low = inside.index(max(inside)), inside.index(min(inside))
+            share = [float(Fraction(inside[x], sum(self.weights))) for x in (high, low)]
             loss, x, other = self._worst_at_full_odds()
             raise ValueError(
                 "weights must put every category in sets of the same total weight, "
@@ -141,6 +142,11 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         for mask, members in zip(masks, self.sets, strict=True):
             mask[list(members)] = True
         return masks
+
+    @cached_property
+    def _inside(self) -> list[int]:
+        """The total weight of the sets with each category."""
+        return [sum(compress(self.weights, held)) for held in self._masks.T.tolist()]
 
     @cached_property
     def _keep(self) -> int:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood.marginal import climb
@@ -15,6 +16,8 @@ ROWS, ITERATIONS = 20_000, 100
 NEWTON_STEPS = 3
 # Of those towards a prior that outweighs the answers, and the change of a share at which they end.
 MOST_STEPS, SMALL_CHANGE = 20, 0.01
+# The sum of folded draws, on average, from which on folding has moved them too far; and rounds of moves instead.
+MOST_SUM, SWEEPS = 2.0, 10
 
 
 def first_draws(
@@ -25,7 +28,11 @@ def first_draws(
     rng: np.random.Generator,
     iterations: int = ITERATIONS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,)."""
+    """Return draws (N, K) of the normal approximation at an estimate of θ, folded to be positive, and its sds (K,).
+
+    Where only sums of many shares are known, folding each of them makes their sum too large by far. Then draws are
+    moved instead, between two shares at a time.
+    """
     k = prior.size
     theta = _towards_prior(near_mode(evidence, prior, rng, iterations), evidence, rows, prior)
     information = anchor_at(theta, evidence, rows).information + np.diag(np.maximum(prior - 1, 0) / theta**2)
@@ -37,8 +44,42 @@ def first_draws(
     draws = np.abs(
         theta + rng.standard_normal((n_draws, k - 1)) @ np.linalg.cholesky(np.linalg.inv(precision)).T @ basis
     )
+    if draws.sum(axis=1).mean() > MOST_SUM:
+        draws = _moved(theta, basis.T @ precision @ basis, n_draws, rng)
+        sd = draws.std(axis=0)
     draws += 1e-3 * sd
     return draws / draws.sum(axis=1, keepdims=True), sd
+
+
+def _moved(
+    theta: NDArray[np.float64], precision: NDArray[np.float64], n_draws: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return draws (N, K) of the normal law around θ among positive shares that sum to one, by Gibbs moves of pairs."""
+    draws, slopes = np.tile(theta, (n_draws, 1)), np.zeros((n_draws, theta.size))
+    for _ in range(SWEEPS):
+        order = rng.permutation(theta.size)
+        for i, j in zip(order, np.roll(order, 1), strict=True):
+            weight = precision[i, i] + precision[j, j] - 2 * precision[i, j]
+            both = draws[:, i] + draws[:, j]
+            center = draws[:, i] - (slopes[:, i] - slopes[:, j]) / weight
+            share = _truncated(center, 1 / np.sqrt(weight), both, rng)
+            slopes += (share - draws[:, i])[:, None] * (precision[i] - precision[j])
+            draws[:, i], draws[:, j] = share, both - share
+    return draws
+
+
+def _truncated(
+    center: NDArray[np.float64], sd: float, highest: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return normal draws that are from 0 to `highest`."""
+    # The tail that is farther out is taken as the lower one, where doubles tell small probabilities apart.
+    flipped = center < highest / 2
+    mean = np.where(flipped, highest - center, center)
+    low, high = ndtr(-mean / sd), ndtr((highest - mean) / sd)
+    # Doubles hold no probability that is more than 37 sds out: there the nearest end is all that is left.
+    found = np.where(high > 0, mean + sd * ndtri(low + rng.random(len(mean)) * (high - low)), highest)
+    found = np.clip(found, 0, highest)
+    return np.where(flipped, highest - found, found)
 
 
 def near_mode(

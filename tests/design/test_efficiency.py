@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import adobest_pp as ad
+from adobest_pp.mechanisms import information
 from oracles import designs
+from tests.design.blas import blas_threads
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (4, 1.0), (5, 6.0), (7, 0.3)])
@@ -28,6 +31,17 @@ def test_of_a_published_subset():
     theta, mechanism = np.array([0.5, 0.2, 0.2, 0.1]), ad.RRRR(4, 1.0, kappa=0.9)
     expected = designs.summed_variance(designs.information(mechanism.transition_matrix([0, 1]), theta))
     assert ad.asymptotic_variance(mechanism, theta, subset=[0, 1]) == pytest.approx(expected)
+
+
+def test_matrices_of_sets_are_multiplied_by_one_thread(monkeypatch):
+    """Threads that wait for each other made it forty times slower on a busy machine."""
+    seen = []
+    plain = information._pairs
+    monkeypatch.setattr(information, "_pairs", lambda *given: seen.append(blas_threads()) or plain(*given))
+    with threadpool_limits(2, "blas"):
+        ad.asymptotic_variance(ad.SubsetSelection(20, 1.0), np.full(20, 0.05))
+        assert set(seen) == {1}
+        assert blas_threads() == 2
 
 
 def test_hashing_is_the_mean_over_its_hashes():

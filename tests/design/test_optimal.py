@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_limits
 
 import adobest_pp as ad
 from adobest_pp.design import column_generation, set_program, set_search
 from adobest_pp.design.geometries import ORDERS, hyperplanes
 from oracles import designs
+from tests.design.blas import blas_threads
 
 
 def of_family(design, theta):
@@ -126,15 +127,11 @@ def test_matrices_are_multiplied_by_one_thread(monkeypatch):
     """Threads that wait for each other made a design on a busy machine a hundred times slower."""
     seen = []
     plain = column_generation.solve
-    monkeypatch.setattr(column_generation, "solve", lambda *given: seen.append(_threads()) or plain(*given))
-    before = _threads()
-    ad.optimal_mechanism([0.5, 0.3, 0.2], 1.0)
-    assert set(seen) == {1}
-    assert _threads() == before
-
-
-def _threads():
-    return max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+    monkeypatch.setattr(column_generation, "solve", lambda *given: seen.append(blas_threads()) or plain(*given))
+    with threadpool_limits(2, "blas"):
+        ad.optimal_mechanism([0.5, 0.3, 0.2], 1.0)
+        assert set(seen) == {1}
+        assert blas_threads() == 2
 
 
 @pytest.mark.parametrize("place", [(0, 0), (2, 1)])
