@@ -44,7 +44,7 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
 
 @contextmanager
 def naming_responses(path: str, hint: str) -> Iterator[None]:
-    """Say how to go on where files of --responses are damaged, or (`hint`) do not tell the mechanism."""
+    """Name the option in errors, and say how to go on where its files are damaged or (`hint`) tell no mechanism."""
     from adobest_pp.data.gather import DamagedAnswers, UntoldMechanism
 
     try:
@@ -58,3 +58,8 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
         ) from None
     except UntoldMechanism:
         raise ValueError(f"--responses {path!r} does not tell the mechanism of its answers: {hint}") from None
+    except (ValueError, OSError) as problem:
+        text = str(problem)
+        if not text.startswith("paths must "):
+            raise
+        raise ValueError(f"--responses must {text.removeprefix('paths must ')}") from None

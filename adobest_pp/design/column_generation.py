@@ -77,9 +77,10 @@ def best_family(target: Target, epsilon: float, start: Masks, gap: float = GAP) 
         everything, bound = _generate(target, np.concatenate([single, start, *families]), rng, gap)
         first = pruned(everything, MOST_SETS * k, gap)
     else:
-        starts = [np.concatenate([single, each]) for each in (start, *families)]
+        asked = _asked_about(target.problem)
+        starts = [np.concatenate([single, asked, each]) for each in (start, *families)]
         first, bound = min((_solved(target, masks, gap) for masks in starts), key=target.value), math.nan
-    return _exchange(target, first, rng, gap).balanced(), bound
+    return _exchange(target, first, rng, gap).without_trifles(), bound
 
 
 def _families(k: int, epsilon: float) -> list[Masks]:
@@ -94,6 +95,16 @@ def _families(k: int, epsilon: float) -> list[Masks]:
     return families
 
 
+def _asked_about(problem: Problem) -> Masks:
+    """Return the two sides of each contrast, where there are few: the categories that it adds or subtracts."""
+    values, vectors = np.linalg.eigh(problem.cost)
+    asked = values > 1e-9 * values[-1]
+    if asked.all():
+        return np.zeros((0, len(problem.theta)), dtype=bool)
+    contrasts = (problem.basis @ vectors[:, asked]).T
+    return np.concatenate([contrasts > 0, contrasts < 0])
+
+
 def _solved(target: Target, masks: Masks, tolerance: float, near: Solution | None = None) -> Solution:
     return solve(target.problem, np.unique(masks, axis=0), tolerance, near)
 
@@ -105,22 +116,28 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
     what it has missed.
     """
     k = masks.shape[1]
-    bound, gap, idle, tolerance = -math.inf, 1.0, 0, 0.1
+    bound, least, idle, tolerance, all_sets = -math.inf, 1.0, 0, 0.1, False
     best = solution = None
     for left in reversed(range(MOST_ROUNDS)):
         solution = _solved(target, masks, tolerance, solution)
-        if best is None or target.value(solution) < target.value(best):
-            best = solution
-        found, excess = worth_adding(solution, rng, enumerate_all=False)
-        before, gap = gap, 1 - solution.lower_bound(float(excess.max())) / target.value(best)
-        idle = 0 if gap < 0.99 * before else idle + 1
-        if gap < wanted or idle > STUCK or not left:
+        better = best is None or target.value(solution) < target.value(best)
+        best = solution if better else best
+        found, excess = worth_adding(solution, rng, all_sets)
+        gap = 1 - solution.lower_bound(float(excess.max())) / target.value(best)
+        idle = 0 if gap < 0.99 * least else idle + 1
+        least = min(gap, least)
+        stuck = idle > STUCK
+        if not all_sets and (gap < wanted or stuck or not left):
             found, excess = worth_adding(solution, rng)
+        if all_sets or gap < wanted or stuck or not left:
             bound = max(bound, solution.lower_bound(float(excess.max())))
             gap = 1 - bound / target.value(best)
-        if gap < wanted or idle > STUCK:
+        if gap < wanted or (stuck and all_sets):
             break
-        heavy = solution.masks[solution.weights > LIGHT * solution.weights.max()]
+        if stuck:
+            all_sets, least, idle = True, 1.0, 0
+        # Sets are only dropped while that makes it better: else the same ones would come and go.
+        heavy = solution.masks[solution.weights > LIGHT * solution.weights.max()] if better else solution.masks
         new = _new_sets(heavy, found, excess, NEW_SETS * k)
         # Without new sets it is the weights that are not good enough yet.
         tolerance = min(tolerance, max(wanted / 5, 0.1 * gap)) if len(new) else 0.1 * tolerance

@@ -27,6 +27,8 @@ FEASIBLE = 1e-10
 AWAY, CENTERED = 0.03, 0.01
 # Corrections of weights that the last step has left a little off.
 BALANCINGS = 3
+# The share of the greatest weight below which a set is not worth publishing: nobody would ever answer it.
+NEGLIGIBLE = 1e-9
 
 
 def sum_zero_basis(k: int) -> Floats:
@@ -123,6 +125,13 @@ class Solution:
         """Whether every category is in sets of the same total weight, closely."""
         totals = self.problem.totals(self.masks) @ self.weights
         return bool(self.weights.min() > 0 and np.abs(totals - 1).max() < FEASIBLE)
+
+    def without_trifles(self) -> "Solution":
+        """Return the solution without sets of negligible weight; as it is, if the others are not feasible then."""
+        heavy = self.weights > NEGLIGIBLE * self.weights.max()
+        fewer = Solution(self.problem, self.masks[heavy], self.weights[heavy], self.prices, self.slacks[heavy])
+        fewer = fewer.balanced()
+        return fewer if fewer.is_feasible() else self.balanced()
 
     def balanced(self) -> "Solution":
         """Return weights that are feasible up to rounding, moved as little as it takes, in proportion to themselves."""

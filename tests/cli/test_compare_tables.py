@@ -126,14 +126,17 @@ def test_bad_input_is_refused_in_one_sentence(days, tmp_path, capsys):
         capsys, tmp_path, "--responses", days, "--mechanism", "srr", "--epsilon", 2, "--categories", "yes,no,unsure"
     )
     (tmp_path / "empty").mkdir()
-    assert "which has none" in refused(capsys, tmp_path, "--responses", tmp_path / "empty")
-    assert "matches none" in refused(capsys, tmp_path, "--responses", tmp_path / "empty" / "*.csv")
+    without = refused(capsys, tmp_path, "--responses", tmp_path / "empty")
+    assert "--responses must name a folder with files that end in .parquet" in without
+    assert "--responses must match at least one file" in refused(
+        capsys, tmp_path, "--responses", tmp_path / "empty" / "*.csv"
+    )
     (days / "wednesday.parquet").write_bytes(b"half of a file")
     damaged = refused(capsys, tmp_path, "--responses", days)
     assert "wednesday.parquet" in damaged
     assert "go on with the 1,600 answers of the other 2" in damaged
     simulated(ad.SRR(3, epsilon=2.0), 10, [0.6, 0.3, 0.1], categories=LABELS).to_parquet(days / "friday.parquet")
-    assert "one mechanism" in refused(capsys, tmp_path, "--responses", days)
+    assert "--responses must name answers of one mechanism" in refused(capsys, tmp_path, "--responses", days)
     ad.Responses(SRR, LABELS).to_parquet(tmp_path / "nobody.parquet")
     assert "at least one person" in refused(capsys, tmp_path, "--responses", tmp_path / "nobody.parquet")
 

@@ -50,6 +50,28 @@ def test_weights_of_categories():
     assert lower * (1 - 1e-9) <= design.value <= 1.005 * upper
 
 
+@pytest.mark.parametrize("k", [6, 20, 30])
+def test_one_category_is_asked_about_by_two_sets(k):
+    """That category and all others, as if there were two; sets that come and go kept the search from them once."""
+    theta = np.full(k, 0.01 / (k - 1))
+    theta[0] = 0.99
+    design = ad.optimal_mechanism(theta, 2.0, weights=np.eye(k)[0])
+    of_two = ad.asymptotic_variance(ad.SRR(2, 2.0), [0.99, 0.01]) / 2
+    assert design.value == pytest.approx(of_two, rel=2e-3)
+    heaviest = np.argsort(design.mechanism.weights)[-2:]
+    assert sorted(len(design.mechanism.sets[i]) for i in heaviest) == [1, k - 1]
+    if k <= 20:
+        assert design.gap < 1e-3
+
+
+def test_sets_that_nobody_would_answer_are_not_published():
+    """An interior solution leaves them weights that are too small for the integers of a family."""
+    theta = np.array([0.99, 0.004, 0.003, 0.002, 0.0006, 0.0004])
+    mechanism = ad.optimal_mechanism(theta, 2.0, weights=np.eye(6)[0]).mechanism
+    assert len(mechanism.sets) == 2
+    assert ad.audit(mechanism).holds
+
+
 def test_a_contrast_is_told_better_than_by_the_design_for_everything():
     theta, contrast = np.array([0.4, 0.3, 0.2, 0.1]), np.array([[1.0, -1.0, 0.0, 0.0]])
     cost = contrast.T @ contrast
