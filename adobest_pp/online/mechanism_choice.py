@@ -35,7 +35,7 @@ __all__ = [
 DEFAULT_MECHANISM = "subset-selection"
 DEFAULT_REASON = (
     "at equal ε it had the smallest error in most settings of our validation, beside SRR and adaptive RRRR, but not "
-    "where almost everybody holds one category; design, which asks in rounds, was better still (10 categories)"
+    "where almost everybody holds one category; design, which asks in rounds, was better still (10 to 50 categories)"
 )
 
 _OF_COLLECTION = ("n_categories", "epsilon", "categories", "n_people", "mechanism", "method", "self")

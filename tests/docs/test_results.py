@@ -156,9 +156,16 @@ def percent(share):
 
 def test_the_figures_of_the_page_on_the_best_question():
     text = "\n".join(results.section("best_question"))
-    runs, settings = re.search(r"(\d+) runs, with intervals that hold together in all (\d+) settings", text).groups()
+    made, settings = re.search(r"^(.*) runs, with intervals that hold together in all (\d+) set", text, re.M).groups()
     told = page("explanation/best_question.md")
-    sizes = set(re.findall(r"^(\d+) +[\d.]+ +[\d.]+ \[", text, re.MULTILINE))
-    assert [f"K = {size} ({runs} runs of each of {settings} settings)" in told for size in sizes] == [True]
+    sizes = sorted(set(re.findall(r"^(\d+) +[\d.]+ +[\d.]+ \[", text, re.MULTILINE)))
+    counts = re.findall(r"(\d+) \(K = \d+\)", made) or [made]
+    words = f"For K = {listed(sizes)} ({listed(counts)} runs of each setting, {settings} settings in all)"
+    assert words in told
     assert "behind subset selection in no setting (behind 0)" in text
     assert "it is behind subset selection in none and ahead over all of them" in told
+
+
+def listed(words):
+    """Return words as English lists them."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

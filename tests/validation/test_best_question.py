@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from adobest_pp.studies import cells_of
 from validation import best_question
@@ -14,13 +15,18 @@ from validation import best_question
 @pytest.fixture
 def kept(tmp_path):
     study = best_question.study_of(True, seed=1)
+    keep(study, tmp_path / "runs_4.nc")
+    return study, tmp_path
+
+
+def keep(study, file):
     cells = cells_of(study)
     values = np.arange(len(cells) * study.runs, dtype=float).reshape(len(cells), -1)
     axes = {name: ("cell", [cell.get(name, "") for cell in cells]) for name in study.grid[-1]}
+    axes["run"] = np.arange(study.runs)
     measures = dict.fromkeys(study.measures, (("cell", "run"), values))
     made = xr.Dataset(measures, axes, {"study": json.dumps(asdict(study))})
-    made.to_netcdf(tmp_path / "runs_4.nc", engine="h5netcdf")
-    return study, tmp_path
+    made.to_netcdf(file, engine="h5netcdf")
 
 
 def test_runs_that_are_kept_are_not_made_again(kept, monkeypatch):
@@ -35,3 +41,32 @@ def test_runs_of_another_study_are_refused(kept):
     study, folder = kept
     with pytest.raises(RuntimeError, match=r"runs_4.nc has runs of another study \(seed\)"):
         best_question.make_runs(replace(study, seed=2), folder / "stores", folder)
+
+
+def test_a_k_with_the_first_runs_alone_is_read(kept):
+    study, folder = kept
+    five = replace(study, grid=tuple({**block, "n_categories": (5,)} for block in study.grid))
+    keep(replace(five, runs=2), folder / "runs_5.nc")
+    both = replace(study, grid=tuple({**block, "n_categories": (4, 5)} for block in study.grid))
+    runs = best_question.make_runs(both, folder / "stores", folder)
+    assert best_question.n_runs(runs) == "3 (K = 4), 2 (K = 5)"
+    assert best_question.n_runs(runs.sel(K=[4])) == "3"
+    keep(replace(five, runs=4), folder / "runs_5.nc")
+    with pytest.raises(RuntimeError, match=r"runs_5.nc has runs of another study \(runs\)"):
+        best_question.make_runs(both, folder / "stores", folder)
+
+
+def test_intervals_are_of_the_runs_that_were_made():
+    values = np.random.default_rng(1).standard_normal((2, 6))
+    values[1, 4:] = np.nan
+    mean, low, high = best_question.interval(xr.DataArray(values, dims=("K", "run")), n_comparisons=5)
+    for row, made in enumerate((values[0], values[1, :4])):
+        expected = stats.t.interval(1 - 0.05 / 5, made.size - 1, made.mean(), stats.sem(made))
+        assert float(mean[row]) == pytest.approx(made.mean())
+        assert (float(low[row]), float(high[row])) == pytest.approx(expected)
+
+
+def test_every_setting_counts_the_same():
+    values = xr.DataArray([[1.0, 3.0], [4.0, np.nan]], dims=("K", "run"))
+    assert best_question.mean_of(values) == 3.0
+    assert best_question.pooled(values.expand_dims(epsilon=2)).values.tolist() == [1.0, 3.0, 4.0]
