@@ -120,8 +120,8 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
     best = solution = None
     for left in reversed(range(MOST_ROUNDS)):
         solution = _solved(target, masks, tolerance, solution)
-        better = best is None or target.value(solution) < target.value(best)
-        best = solution if better else best
+        if better := best is None or target.value(solution) < target.value(best):
+            best = solution
         found, excess = worth_adding(solution, rng, all_sets)
         gap = 1 - solution.lower_bound(float(excess.max())) / target.value(best)
         idle = 0 if gap < 0.99 * least else idle + 1
