@@ -63,14 +63,16 @@ def find_mechanism(name: str) -> type[Mechanism]:
     if isinstance(name, str) and ":" in name:
         return _imported(name)
     wanted = plain_name(name)
-    homes = _HOMES | _COMPOSED
-    for known in [*mechanism_names(), *_COMPOSED]:
+    for known, home in (_HOMES | _COMPOSED).items():
         if plain_name(known) == wanted:
-            if known in homes:
-                return _imported(f"adobest_pp.mechanisms.{homes[known]}:{known}")
-            if known in _OTHERS:
-                return _OTHERS[known]
-            return register(_checked(entry_points(group=GROUP)[known].load(), known))
+            return _imported(f"adobest_pp.mechanisms.{home}:{known}")
+    for known, mechanism in _OTHERS.items():
+        if plain_name(known) == wanted:
+            return mechanism
+    # Last, because it reads what every installed package says of itself: twenty milliseconds.
+    for point in entry_points(group=GROUP):
+        if plain_name(point.name) == wanted:
+            return register(_checked(point.load(), point.name))
     raise ValueError(
         f"mechanism must be one of {', '.join(mechanism_names())}, got {brief(name)}; "
         "one of your own must be imported and registered first"
