@@ -21,9 +21,11 @@ QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likeli
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
 
-# Each of the two processes has a core: threads of BLAS would wait for each other.
+# Each of the two processes of the tests has a core: threads of BLAS would wait for each other.
+test quick: export OMP_NUM_THREADS := 1
+
 test: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 
 quick: lint
 	$(BIN)/python -m pytest -n 2 $(wildcard $(QUICK))

@@ -127,9 +127,10 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
         idle = 0 if gap < 0.99 * least else idle + 1
         least = min(gap, least)
         stuck = idle > STUCK
-        if not all_sets and (gap < wanted or stuck or not left):
+        supposed = gap < wanted or stuck or not left
+        if supposed and not all_sets:
             found, excess = worth_adding(solution, rng)
-        if all_sets or gap < wanted or stuck or not left:
+        if supposed or all_sets:
             bound = max(bound, solution.lower_bound(float(excess.max())))
             gap = 1 - bound / target.value(best)
         if gap < wanted or (stuck and all_sets):
