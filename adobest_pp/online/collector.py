@@ -288,7 +288,7 @@ class AdaptiveCollector(_OfMethod):
         n, n_updates = len(self._responses), self._settings.updates
         steps = self._settings.steps(self._rounds * n_updates, n_updates, n)
         self._chain = ready(self._chain, self._records)
-        sample_round(self._settings.plan, self._chain, self._records, steps, self._chain.phi, n_updates)
+        sample_round(self._settings.plan.batch_size, self._chain, self._records, steps, self._chain.phi, n_updates)
         self._rounds += 1
         self._waiting = 0
 

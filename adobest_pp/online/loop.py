@@ -76,7 +76,7 @@ def ready(chain: Chain, records: Records, *, at_the_end: bool = False) -> Chain:
 
 
 def sample_round(
-    plan: Plan,
+    batch_size: int,
     chain: Chain,
     records: Records,
     steps: NDArray[np.float64],
@@ -85,27 +85,28 @@ def sample_round(
 ) -> int:
     """Sample on all that is recorded, with one gradient for each of `steps` (whose sizes are those of SGLD).
 
-    θ of the updates from number `first_kept` on is added to `mean`; returns how many that are.
+    θ of the updates from number `first_kept` on is added to `mean`; returns how many that are. It takes m and not the
+    plan, whose type is the utility's: so it is compiled once for all utilities.
     """
     updates: Callable[..., int] = _ROUNDS[type(chain.work)]
-    return updates(plan, chain, records, steps, mean, first_kept)
+    return updates(batch_size, chain, records, steps, mean, first_kept)
 
 
-def _exact_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+def _exact_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     return hamiltonian_updates(chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.work)[
         2
     ]
 
 
-def _sgld_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+def _sgld_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     return langevin_updates(
-        chain.state, chain.phi, records, chain.prior, steps, plan.batch_size, mean, first_kept, chain.work
+        chain.state, chain.phi, records, chain.prior, steps, batch_size, mean, first_kept, chain.work
     )
 
 
-def _anchored_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+def _anchored_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     return anchored_updates(
-        chain.state, chain.phi, records, chain.prior, steps.size, plan.batch_size, mean, first_kept, chain.work
+        chain.state, chain.phi, records, chain.prior, steps.size, batch_size, mean, first_kept, chain.work
     )
 
 
@@ -130,7 +131,7 @@ def _compiled_must_pause(chain, records):  # type: ignore[no-untyped-def]
 
 
 @overload(sample_round, inline="always")
-def _compiled_round(plan, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+def _compiled_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     """Choose the sampler when the loop is compiled: it compiles the one that it runs and not the other."""
     return _ROUNDS[chain.types[chain.fields.index("work")].instance_class]
 
@@ -171,7 +172,7 @@ def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, 
             answer = simulate_answer(uniform(chain.state), x[t], chain.order, size, coefficients)
             record(records, answer, v, size)
             sizes[t] = size
-        sample_round(plan, chain, records, steps[r - first_round], chain.phi, steps.shape[1])
+        sample_round(plan.batch_size, chain, records, steps[r - first_round], chain.phi, steps.shape[1])
         if (r + 1) % path_every == 0:
             total = chain.phi.sum()
             for i in range(chain.phi.size):

@@ -343,7 +343,7 @@ def _final_estimate(settings: LoopSettings, chain: Chain, records: Records, n_up
     half = n_updates - n_updates // 2
     for start in range(0, n_updates, _UPDATES_AT_ONCE):
         part = steps[start : start + _UPDATES_AT_ONCE]
-        kept += sample_round(settings.plan, chain, records, part, mean, min(max(half - start, 0), part.size))
+        kept += sample_round(settings.plan.batch_size, chain, records, part, mean, min(max(half - start, 0), part.size))
     return np.asarray(mean / kept)
 
 

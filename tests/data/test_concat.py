@@ -118,7 +118,7 @@ def test_predictions_are_answers_of_the_same_people(both):
     with pm.Model():
         theta = pm.Dirichlet("theta", np.ones(K))
         ad.PrivateResponse("y", theta, both, dims="response")
-        prior = pm.sample_prior_predictive(3, random_seed=1)
+        prior = pm.sample_prior_predictive(3, random_seed=1, compile_kwargs={"mode": "FAST_COMPILE"})
     predicted = prior["prior_predictive"]["y"]
     assert predicted.dims == ("chain", "draw", "response", "number")
     for draw in predicted.values[0]:

@@ -106,11 +106,11 @@ def test_updates_that_leave_the_finite_numbers_are_undone():
     )
     before, step = chain.phi.copy(), chain.work.scalars[1]
     chain.work.x[0] = np.nan
-    assert sample_round(settings.plan, chain, records, np.ones(20), np.zeros(6), 20) == 0
+    assert sample_round(settings.plan.batch_size, chain, records, np.ones(20), np.zeros(6), 20) == 0
     np.testing.assert_allclose(chain.phi, before / before.sum())
     assert chain.work.scalars[1] == step / 2
     mean = np.zeros(6)
-    assert sample_round(settings.plan, chain, records, np.ones(20), mean, 5) == 15
+    assert sample_round(settings.plan.batch_size, chain, records, np.ones(20), mean, 5) == 15
     assert mean.sum() == pytest.approx(15)
 
 

@@ -25,11 +25,20 @@ def populations(draw):
     return np.array(weights) / np.sum(weights)
 
 
+# Utility and sampler know nothing of each other, and each pair is compiled for seconds: every one of both is in some
+# quick test, and all pairs are in slow ones.
+SAMPLERS = ["sgld", "exact", "sgld_cv"]
+ALL = [(utility, sampler) for utility in UTILITY_CODES for sampler in SAMPLERS]
+QUICK = [pair for pair in ALL if pair[1] == "sgld" or pair in [("honest", "exact"), ("honest", "sgld_cv")]]
+PAIRS = [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in ALL]
+
+
 @st.composite
-def arguments(draw):
+def arguments(draw, pairs):
     """Anything that `simulate` accepts, with few people."""
     theta = draw(populations())
-    utility = draw(st.sampled_from(list(UTILITY_CODES)))
+    sampler = draw(st.sampled_from(SAMPLERS))
+    utility = draw(st.sampled_from([utility for utility, its in pairs if its == sampler]))
     options = {
         "n_people": draw(st.sampled_from([1, 2, 3, 30])),
         "updates": draw(st.sampled_from([1, 2, 20])),
@@ -38,11 +47,11 @@ def arguments(draw):
         "adapt_every": draw(st.sampled_from([1, 4, 10**9])),
         "smallest_size": draw(st.integers(0, theta.size - 1)),
         "prior": draw(st.one_of(st.just(1.0), moderate_decades, concentrations)),
-        "sampler": draw(st.sampled_from(["sgld", "exact", "sgld_cv"])),
+        "sampler": sampler,
         "step_size": draw(st.one_of(st.none(), moderate_decades, decades)),
         "random_seed": draw(st.integers(0, 2**32)),
     }
-    if options["sampler"] == "sgld_cv":
+    if sampler == "sgld_cv":
         options["prior"] = draw(st.sampled_from([0.01, 0.3, 1.0, 30.0]))
     if utility == "semi_adaptive":
         options["alpha"] = draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))
@@ -68,16 +77,25 @@ def check_consistent(run, n_people, smallest_size=0):
         assert ((run.sizes >= smallest_size) & (run.sizes < k)).all()
 
 
-@settings(max_examples=400)
-@given(arguments())
-def test_any_settings_give_numbers_that_fit_together(drawn):
-    theta, mechanism, utility, options = drawn
+def check_run(theta, mechanism, utility, options):
     run = simulate(theta, mechanism, utility, **options)
     check_consistent(run, options["n_people"], options["smallest_size"])
 
 
-@pytest.mark.parametrize("utility", UTILITY_CODES)
-@pytest.mark.parametrize("sampler", ["sgld", "exact", "sgld_cv"])
+@settings(max_examples=400)
+@given(arguments(QUICK))
+def test_any_settings_give_numbers_that_fit_together(drawn):
+    check_run(*drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(arguments(ALL))
+def test_any_settings_of_all_pairs_give_numbers_that_fit_together(drawn):
+    check_run(*drawn)
+
+
+@pytest.mark.parametrize(("utility", "sampler"), PAIRS)
 def test_two_categories_one_person(utility, sampler):
     alpha = 0.9 if utility == "semi_adaptive" else None
     for x in (0, 1):
@@ -86,8 +104,7 @@ def test_two_categories_one_person(utility, sampler):
         )
 
 
-@pytest.mark.parametrize("utility", UTILITY_CODES)
-@pytest.mark.parametrize("sampler", ["sgld", "exact", "sgld_cv"])
+@pytest.mark.parametrize(("utility", "sampler"), PAIRS)
 def test_everyone_is_of_one_category(utility, sampler):
     """With ε = 5 two hundred of the same answers leave little doubt."""
     alpha = 0.9 if utility == "semi_adaptive" else None

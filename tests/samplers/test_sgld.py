@@ -122,7 +122,7 @@ def test_any_model_of_positive_variables_can_be_sampled():
         data = pm.Data("data", counts)
         pm.Poisson("counts", rate, observed=data)
         step = ad.SGLD(batch_size=None, step_size=0.01, diffusion="preconditioned", updates_per_draw=2)
-        draws = draw(step, draws=4000, tune=500)["posterior"]["rate"].values
+        draws = draw(step, draws=2000, tune=500)["posterior"]["rate"].values
         for i in range(2):
             mean, sd = (2 + counts[:, i].sum()) / 61, np.sqrt(2 + counts[:, i].sum()) / 61
             harness.check_moment(draws[..., i], "mean", mean, tolerance=0.05 * sd)

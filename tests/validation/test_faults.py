@@ -73,7 +73,7 @@ def one_data_set(monkeypatch):
     monkeypatch.setattr(gradients, "data_sets", lambda quick, rng: several(quick, rng)[:2])
 
 
-@pytest.mark.usefixtures("one_data_set")
+@pytest.mark.usefixtures("one_data_set", "interpreted")
 @pytest.mark.parametrize(
     ("place", "name", "finding"),
     [
@@ -89,7 +89,7 @@ def test_a_gradient_off_by_a_factor_is_found(monkeypatch, place, name, finding):
     assert finding in failing(gradients.findings(QUICK))
 
 
-@pytest.mark.usefixtures("one_data_set")
+@pytest.mark.usefixtures("one_data_set", "interpreted")
 def test_a_gradient_that_is_no_number_is_found(monkeypatch):
     right, calls = likelihood.gradient, []
 
@@ -101,7 +101,7 @@ def test_a_gradient_that_is_no_number_is_found(monkeypatch):
     assert "likelihood" in failing(gradients.findings(QUICK))
 
 
-@pytest.mark.usefixtures("one_data_set")
+@pytest.mark.usefixtures("one_data_set", "interpreted")
 def test_batches_that_leave_responses_out_are_found(monkeypatch):
     right = gradients.LangevinSettings.randomness
 
