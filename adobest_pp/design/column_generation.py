@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp.design.geometries import ORDERS, hyperplanes
-from adobest_pp.design.set_program import Problem, Solution, solve
+from adobest_pp.design.set_program import Problem, Solution, singletons, solve
 from adobest_pp.design.set_search import climb, greatest_excess
 
 __all__ = ["GAP", "MOST_ENUMERATED", "MOST_SETS", "Target", "best_family"]
 
 # Up to so many categories all 2^K sets are tried, so that the bound is a proof; beyond, none is given.
 MOST_ENUMERATED = 20
-# The certified gap at which to stop by default, as a share of the value, and rounds at most.
-GAP, MOST_ROUNDS = 5e-4, 60
+# The certified gap at which to stop by default, as a share of the value; rounds at most, and those of local search.
+GAP, MOST_ROUNDS, LOCAL_ROUNDS = 5e-4, 60, 30
 # Rounds in which the gap does not become smaller, after which it will not.
 STUCK = 8
 # Sets in a published family, and those that a round adds, for each category.
@@ -80,7 +80,7 @@ def best_family(target: Target, epsilon: float, start: Masks, gap: float = GAP) 
         asked = _asked_about(target.problem)
         starts = [np.concatenate([single, asked, each]) for each in (start, *families)]
         first, bound = min((_solved(target, masks, gap) for masks in starts), key=target.value), math.nan
-    return _exchange(target, first, rng, gap).without_trifles(), bound
+    return _exchange(target, first, rng, gap), bound
 
 
 def _families(k: int, epsilon: float) -> list[Masks]:
@@ -112,21 +112,22 @@ def _solved(target: Target, masks: Masks, tolerance: float, near: Solution | Non
 def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: float) -> tuple[Solution, float]:
     """Return the best weights of all sets, up to the gap that is wanted, and the bound that says so.
 
-    Local search finds the sets to add. All sets are tried only where it supposes to be done: for the bound, and for
-    what it has missed.
+    Local search finds the sets to add. All sets are tried only where it supposes to be done, for the bound, and where
+    it comes no further: then no set is dropped any more, since the same ones would come and go.
     """
     k = masks.shape[1]
     bound, least, idle, tolerance, all_sets = -math.inf, 1.0, 0, 0.1, False
-    best = solution = None
+    best, solution = singletons(target.problem), None
     for left in reversed(range(MOST_ROUNDS)):
         solution = _solved(target, masks, tolerance, solution)
-        if better := best is None or target.value(solution) < target.value(best):
-            best = solution
+        family = solution.without_trifles() or best
+        if better := target.value(family) < target.value(best):
+            best = family
         found, excess = worth_adding(solution, rng, all_sets)
         gap = 1 - solution.lower_bound(float(excess.max())) / target.value(best)
         idle = 0 if gap < 0.99 * least else idle + 1
         least = min(gap, least)
-        stuck = idle > STUCK
+        stuck = idle > STUCK or (not all_sets and left < MOST_ROUNDS - LOCAL_ROUNDS)
         supposed = gap < wanted or stuck or not left
         if supposed and not all_sets:
             found, excess = worth_adding(solution, rng)
@@ -137,14 +138,14 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
             break
         if stuck:
             all_sets, least, idle = True, 1.0, 0
-        # Sets are only dropped while that makes it better: else the same ones would come and go.
-        heavy = solution.masks[solution.weights > LIGHT * solution.weights.max()] if better else solution.masks
+        heavy = solution.masks
+        if better and not all_sets:
+            heavy = heavy[solution.weights > LIGHT * solution.weights.max()]
         new = _new_sets(heavy, found, excess, NEW_SETS * k)
         # Without new sets it is the weights that are not good enough yet.
         tolerance = min(tolerance, max(wanted / 5, 0.1 * gap)) if len(new) else 0.1 * tolerance
         masks = np.concatenate([np.eye(k, dtype=bool), heavy, new])
         target.aim(solution)
-    assert best is not None
     return best, bound
 
 
@@ -165,7 +166,7 @@ def pruned(solution: Solution, most: int, gap: float = GAP) -> Solution:
 
 def _exchange(target: Target, solution: Solution, rng: np.random.Generator, gap: float) -> Solution:
     """Return the best of some rounds that add sets and drop the lightest."""
-    k, best, idle = len(target.problem.theta), solution, 0
+    k, best, idle = len(target.problem.theta), solution.without_trifles() or singletons(target.problem), 0
     for _ in range(EXCHANGES):
         target.aim(solution)
         found, excess = worth_adding(replace(solution, problem=target.problem), rng, enumerate_all=False)
@@ -174,8 +175,9 @@ def _exchange(target: Target, solution: Solution, rng: np.random.Generator, gap:
             break
         more = _solved(target, np.concatenate([solution.masks, new]), gap, solution)
         solution = pruned(more, MOST_SETS * k, gap)
-        gain = 1 - target.value(solution) / target.value(best)
-        best = solution if gain > 0 else best
+        family = solution.without_trifles() or best
+        gain = 1 - target.value(family) / target.value(best)
+        best = family if gain > 0 else best
         idle = 0 if gain > gap / 5 else idle + 1
         if idle >= IDLE:
             break

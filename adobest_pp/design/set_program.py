@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, null_space
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-__all__ = ["Problem", "Solution", "solve", "sum_zero_basis"]
+__all__ = ["Problem", "Solution", "singletons", "solve", "sum_zero_basis"]
 
 Floats = NDArray[np.float64]
 
@@ -27,8 +27,9 @@ FEASIBLE = 1e-10
 AWAY, CENTERED = 0.03, 0.01
 # Corrections of weights that the last step has left a little off.
 BALANCINGS = 3
-# The share of the greatest weight below which a set is not worth publishing: nobody would ever answer it.
-NEGLIGIBLE = 1e-9
+# The share of the greatest weight below which a set is not worth publishing: nobody would ever answer it. Where few
+# sets are enough, rounding has a say in the weights of others: then more of them are left out.
+NEGLIGIBLE = (1e-9, 1e-6, 1e-4)
 
 
 def sum_zero_basis(k: int) -> Floats:
@@ -126,12 +127,15 @@ class Solution:
         totals = self.problem.totals(self.masks) @ self.weights
         return bool(self.weights.min() > 0 and np.abs(totals - 1).max() < FEASIBLE)
 
-    def without_trifles(self) -> "Solution":
-        """Return the solution without sets of negligible weight; as it is, if the others are not feasible then."""
-        heavy = self.weights > NEGLIGIBLE * self.weights.max()
-        fewer = Solution(self.problem, self.masks[heavy], self.weights[heavy], self.prices, self.slacks[heavy])
-        fewer = fewer.balanced()
-        return fewer if fewer.is_feasible() else self.balanced()
+    def without_trifles(self) -> "Solution | None":
+        """Return the solution without sets of negligible weight, or nothing if the others are not feasible then."""
+        for share in NEGLIGIBLE:
+            heavy = self.weights > share * self.weights.max()
+            fewer = Solution(self.problem, self.masks[heavy], self.weights[heavy], self.prices, self.slacks[heavy])
+            fewer = fewer.balanced()
+            if fewer.is_feasible():
+                return fewer
+        return None
 
     def balanced(self) -> "Solution":
         """Return weights that are feasible up to rounding, moved as little as it takes, in proportion to themselves."""
@@ -152,6 +156,12 @@ class Solution:
         known = float(np.sum(used * self.problem.precision))
         # gradient·c = −Tr[C M⁻¹(M − Λ)M⁻¹]
         return self.value + float(prices.sum()) + self.value - known
+
+
+def singletons(problem: Problem) -> Solution:
+    """Return the family of all sets of one category, which is feasible whatever the problem."""
+    k = len(problem.theta)
+    return Solution(problem, np.eye(k, dtype=bool), np.full(k, 1 / (k + problem.odds)), np.zeros(k), np.zeros(k))
 
 
 def solve(problem: Problem, masks: NDArray[np.bool_], tolerance: float, near: Solution | None = None) -> Solution:
