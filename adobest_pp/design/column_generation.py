@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.design.geometries import ORDERS, hyperplanes
+from adobest_pp.design.geometries import ORDERS, hyperplanes, n_hyperplanes
 from adobest_pp.design.set_program import Problem, Solution, singletons, solve
 from adobest_pp.design.set_search import climb, greatest_excess
 
@@ -86,8 +86,11 @@ def best_family(target: Target, epsilon: float, start: Masks, gap: float = GAP) 
 def _families(k: int, epsilon: float) -> list[Masks]:
     """Return families to begin with: geometries, and intervals on a circle where K is small."""
     wanted = math.exp(epsilon) + 1
-    orders = sorted(ORDERS, key=lambda order: abs(math.log(order / wanted)))[:GEOMETRIES]
-    families = [planes for planes in (hyperplanes(k, order) for order in orders) if len(planes) <= (MOST_SETS - 1) * k]
+    orders = sorted(ORDERS, key=lambda order: abs(math.log(order / wanted)))
+    small = [order for order in orders if n_hyperplanes(k, order) <= (MOST_SETS - 1) * k]
+    if k <= MOST_ENUMERATED:  # where all sets are tried, geometries far from what is wanted are of no use
+        small = [order for order in small if order in orders[:GEOMETRIES]]
+    families = [hyperplanes(k, order) for order in small[:GEOMETRIES]]
     if k <= MOST_ENUMERATED:
         size = min(max(round(k / wanted), 1), k - 1)
         places = (np.arange(k)[:, None] + np.arange(k)) % k

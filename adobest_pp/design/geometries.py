@@ -14,7 +14,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ORDERS", "hyperplanes"]
+__all__ = ["ORDERS", "hyperplanes", "n_hyperplanes"]
 
 # Each order q = p^e with p, and the lower coefficients of an irreducible polynomial x^e + … over the integers modulo p.
 _FIELDS = {
@@ -39,9 +39,7 @@ def hyperplanes(k: int, order: int) -> NDArray[np.bool_]:
     array of bool, shape (m, K)
         The sets, of K of the points; each is in equally many hyperplanes, and each pair of them too.
     """
-    dimension = 2
-    while (order**dimension - 1) // (order - 1) < k:
-        dimension += 1
+    dimension = _dimension(k, order)
     add, multiply = _tables(order)
     points = np.array(
         [
@@ -56,6 +54,19 @@ def hyperplanes(k: int, order: int) -> NDArray[np.bool_]:
     for axis in range(dimension):
         products = add[products, multiply[points[:, axis, None], held[None, :, axis]]]
     return np.asarray(products == 0)
+
+
+def n_hyperplanes(k: int, order: int) -> int:
+    """Return how many hyperplanes that geometry has, which is also how many points."""
+    return int((order ** _dimension(k, order) - 1) // (order - 1))
+
+
+def _dimension(k: int, order: int) -> int:
+    """Return the number of coordinates of the points."""
+    dimension = 2
+    while (order**dimension - 1) // (order - 1) < k:
+        dimension += 1
+    return dimension
 
 
 def _tables(order: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
