@@ -36,6 +36,9 @@ else:
             shutil.rmtree(_cache, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(_current)
 
+# Graphs are compiled by Numba or left as they are; for the latter PyTensor would call a C compiler where there is one.
+os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [os.environ.get("PYTENSOR_FLAGS"), "cxx="]))
+
 # A shell that runs the tests in the background has SIGINT ignored, and so has what they start: Ctrl-C is tested.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

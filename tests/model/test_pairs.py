@@ -23,7 +23,7 @@ from oracles import answer_rows
 from tests.strategies import simulated
 
 PYTHON = Mode("py", "fast_compile")
-QUICK = {"mode": "FAST_COMPILE"}
+QUICK = {"mode": PYTHON}
 K = 4
 SINGLE = [
     ad.SRR(K, 1.0),
