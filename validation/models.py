@@ -24,7 +24,7 @@ from validation.common import Finding, Options, each, finding, main, table
 # The probability that a right program fails.
 FALSE_ALARM = 0.01
 DRAWS, TUNE, THIN = 400, 300, 4
-REPLICATIONS = {False: 100, True: 4}
+REPLICATIONS = {False: 100, True: 2}
 # Every replication has other constants, for which Numba would compile anew; functions in C are used again.
 MODE = Mode("vm", "fast_run")
 CATEGORIES = 3
