@@ -8,9 +8,9 @@ their TV to the truth, shown as a ratio, with a t-interval over runs; for the me
 settings are averaged first. Beside them stands what a perfect design could gain on subset selection with many
 answers: the root of the ratio of the least variance of any ε-LDP mechanism at the truth to that of subset selection
 (for K = 50, where no bound is proved, of the best found). Runs are made in build/best_question, a store for each K, and
-an interrupted program goes on where it stopped. The runs of a K are in validation/best_question, from where they are
-read, though they may be the first of each cell alone; remove a file there to make all. Exits with 1 if a finding stated
-below is not reproduced.
+an interrupted program goes on where it stopped. The runs of a K that is finished are in validation/best_question, from
+where they are read; remove a file there to make its runs again. Exits with 1 if a finding stated below is not
+reproduced.
 """
 
 import json
@@ -55,18 +55,13 @@ def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
     """Return what to make of it."""
     ratio = log_ratio(runs, DESIGN, SUBSET_SELECTION)
     means = {
-        "all": pooled(ratio),
+        "all": ratio,
         "uneven": ratio.sel(rho=0.01),
         "two": ratio.sel(epsilon=2.0),
         "bound": bound.sel(epsilon=2.0),
     }
-    by_k = ", ".join(f"K = {k}: {np.exp(mean_of(ratio.sel(K=k))):.2f}" for k in runs["K"].values.tolist())
-    return MEANING.format(by_k=by_k, **{name: np.exp(mean_of(values)) for name, values in means.items()})
-
-
-def mean_of(values: xr.DataArray) -> float:
-    """Return the mean of all settings, each of which counts the same, however many runs it has."""
-    return float((values.mean("run") if "run" in values.dims else values).mean())
+    by_k = ", ".join(f"K = {k}: {np.exp(float(ratio.sel(K=k).mean())):.2f}" for k in runs["K"].values.tolist())
+    return MEANING.format(by_k=by_k, **{name: np.exp(float(values.mean())) for name, values in means.items()})
 
 
 def study_of(quick: bool, seed: int) -> Study:
@@ -98,7 +93,7 @@ def make_runs(study: Study, folder: Path, kept: Path = KEPT) -> xr.Dataset:
         if not file.exists():
             _finish(part, folder / f"{study.name}_{k}.zarr", file)
         found.append(by_mechanism(_read(part, file), part))
-    return xr.concat(found, "K", join="outer")  # runs that were not made are NaN
+    return xr.concat(found, "K", join="exact")
 
 
 def _finish(study: Study, store: Path, file: Path) -> None:
@@ -116,8 +111,7 @@ def _read(study: Study, file: Path) -> xr.Dataset:
         dataset = opened.load()
     made = json.loads(dataset.attrs["study"])
     asked = json.loads(json.dumps(asdict(study)))
-    differ = [name for name in ("seed", "settings", "measures", "grid") if made[name] != asked[name]]
-    differ += ["runs"] if made["runs"] > asked["runs"] else []
+    differ = [name for name in ("seed", "runs", "settings", "measures", "grid") if made[name] != asked[name]]
     if differ:
         raise RuntimeError(f"{file.name} has runs of another study ({', '.join(differ)}): remove it to make them again")
     return dataset
@@ -130,11 +124,8 @@ def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
 
 
 def interval(values: xr.DataArray, n_comparisons: int = 1) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
-    """Return means over runs with the ends of t-intervals, which hold together in so many comparisons (Bonferroni).
-
-    Runs that have not been made are NaN.
-    """
-    n = values.count("run")
+    """Return means over runs with the ends of t-intervals, which hold together in so many comparisons (Bonferroni)."""
+    n = values.sizes["run"]
     mean, error = values.mean("run"), values.std("run", ddof=1) / np.sqrt(n)
     reach = stats.t.ppf(1 - (1 - LEVEL) / (2 * n_comparisons), n - 1) * error
     return mean, mean - reach, mean + reach
@@ -144,7 +135,7 @@ def pooled(values: xr.DataArray) -> xr.DataArray:
     """Return one mean for each truth (K, ρ, run) over all that is asked of it, which its settings have in common."""
     means = values.mean([name for name in ("epsilon", "prior") if name in values.dims])
     axes = [name for name in ("K", "rho", "run") if name in means.dims]
-    return means.stack(pool=axes).reset_index("pool", drop=True).rename(pool="run").dropna("run")
+    return means.stack(pool=axes).reset_index("pool", drop=True).rename(pool="run")
 
 
 def allowed(study: Study) -> xr.DataArray:
@@ -172,7 +163,7 @@ def print_design(runs: xr.Dataset, bound: xr.DataArray) -> None:
     """Print the ratio of the design's TV to that of subset selection, setting by setting, and the bound beside it."""
     n = n_settings(runs)
     print("TV of design over that of subset selection in the same run: means of")
-    print(f"{n_runs(runs)} runs, with intervals that hold together in all {n} settings with 95 %;")
+    print(f"{runs.sizes['run']} runs, with intervals that hold together in all {n} settings with 95 %;")
     print("and what a perfect design would reach with many answers")
     for prior in runs["prior"].values.tolist():
         print(f"\n{prior} prior\n")
@@ -223,7 +214,7 @@ def print_coverage(runs: xr.Dataset) -> None:
     for name in mechanisms_of(runs):
         row = [LABELS[name]]
         for prior, rho in product(runs["prior"].values, runs["rho"].values):
-            cell = runs[["coverage_as_shown", "coverage"]].sel(mechanism=name, prior=prior, rho=rho).mean("run").mean()
+            cell = runs[["coverage_as_shown", "coverage"]].sel(mechanism=name, prior=prior, rho=rho).mean()
             row.append(f"{float(cell['coverage_as_shown']):.3f} ({float(cell['coverage']):.3f})")
         rows.append(row)
     table(["", *(f"{p}, ρ = {r:g}" for p, r in product(runs["prior"].values, runs["rho"].values))], rows)
@@ -234,15 +225,6 @@ def mechanisms_of(runs: xr.Dataset) -> list[str]:
     return [name for name in LABELS if name in runs["mechanism"].values]
 
 
-def n_runs(runs: xr.Dataset) -> str:
-    """Return how many runs a setting has, for each K if they are not the same for all."""
-    made = runs["exact_tv"].count("run").min([name for name in runs["exact_tv"].dims if name not in ("K", "run")])
-    counts = dict(zip(made["K"].values.tolist(), made.values.tolist(), strict=True))
-    if len(set(counts.values())) == 1:
-        return str(next(iter(counts.values())))
-    return ", ".join(f"{count} (K = {k})" for k, count in counts.items())
-
-
 def n_settings(runs: xr.Dataset) -> int:
     """Return the number of settings in which two mechanisms are compared."""
     return int(np.prod([runs.sizes[name] for name in SETTINGS]))
@@ -250,12 +232,12 @@ def n_settings(runs: xr.Dataset) -> int:
 
 def sound(runs: xr.Dataset) -> list[Finding]:
     """Return what is checked of any runs."""
-    loss, made = runs["true_epsilon"], runs["exact_tv"].notnull()
+    loss = runs["true_epsilon"]
     return [
         finding(
             "privacy",
             "no run of any mechanism loses more than its ε",
-            (loss <= loss["epsilon"]).where(made, True).all(),
+            (loss <= loss["epsilon"]).all(),
             largest_excess=(loss - loss["epsilon"]).max(),
         ),
     ]
@@ -270,8 +252,8 @@ def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
     sparse = runs.sel(rho=[rho for rho in runs["rho"].values if rho < 1])
     rivals = [SUBSET_SELECTION, *(name for name in UTILITIES if name in runs["mechanism"].values)]
     ends = {name: interval(pooled(log_ratio(sparse, DESIGN, name)), len(rivals)) for name in rivals}
-    reached, at_two = mean_of(ratio.sel(epsilon=2.0)), mean_of(bound.sel(epsilon=2.0))
-    cover = runs["coverage_as_shown"].mean("run").mean(SETTINGS)
+    reached, at_two = float(ratio.sel(epsilon=2.0).mean()), float(bound.sel(epsilon=2.0).mean())
+    cover = runs["coverage_as_shown"].mean(["run", *SETTINGS])
     apart = float(cover.sel(mechanism=DESIGN) - cover.sel(mechanism=SUBSET_SELECTION))
     return [
         finding("never_behind", "design is behind subset selection in no setting", behind == 0, behind=behind),

@@ -87,9 +87,9 @@ def _families(k: int, epsilon: float) -> list[Masks]:
     """Return families to begin with: geometries, and intervals on a circle where K is small."""
     wanted = math.exp(epsilon) + 1
     orders = sorted(ORDERS, key=lambda order: abs(math.log(order / wanted)))
-    small = [order for order in orders if n_hyperplanes(k, order) <= (MOST_SETS - 1) * k]
-    if k <= MOST_ENUMERATED:  # where all sets are tried, geometries far from what is wanted are of no use
-        small = [order for order in small if order in orders[:GEOMETRIES]]
+    # Where all sets are tried, geometries far from what is wanted are of no use.
+    near = orders[:GEOMETRIES] if k <= MOST_ENUMERATED else orders
+    small = [order for order in near if n_hyperplanes(k, order) <= (MOST_SETS - 1) * k]
     families = [hyperplanes(k, order) for order in small[:GEOMETRIES]]
     if k <= MOST_ENUMERATED:
         size = min(max(round(k / wanted), 1), k - 1)

@@ -58,15 +58,20 @@ def hyperplanes(k: int, order: int) -> NDArray[np.bool_]:
 
 def n_hyperplanes(k: int, order: int) -> int:
     """Return how many hyperplanes that geometry has, which is also how many points."""
-    return int((order ** _dimension(k, order) - 1) // (order - 1))
+    return _n_points(order, _dimension(k, order))
 
 
 def _dimension(k: int, order: int) -> int:
     """Return the number of coordinates of the points."""
     dimension = 2
-    while (order**dimension - 1) // (order - 1) < k:
+    while _n_points(order, dimension) < k:
         dimension += 1
     return dimension
+
+
+def _n_points(order: int, dimension: int) -> int:
+    """Return how many points have so many coordinates, of which multiples are one point."""
+    return sum(order**power for power in range(dimension))
 
 
 def _tables(order: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
