@@ -10,7 +10,6 @@ from adobest_pp.online import simulate
 from adobest_pp.online.anchored import ABSORBED, DUE, LEARNED, absorb
 from adobest_pp.online.anchoring import evidence_of, learn
 from adobest_pp.online.loop import new_chain, ready, sample_round
-from adobest_pp.online.loop_settings import LoopSettings
 from adobest_pp.online.records import RESPONSES, record
 from adobest_pp.samplers.control_variates import anchor_at
 from adobest_pp.samplers.control_variates import rows_of as laid_out
@@ -92,26 +91,25 @@ def test_another_anchor_is_learned_when_answers_are_four_times_as_many():
 def test_updates_that_leave_the_finite_numbers_are_undone():
     records, _, _ = collected(ad.RRRR(6, 1.0), 40, 3, counted=True)
     chain = chain_on(records)
-    settings = LoopSettings.of(
-        ad.RRRR(6, 1.0),
-        "honest",
-        alpha=None,
-        prior=PRIOR,
-        updates=20,
-        batch_size=50,
-        step_size=None,
-        schedule=None,
-        adapt_every=1,
-        sampler="sgld_cv",
-    )
     before, step = chain.phi.copy(), chain.work.scalars[1]
     chain.work.x[0] = np.nan
-    assert sample_round(settings.plan.batch_size, chain, records, np.ones(20), np.zeros(6), 20) == 0
+    assert sample_round(50, chain, records, np.ones(20), np.zeros(6), 20) == 0
     np.testing.assert_allclose(chain.phi, before / before.sum())
     assert chain.work.scalars[1] == step / 2
     mean = np.zeros(6)
-    assert sample_round(settings.plan.batch_size, chain, records, np.ones(20), mean, 5) == 15
+    assert sample_round(50, chain, records, np.ones(20), mean, 5) == 15
     assert mean.sum() == pytest.approx(15)
+
+
+def test_batches_have_the_size_that_was_asked_for():
+    def after(batch_size):
+        records, _, _ = collected(ad.RRRR(6, 1.0), 40, 3, counted=True)
+        chain = chain_on(records)
+        sample_round(batch_size, chain, records, np.ones(20), np.zeros(6), 20)
+        return chain.phi
+
+    np.testing.assert_array_equal(after(20), after(20))
+    assert not np.array_equal(after(20), after(1))
 
 
 def test_the_estimate_of_a_whole_run_is_the_posterior_mean():
