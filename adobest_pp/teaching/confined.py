@@ -153,10 +153,10 @@ def told(problem: BaseException) -> str:
         case PermissionError():
             return "The code tries to do more than compute: an exercise can open no files, connections or programs."
     try:
-        message = str(problem)
-    except Exception:  # made by the code, too
-        message = "(without a message)"
-    return f"Python says: {type(problem).__name__}: {message}"[:500]
+        message = f": {problem}"
+    except Exception:  # the message is made by the code, too
+        message = ""
+    return f"Python says: {type(problem).__name__}{message}"[:500].rstrip(": ")
 
 
 def number(value: Any, name: str) -> int | float:

@@ -30,7 +30,9 @@ LOCAL = ("127.0.0.1", "localhost", "[::1]")
 REFUSED = (
     "Open the lessons at the address that adobest teach printed in the terminal: nobody else may use this server.\n"
 )
-GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={}"><title>Lessons</title>\n'
+GO_ON = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Lessons</title><link rel="icon" href="data:,">
+<meta http-equiv="refresh" content="0; url={}">
+"""
 HEADERS = {
     b"referrer-policy": b"no-referrer",
     b"cross-origin-resource-policy": b"same-origin",

@@ -99,7 +99,7 @@ class Confined:
     def _reply(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline(LONGEST_REPLY)
-        if line.endswith(b"\n"):
+        if line.endswith(b"\n") or len(line) == LONGEST_REPLY:
             with suppress(ValueError, RecursionError):
                 reply = json.loads(line)
                 if isinstance(reply, dict):
