@@ -192,8 +192,9 @@ def teach(
 ) -> None:
     """Open the course in the browser: seven lessons with sliders, questions and exercises. Ctrl-C ends it.
 
-    The lessons are for you alone: the printed address has a secret, and without it the server answers nobody. On Linux
-    the code of an exercise runs in a process that can only compute, for 5 seconds at most.
+    Nobody gets in without the secret in the printed address.
+
+    On Linux the code of an exercise can only compute. Other systems do not run it.
     """
     from adobest_pp.teaching.serving import teach as serve
 

@@ -7,13 +7,13 @@ import tempfile
 import threading
 import time
 import webbrowser
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
 
 from adobest_pp._checks import check_integer
 from adobest_pp.teaching.guard import GO_ON, Guard
-from adobest_pp.teaching.lessons import LESSONS, lesson_file
+from adobest_pp.teaching.lessons import LESSONS, folder, lesson_file
 from adobest_pp.teaching.running import TRUST
 
 __all__ = ["build_app", "teach"]
@@ -52,11 +52,16 @@ def teach(lesson: int = 0, browser: bool = True, port: int | None = None, trust_
         Whether to run the code of exercises also where this system cannot confine it.
     """
     lesson_file(lesson)
+    if trust_exercises:
+        os.environ[TRUST] = "1"
+    with chdir(folder()):  # marimo takes settings, also where to import from, from the folder that it is started in
+        _serve(lesson, browser, port)
+
+
+def _serve(lesson: int, browser: bool, port: int | None) -> None:
     app = build_app()
     import uvicorn
 
-    if trust_exercises:
-        os.environ[TRUST] = "1"
     chosen = _free_port(port)
     guard = Guard(app, chosen)
     address = f"http://{HOST}:{chosen}{guard.path(str(lesson or ''))}"
@@ -64,8 +69,8 @@ def teach(lesson: int = 0, browser: bool = True, port: int | None = None, trust_
         guard, host=HOST, port=chosen, log_level="error", proxy_headers=False, timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(settings)
-    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="adobest-teach-") as folder:
-        door = Path(folder) / "lessons.html" if browser else None
+    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="adobest-teach-") as private:
+        door = Path(private) / "lessons.html" if browser else None
         threading.Thread(target=_when_ready, args=(server, address, door), daemon=True).start()
         server.run()
 

@@ -13,11 +13,12 @@ import pytest
 
 
 class Server(NamedTuple):
-    """`adobest teach 3`: what it told, what it opened in the browser, and its process."""
+    """`adobest teach 3`: what it told and opened in the browser, its process, and a file that must never be there."""
 
     told: str
     opened: Path
     process: psutil.Process
+    trap: Path
 
     @property
     def host(self):
@@ -48,15 +49,25 @@ def server(tmp_path_factory):
     script = folder / "browser"
     script.write_text(f'#!/bin/sh\nprintf %s "$1" > "{folder}/part"\nmv "{folder}/part" "{folder}/opened"\n')
     script.chmod(0o755)
+    trap = _set_trap(folder)
     command = [sys.executable, "-m", "adobest_pp", "teach", "3"]
-    environment = os.environ | {"BROWSER": f"{script} %s"}
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"BROWSER": f"{script} %s", "PYTHONPATH": paths}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder
     ) as process:
-        yield Server(process.stdout.readline(), folder / "opened", psutil.Process(process.pid))
+        yield Server(process.stdout.readline(), folder / "opened", psutil.Process(process.pid), trap)
         process.send_signal(signal.SIGINT)  # Ctrl-C, after lessons were open
         try:
             assert process.wait(60) == 0
             assert process.stdout.read() == ""
         finally:
             process.kill()
+
+
+def _set_trap(folder):
+    """Have settings of marimo in the folder that lead to another matplotlib, as another user could in a shared one."""
+    (folder / "pyproject.toml").write_text('[tool.marimo.runtime]\npythonpath = ["evil"]\n')
+    (folder / "evil").mkdir()
+    (folder / "evil" / "matplotlib.py").write_text(f"open({str(folder / 'trapped')!r}, 'w')\n")
+    return folder / "trapped"

@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from adobest_pp.teaching.running import can_run
+from tests.lessons.test_running import confines
 
 SESSION = "s_attack"
 CODE = "print('it', 'ran')\nopen({place!r}, 'w')\n"
@@ -92,7 +92,7 @@ def attacker(server, **others):
     return Attacker(server, **(known | others))
 
 
-@pytest.mark.skipif(not can_run(), reason="this system cannot confine code: exercises are off here")
+@confines
 def test_the_person_can_hand_in_code_that_can_do_nothing(server, tmp_path):
     """The attack works as far as the person may go: their code is run, shows what it prints, and writes no file."""
     place = tmp_path / "written"
@@ -101,6 +101,7 @@ def test_the_person_can_hand_in_code_that_can_do_nothing(server, tmp_path):
     assert "The code tries to do more than compute" in shown
     assert "<pre>it ran\\n</pre>" in shown
     assert not place.exists()
+    assert not server.trap.exists()  # of the folder that the server was started in
 
 
 EVIL = "http://evil.example"

@@ -5,14 +5,17 @@ import platform
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from adobest_pp.teaching import Exercise, running
+from adobest_pp.teaching.confined import MACHINES
 from adobest_pp.teaching.running import OFF, TRUST, Confined, NotRun, can_run
 
-confines = pytest.mark.skipif(not can_run(), reason="this system cannot confine code: exercises are off here")
+CONFINES = sys.platform == "linux" and platform.machine() in MACHINES
+confines = pytest.mark.skipif(not CONFINES, reason="this system cannot confine code: exercises are off here")
 COMPUTES = "The code tries to do more than compute: an exercise can open no files, connections or programs."
 LATE = "The code was stopped after 0.5 seconds: is there a loop that never ends?"
 
@@ -225,6 +228,32 @@ def test_code_is_not_sent_where_it_cannot_be_confined(monkeypatch):
     assert can_run()
     assert EXERCISE.grade("print('it runs')\ndouble = lambda x: 2 * x") == (True, "That is right.", "it runs\n")
     running._can_lock.cache_clear()
+
+
+def test_the_page_says_that_exercises_are_off(monkeypatch):
+    from adobest_pp.teaching import showing
+
+    monkeypatch.setattr(showing, "_live", lambda: True)
+    monkeypatch.setattr(showing, "can_run", lambda: False)
+    monkeypatch.setattr(Exercise, "grade", None)
+    for value in (None, "double = 1"):
+        assert OFF in showing.practise(EXERCISE, SimpleNamespace(value=value)).text
+
+
+@pytest.mark.parametrize(("option", "trusted"), [([], None), (["--trust-exercises"], "1")])
+def test_only_the_person_who_starts_the_lessons_can_trust_them(option, trusted, monkeypatch):
+    from typer.testing import CliRunner
+
+    from adobest_pp.cli.main import app
+    from adobest_pp.teaching import serving
+
+    seen = []
+    monkeypatch.setenv(TRUST, "0")
+    monkeypatch.delenv(TRUST)
+    monkeypatch.setattr(serving, "_serve", lambda *given: seen.append((given, os.environ.get(TRUST))))
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    assert CliRunner().invoke(app, ["teach", "2", "--no-browser", *option]).exit_code == 0
+    assert seen == [((2, False, None), trusted)]
 
 
 def _unlocked(process):
