@@ -2,6 +2,7 @@
 
 import html
 import os
+import signal
 import socket
 import tempfile
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from adobest_pp._checks import check_integer
+from adobest_pp._interrupts import raising_interrupts
 from adobest_pp.teaching.guard import GO_ON, Guard
 from adobest_pp.teaching.lessons import LESSONS, folder, lesson_file
 from adobest_pp.teaching.running import TRUST
@@ -69,7 +71,11 @@ def _serve(lesson: int, browser: bool, port: int | None) -> None:
         guard, host=HOST, port=chosen, log_level="error", proxy_headers=False, timeout_graceful_shutdown=2
     )
     server = uvicorn.Server(settings)
-    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="adobest-teach-") as private:
+    with (
+        suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory(prefix="adobest-teach-") as private,
+        raising_interrupts(signal.SIGTERM),  # so that the folder goes
+    ):
         door = Path(private) / "lessons.html" if browser else None
         threading.Thread(target=_when_ready, args=(server, address, door), daemon=True).start()
         server.run()

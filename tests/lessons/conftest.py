@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -61,6 +62,7 @@ def server(tmp_path_factory):
         try:
             assert process.wait(60) == 0
             assert process.stdout.read() == ""
+            assert not Path(urlsplit((folder / "opened").read_text()).path).exists()
         finally:
             process.kill()
 
