@@ -181,11 +181,24 @@ def teach(
     lesson: Annotated[int, typer.Argument(help="The lesson to open; without one, the table of contents.")] = 0,
     port: Annotated[int | None, typer.Option(help="The port on this machine (default: a free one).")] = None,
     browser: Annotated[bool, typer.Option(help="Open a browser, or only print the address.")] = True,
+    trust_exercises: Annotated[
+        bool,
+        typer.Option(
+            "--trust-exercises",
+            help="Run the code of exercises even if this system cannot keep it from your files and the network "
+            "(macOS, Windows): hand in only code that you trust.",
+        ),
+    ] = False,
 ) -> None:
-    """Open the course in the browser: seven lessons with sliders, questions and exercises. Ctrl-C ends it."""
+    """Open the course in the browser: seven lessons with sliders, questions and exercises. Ctrl-C ends it.
+
+    Nobody gets in without the secret in the printed address.
+
+    On Linux the code of an exercise can only compute. Other systems do not run it.
+    """
     from adobest_pp.teaching.serving import teach as serve
 
-    serve(lesson, browser, port)
+    serve(lesson, browser, port, trust_exercises)
     sys.stdout.flush()
     os._exit(0)  # marimo runs open lessons in threads that never end, and Python would wait for them
 

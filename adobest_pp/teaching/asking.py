@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Exercise", "Question", "Statement", "state"]
+from adobest_pp.teaching.running import Confined, NotRun
+
+__all__ = ["Exercise", "Question", "Statement", "Verdict", "state"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,14 @@ class Question:
         return answer == self.right, self.options[answer]
 
 
+class Verdict(NamedTuple):
+    """Whether an exercise is right, what to say to it, and what the code printed."""
+
+    right: bool
+    told: str
+    printed: str = ""
+
+
 @dataclass(frozen=True)
 class Exercise:
     """A function to write.
@@ -95,7 +105,8 @@ class Exercise:
     start, solution : str
         The code that the reader begins with, and code that does it.
     check : callable
-        Takes the function; raises AssertionError with a hint if it is wrong.
+        Takes a function that calls the reader's, with numbers or lists of them, and returns its number; raises
+        AssertionError with a hint if that is wrong.
     """
 
     text: str
@@ -104,16 +115,23 @@ class Exercise:
     solution: str
     check: Callable[[Callable[..., Any]], None]
 
-    def grade(self, code: str) -> tuple[bool, str]:
-        """Run the reader's own code, on the reader's own machine, and return whether it is right, and a hint if not."""
-        names: dict[str, Any] = {}
+    def grade(self, code: str) -> Verdict:
+        """Have the reader's code run by a process that can do nothing but compute, and check what it returns."""
         try:
-            exec(code, names)
-            if not callable(names.get(self.name)):
-                return False, f"There is no function called {self.name} yet."
-            self.check(names[self.name])
+            with Confined(code, self.name) as process:
+                right, told = self._check(process)
+        except NotRun as problem:
+            return Verdict(False, str(problem))
+        return Verdict(right, told, process.printed)
+
+    def _check(self, process: Confined) -> tuple[bool, str]:
+        try:
+            process.define()
+            self.check(process.call)
         except AssertionError as problem:
             return False, str(problem) or "The result is not right yet."
-        except Exception as problem:  # whatever the reader's code raises is part of the lesson
+        except NotRun as problem:
+            return False, str(problem)
+        except Exception as problem:  # of a check that cannot compute with the reader's number
             return False, f"Python says: {type(problem).__name__}: {problem}"
         return True, "That is right."

@@ -1,23 +1,34 @@
-"""A server of the lessons, on this machine alone."""
+"""A server of the lessons, on this machine alone, for the person who started it alone."""
 
+import html
+import os
+import signal
 import socket
+import tempfile
 import threading
 import time
 import webbrowser
-from contextlib import suppress
+from contextlib import chdir, suppress
+from pathlib import Path
 from typing import Any
 
 from adobest_pp._checks import check_integer
-from adobest_pp.teaching.lessons import LESSONS, lesson_file
+from adobest_pp._interrupts import raising_interrupts
+from adobest_pp.teaching.guard import GO_ON, Guard
+from adobest_pp.teaching.lessons import LESSONS, folder, lesson_file
+from adobest_pp.teaching.running import TRUST
 
 __all__ = ["build_app", "teach"]
 
-HOST = "127.0.0.1"  # exercises run the reader's code: nobody else's may come in
+HOST = "127.0.0.1"
 MISSING = "the lessons need marimo: install it with pip install 'adobest-pp[teach]'"
 
 
 def build_app() -> Any:
-    """Return the ASGI application: the table of contents at ``/``, lesson 1 at ``/1``, and so on."""
+    """Return the ASGI application: the table of contents at ``/``, lesson 1 at ``/1``, and so on.
+
+    It lets everybody in, also pages of other sites: serve it behind a `Guard`.
+    """
     try:
         import marimo
     except ImportError:
@@ -28,7 +39,7 @@ def build_app() -> Any:
     return server.with_app(path="", root=str(lesson_file(0))).build()
 
 
-def teach(lesson: int = 0, browser: bool = True, port: int | None = None) -> None:
+def teach(lesson: int = 0, browser: bool = True, port: int | None = None, trust_exercises: bool = False) -> None:
     """Serve the lessons until Ctrl-C, and open one in the browser.
 
     Parameters
@@ -39,26 +50,45 @@ def teach(lesson: int = 0, browser: bool = True, port: int | None = None) -> Non
         Whether to open a browser, or only to print the address.
     port : int, optional
         The port; a free one by default.
+    trust_exercises : bool, default False
+        Whether to run the code of exercises also where this system cannot confine it.
     """
     lesson_file(lesson)
+    if trust_exercises:
+        os.environ[TRUST] = "1"
+    with chdir(folder()):  # marimo takes settings, also where to import from, from the folder that it is started in
+        _serve(lesson, browser, port)
+
+
+def _serve(lesson: int, browser: bool, port: int | None) -> None:
     app = build_app()
     import uvicorn
 
     chosen = _free_port(port)
-    address = f"http://{HOST}:{chosen}/{lesson or ''}"
-    settings = uvicorn.Config(app, host=HOST, port=chosen, log_level="error", timeout_graceful_shutdown=2)
+    guard = Guard(app, chosen)
+    address = f"http://{HOST}:{chosen}{guard.path(str(lesson or ''))}"
+    settings = uvicorn.Config(
+        guard, host=HOST, port=chosen, log_level="error", proxy_headers=False, timeout_graceful_shutdown=2
+    )
     server = uvicorn.Server(settings)
-    threading.Thread(target=_when_ready, args=(server, address, browser), daemon=True).start()
-    with suppress(KeyboardInterrupt):
+    with (
+        suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory(prefix="adobest-teach-") as private,
+        raising_interrupts(signal.SIGTERM),  # so that the folder goes
+    ):
+        door = Path(private) / "lessons.html" if browser else None
+        threading.Thread(target=_when_ready, args=(server, address, door), daemon=True).start()
         server.run()
 
 
-def _when_ready(server: Any, address: str, browser: bool) -> None:
+def _when_ready(server: Any, address: str, door: Path | None) -> None:
+    """Print the address, and open it by way of a file: every user can see what a browser is started with."""
     while not server.started:
         time.sleep(0.05)
     print(f"The lessons are at {address} (Ctrl-C ends).", flush=True)  # noqa: T201
-    if browser:
-        webbrowser.open(address)
+    if door is not None:
+        door.write_text(GO_ON.format(html.escape(address)), encoding="utf-8")
+        webbrowser.open(door.as_uri())
 
 
 def _free_port(port: int | None) -> int:

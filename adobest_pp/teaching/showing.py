@@ -14,6 +14,7 @@ import marimo as mo
 from matplotlib.figure import Figure
 
 from adobest_pp.teaching.asking import Exercise, Question
+from adobest_pp.teaching.running import OFF, can_run
 
 __all__ = [
     "ask",
@@ -119,11 +120,15 @@ def practise(exercise: Exercise, written: Any) -> Any:
     if not _live():
         return mo.Html(_boxed(title + code(exercise.start).text + solution, BLUE))
     result, color = "", BLUE
-    if written.value is not None:
-        right, told = exercise.grade(written.value)
+    if not can_run():
+        result = f'<div class="verdict">{html.escape(OFF)}</div>'
+    elif written.value is not None:
+        right, told, printed = exercise.grade(written.value)
         color = GREEN if right else ORANGE
         word = "Right." if right else "Not yet."
         result = f'<div class="verdict"><b>{word}</b> {html.escape(told)}</div>'
+        if printed:
+            result += f'<div class="printed">Printed:<pre>{html.escape(printed)}</pre></div>'
     return mo.Html(_boxed(f"{title}{_spaced(written)}{result}{solution}", color))
 
 

@@ -1,17 +1,15 @@
 """The course as a person sees it: lessons open, sliders move their pictures, questions say right and wrong."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
+import threading
 import time
 import urllib.request
+from contextlib import contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
-import psutil
 import pytest
 
 from adobest_pp.teaching.lessons import LESSONS
@@ -23,39 +21,6 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this ma
 PATIENCE = 120_000  # milliseconds, for machines that do other things as well
 PICTURE = "div.picture img"
 CHANGED = f"before => {{ const now = document.querySelector('{PICTURE}'); return now && now.src !== before }}"
-
-
-class Server(NamedTuple):
-    """`adobest teach 3`, as a person starts it: what it told, what it opened in the browser, and its process."""
-
-    told: str
-    opened: Path
-    process: psutil.Process
-
-    @property
-    def address(self):
-        return re.search(r"http://127\.0\.0\.1:\d+/", self.told).group()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The server of all tests here. Its browser writes down what it is told to open."""
-    folder = tmp_path_factory.mktemp("teach")
-    script = folder / "browser"
-    script.write_text(f'#!/bin/sh\nprintf %s "$1" > "{folder}/part"\nmv "{folder}/part" "{folder}/opened"\n')
-    script.chmod(0o755)
-    command = [sys.executable, "-m", "adobest_pp", "teach", "3"]
-    environment = os.environ | {"BROWSER": f"{script} %s"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as process:
-        yield Server(process.stdout.readline(), folder / "opened", psutil.Process(process.pid))
-        process.send_signal(signal.SIGINT)  # Ctrl-C, after lessons were open
-        try:
-            assert process.wait(60) == 0
-            assert process.stdout.read() == ""
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +62,71 @@ def choose_next(choices):
     choices.select_option(index=place)
 
 
-def test_the_lesson_that_was_asked_for_is_opened(server):
+def test_the_lesson_that_was_asked_for_is_opened(server, tab):
     limit = time.monotonic() + 60
     while not server.opened.is_file() and time.monotonic() < limit:
         time.sleep(0.05)
-    assert server.opened.read_text() == f"{server.address}3"
-    assert server.told == f"The lessons are at {server.address}3 (Ctrl-C ends).\n"
+    opened = server.opened.read_text()
+    assert server.told == f"The lessons are at {server.page(3)} (Ctrl-C ends).\n"
+    assert server.token not in opened  # every user of the machine can see the command that starts a browser
+    assert Path(unquote(urlsplit(opened).path)).parent.stat().st_mode & 0o077 == 0  # but not look into this folder
+    tab.goto(opened)
+    tab.wait_for_url(f"{server.address}3/")  # without the token
+    tab.wait_for_selector(PICTURE)
+    assert tab.problems == []
+
+
+def test_other_sites_can_link_to_the_lessons_and_nothing_else(server, browser):
+    """A terminal in a web page has the address as a link: a redirect with a strict cookie would not arrive there."""
+    with _other_site(f'<a href="{server.page()}">lessons</a>') as (port, cookies), browser.new_context() as context:
+        tab = context.new_page()
+        tab.set_default_timeout(PATIENCE)
+        tab.goto(f"http://localhost:{port}/")
+        tab.get_by_text("lessons").click()
+        tab.wait_for_url(server.address)
+        tab.wait_for_selector("table")
+        tab.goto(f"http://127.0.0.1:{port}/")  # for a browser the same site: ports do not matter, also for cookies
+        code = """async address => {
+            const told = []
+            await fetch('/')
+            try { await fetch(address + '1/', {credentials: 'include'}); told.push('read') } catch { }
+            const socket = new WebSocket(address.replace('http', 'ws') + '1/ws?session_id=x')
+            await new Promise(done => {
+                socket.onopen = () => { told.push('connected'); done() }
+                socket.onerror = done
+            })
+            return told }"""
+        assert tab.evaluate(code, server.address) == []
+    assert len(cookies) >= 3
+    assert set(cookies) == {None}
+
+
+@contextmanager
+def _other_site(page):
+    """A page at another port; return that, and the cookies that browsers send there."""
+    cookies = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            cookies.append(self.headers.get("Cookie"))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *given):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield site.server_port, cookies
+        site.shutdown()
 
 
 @pytest.mark.parametrize("number", range(1, len(LESSONS) + 1))
 def test_a_lesson(server, tab, number):
     used = sum(server.process.cpu_times()[:2])
-    tab.goto(f"{server.address}{number}")
+    tab.goto(server.page(number))
     tab.wait_for_selector(PICTURE)
     # Cold start. Seconds of the processor, because other tests may run beside this one.
     assert sum(server.process.cpu_times()[:2]) - used < 10
@@ -126,8 +144,7 @@ def test_a_lesson(server, tab, number):
 
     _practise(tab)
     assert tab.problems == []
-    host = server.address.removesuffix("/")
-    assert tab.hosts <= {host, "data:", "blob:", host.replace("http", "ws")}
+    assert tab.hosts <= {f"http://{server.host}", "data:", "blob:", f"ws://{server.host}"}
 
 
 def _at_once(process, tab, act):
@@ -173,12 +190,13 @@ def _practise(tab):
 
 
 def test_the_table_of_contents_leads_to_every_lesson(server, tab):
-    tab.goto(server.address)
+    tab.goto(server.page())
     tab.wait_for_selector("table")
     links = [link.get_attribute("href") for link in tab.locator("table a").all()]
     assert links == [f"./{number}" for number in range(1, len(LESSONS) + 1)]
     for number in range(1, len(LESSONS) + 1):
-        with urllib.request.urlopen(f"{server.address}{number}") as reply:
+        request = urllib.request.Request(f"{server.address}{number}", headers={"Cookie": server.cookie})
+        with urllib.request.urlopen(request) as reply:
             assert reply.status == 200
     tab.locator("table a").first.click()
     tab.wait_for_selector(PICTURE)

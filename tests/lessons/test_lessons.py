@@ -11,6 +11,7 @@ from adobest_pp.teaching import Exercise, Question, state
 from adobest_pp.teaching import lessons as where
 from adobest_pp.teaching.lessons import INDEX, LESSONS, folder, lesson_file
 from adobest_pp.teaching.pages import page_of, run_lesson
+from adobest_pp.teaching.running import TRUST
 
 NUMBERS = range(1, len(LESSONS) + 1)
 
@@ -75,10 +76,11 @@ def test_questions_have_one_right_answer_that_the_code_proves(number):
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_the_solution_passes_and_other_code_does_not(number):
+def test_the_solution_passes_and_other_code_does_not(number, monkeypatch):
+    monkeypatch.setenv(TRUST, "1")  # for systems that cannot confine it; others do all the same
     (exercise,) = of_type(number, Exercise)
-    assert exercise.grade(exercise.solution) == (True, "That is right.")
-    right, hint = exercise.grade(exercise.start)
+    assert exercise.grade(exercise.solution) == (True, "That is right.", "")
+    right, hint, _ = exercise.grade(exercise.start)
     assert not right
     assert len(hint) > 20
     for wrong in ("x = (", "", f"def {exercise.name}(*a):\n    return 0.123", f"def {exercise.name}(*a):\n    1 / 0"):
