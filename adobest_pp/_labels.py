@@ -15,6 +15,9 @@ from adobest_pp._text import brief, visible
 
 __all__ = ["appearance", "by_column", "by_label", "check_labels", "flaw_of", "labels_of", "same_labels"]
 
+# The longest label, in characters, and the most marks on one of them (as in stream-safe text of Unicode): runs of marks
+# are sorted in time that grows with the square of their length.
+MAX_LABEL, MAX_MARKS = 500, 30
 # Variation selectors: they choose a form of the character before, and show nothing themselves.
 _SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
 
@@ -71,7 +74,13 @@ def _label(value: Any, allowed: str) -> str:
         value = value.item()  # a scalar of NumPy
     if not isinstance(value, str | int | float) or value != value:
         raise ValueError(f"{allowed}, got {brief(value)} among them")
-    return str(value)
+    label = str(value)
+    if len(label) > MAX_LABEL:
+        raise ValueError(f"{allowed}, of at most {MAX_LABEL} characters each, got one of {len(label):,}")
+    # A byte for each character, 0 where it is a mark.
+    if not label.isascii() and bytes(MAX_MARKS + 1) in bytes(unicodedata.combining(c) == 0 for c in label):
+        raise ValueError(f"{allowed}, got one with more than {MAX_MARKS} marks on a character")
+    return label
 
 
 def labels_of(values: Any) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ def visible(text: object) -> str:
 def brief(value: object) -> str:
     """Return the repr of a value on one line and cut short, for the end of an error."""
     try:
-        text = visible(repr(value))
+        text = visible(repr(value)[: 10 * LONGEST])
     except Exception:  # an integer of thousands of digits, or an object whose repr fails
         text = type(value).__name__
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

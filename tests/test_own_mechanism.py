@@ -1,5 +1,6 @@
 """A mechanism from outside the package, one file of a few lines, goes from a device to the command line."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,16 @@ import pytest
 
 import adobest_pp as ad
 import oracles
+from adobest_pp.cli.compare import Request
+from adobest_pp.cli.main import main
+from adobest_pp.mechanisms import registry
 from tests.own_mechanism import Neighbors
 from tests.samplers.harness import check_moment
 
 MECHANISM = Neighbors(3, 1.0)
 PRIOR = np.array([2.0, 3.0, 1.5])
 THETA = np.array([0.6, 0.3, 0.1])
+NOTHING = ("epsilon", "mechanism", "kappa", "utility", "alpha")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,32 @@ def test_it_can_be_calibrated():
         fit, MECHANISM, prior=PRIOR, n_people=30, replications=60, random_seed=1, progressbar=False
     )
     assert float(result.p_value_overall) > 1e-3
+
+
+def test_commands_read_what_a_command_wrote(tmp_path, monkeypatch, capsys):
+    """A class that is not registered: its place is typed, with each command that asks with it or reads its answers."""
+    monkeypatch.setattr(registry, "_OTHERS", {})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    source = Path(__file__).with_name("own_mechanism.py").read_text().replace("@register\n", "")
+    (tmp_path / "elsewhere.py").write_text(source.replace("Neighbors", "Elsewhere"))
+    (tmp_path / "people.csv").write_text("vote\n" + "a\nb\nc\n" * 4)
+    options = ["--column", "vote", "--epsilon", "1", "--out", "answers.nc", "--quiet"]
+    with pytest.raises(SystemExit, match="0"):
+        main(["collect", "people.csv", *options, "--mechanism", "elsewhere:Elsewhere"])
+    registry._OTHERS.clear()  # another command, another process
+    request = Request(None, None, None, None, "answers.nc", None, dict.fromkeys(NOTHING))
+    with pytest.raises(ValueError, match=r"got 'Elsewhere': .* add --mechanism module:Class"):
+        request.poll(1, False, tmp_path / "kept.nc")
+    named = dataclasses.replace(request, collection=dict.fromkeys(NOTHING) | {"mechanism": "elsewhere:Elsewhere"})
+    named.check()
+    assert type(named.poll(1, False, tmp_path / "kept.nc").responses.mechanism).__name__ == "Elsewhere"
+    other = dataclasses.replace(
+        request, collection=dict.fromkeys(NOTHING) | {"mechanism": "tests.own_mechanism:Neighbors"}
+    )
+    with pytest.raises(ValueError, match="--mechanism must be that of the answers, Elsewhere, got Neighbors"):
+        other.poll(1, False, tmp_path / "kept.nc")
+    sys.modules.pop("elsewhere", None)
 
 
 def test_the_command_line_knows_it_by_its_place():

@@ -1,8 +1,8 @@
-"""Bad inputs and kills, counted: how many were tried, refused, wrong and lost.
+"""Bad inputs, kills and hostile questions, counted: how many were tried, refused, wrong and lost.
 
 Public functions get bad arguments, commands get bad options, and files of people break the rules. Each has one of two
 outcomes: a result that an oracle confirms, or an error of one sentence. Answers that a process acknowledged before it
-was killed are there afterwards.
+was killed are there afterwards. Hostile questions are answered or refused within a second and 100 MB.
 
 There are some thirty thousand bad inputs. A full run tries one of six of them, a quick one of forty, drawn by the seed:
 another seed tries others. Run with ``python -m validation.faults``.
@@ -20,6 +20,7 @@ import numpy as np
 
 from validation import bad_commands, bad_inputs
 from validation.common import Finding, Options, each, finding, main, table
+from validation.hostile_questions import hostile_findings
 from validation.kills import Kills, kill_while_collecting
 from validation.public_functions import entries
 
@@ -129,7 +130,8 @@ def findings(options: Options) -> list[Finding]:
     """Count bad inputs and kills."""
     found = input_findings(bad_input_tallies(options.quick, options.seed), options.quick)
     killed = kill_while_collecting(*KILLS[options.quick], seed=options.seed)
-    return found + kill_findings(killed, options.quick)
+    found += kill_findings(killed, options.quick)
+    return found + hostile_findings(options.quick, options.seed)
 
 
 if __name__ == "__main__":

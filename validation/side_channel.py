@@ -3,8 +3,10 @@
 ε covers the answer alone. A program beside the device, or a server that sees when an answer was asked for and when it
 came, may also know how long one call took. Here that time alone is used to tell two groups of people apart. The
 classifier learns from one half of the calls which times, in twentieths, are more frequent in which group, and is tried
-on the other half. 50 % is guessing; the same x in both groups shows how far the measurement itself is from that. The
-entropy drawn is counted too: it must be the same whatever is held.
+on the other half. 50 % is guessing; the same x in both groups shows how far the measurement itself is from that.
+Then some x are called one after the other, in random order, again and again: the median of the differences between two
+calls of one block shows what the noise of single calls hides. The entropy drawn is counted too: it must be the same
+whatever is held.
 Exits with 1 if a finding stated below is not reproduced.
 """
 
@@ -17,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from adobest_pp import RRRR, SRR, Channel, HadamardResponse, LocalHashing, SubsetSelection, UnaryEncoding
+from adobest_pp import RRRR, SRR, Channel, HadamardResponse, LocalHashing, SetFamily, SubsetSelection, UnaryEncoding
+from adobest_pp._checks import check_private
 from adobest_pp.mechanisms import exact
 from validation.common import Finding, Options, each, finding, main, table
 
@@ -26,6 +29,9 @@ BINS = 20
 # Figures stand out beyond these, after four of their standard errors (false alarm 3e-5 each). What is left between two
 # x is a few nanoseconds of the interpreter's own: caches, and operations whose time depends on a number.
 GUESSING, LEFT = 0.51, 0.55
+# The x that are compared with the last of them, and the nanoseconds that a median difference may be: one tick of a
+# clock that counts in tens.
+COMPARED, TICK = (0, 1, 2, 12, 19, 7), 10.0
 
 Privatize = Callable[[int], Any]
 
@@ -103,6 +109,59 @@ def accuracy(times: NDArray[np.float64], group: NDArray[np.bool_]) -> tuple[floa
     return float(np.mean([one.mean() for one in right])), float(error)
 
 
+def differences(call: Privatize, blocks: int, rng: np.random.Generator) -> dict[int, tuple[float, float]]:
+    """Return how much longer a call takes than with the last x of `COMPARED`: medians in nanoseconds, and their errors.
+
+    Every block calls all of them once, in random order, so that a machine's drift touches all alike.
+    """
+    for x in COMPARED * 200:
+        call(x)
+    times = np.empty((blocks, len(COMPARED)))
+    for block in times:
+        for i in rng.permutation(len(COMPARED)).tolist():
+            x = COMPARED[i]
+            began = time.perf_counter_ns()
+            call(x)
+            block[i] = time.perf_counter_ns() - began
+    longer = times[:, :-1] - times[:, -1:]
+    medians = np.median(longer, axis=0)
+    # That of a median is 1.25 standard deviations over √n, with the median deviation times 1.48 as the former.
+    errors = 1.2533 * 1.4826 * np.median(np.abs(longer - medians), axis=0) / np.sqrt(blocks)
+    return {x: (float(m), float(e)) for x, m, e in zip(COMPARED, medians, errors, strict=False)}
+
+
+def compared() -> dict[str, Privatize]:
+    """Return what is called with every x, by name: the check that all share, and every mechanism."""
+    rrrr = RRRR(K, EPSILON)
+    neighbors = [[x, (x + 1) % K, (x + 2) % K] for x in range(K)]
+    return {
+        "check_private": lambda x: check_private(x, K),
+        "SRR": SRR(K, EPSILON).privatize,
+        "RRRR": lambda x: rrrr.privatize(x, subset=SUBSET),
+        "subset selection": SubsetSelection(K, EPSILON).privatize,
+        "unary encoding": UnaryEncoding(K, EPSILON).privatize,
+        "local hashing": LocalHashing(K, EPSILON).privatize,
+        "Hadamard response": HadamardResponse(K, EPSILON).privatize,
+        "a channel": Channel(_channel()).privatize,
+        "a family of sets": SetFamily(neighbors, [1] * K, EPSILON).privatize,
+    }
+
+
+def difference_findings(quick: bool, rng: np.random.Generator) -> list[Finding]:
+    """Print the median differences, and return the finding about them."""
+    blocks = 20 if quick else 20_000
+    calls = compared()
+    found = dict(zip(calls, each(lambda name: differences(calls[name], blocks, rng), list(calls), "x"), strict=True))
+    print(f"\nNanoseconds that a call takes longer than with x = {COMPARED[-1]}: medians of {blocks:,} differences\n")
+    rows = [[name, *(f"{m:.0f} ± {e:.1f}" for m, e in those.values())] for name, those in found.items()]
+    table(["", *(f"x = {x}" for x in COMPARED[:-1])], rows)
+    if quick:
+        return []
+    beyond = max(abs(m) - 4 * e for those in found.values() for m, e in those.values())
+    text = "no x takes longer than another by more than a tick of the clock, in the median"
+    return [finding("differences", text, beyond <= TICK, largest_lower_bound=beyond, limit=TICK)]
+
+
 def entropy_drawn(privatize: Privatize, x: int) -> list[int]:
     """Return how many words of entropy each request of one call takes; the words are such that none is refused."""
     requests: list[int] = []
@@ -142,6 +201,7 @@ def findings(options: Options) -> list[Finding]:
     table(["what is told apart", "first", "second", "right ± its standard error"], rows, digits=4)
     same = all(len({tuple(entropy_drawn(case.privatize, x)) for x in range(K)}) == 1 for case in tried)
     result = [finding("entropy", "the entropy drawn is the same whatever is held", same)]
+    result += difference_findings(options.quick, rng)
     if not options.quick:  # a few calls on a busy machine say nothing
         bounds = {case.name: right - 4 * error for case, (right, error, _) in zip(tried, found, strict=True)}
         inside = max(bound for name, bound in bounds.items() if name.startswith("RRRR"))

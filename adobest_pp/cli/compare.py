@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
-from adobest_pp.cli.inputs import labels_in, naming_responses
+from adobest_pp.cli.inputs import labels_in, make_known, naming_responses
 from adobest_pp.cli.tables import print_verdicts
 from adobest_pp.data.answer_files import is_table
-from adobest_pp.mechanisms import Mechanism, build_mechanism
+from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import conclusions
 from adobest_pp.report.findings import grade_samplers, n_stages
@@ -57,6 +57,8 @@ class Request:
         """Raise ValueError for options that do not go with these answers."""
         given = {name for name, value in self.collection.items() if value is not None}
         given |= {name for name in ("categories", "column") if getattr(self, name) is not None}
+        if self._names_class:
+            given.remove("mechanism")  # it tells where the class is that the answers name
         if not is_table(path):
             for name in sorted(given):
                 raise ValueError(f"--{name} must be left out with --responses: these answers are collected already")
@@ -70,13 +72,22 @@ class Request:
                 f"{missing}; leave all of them out if the files tell them"
             )
 
+    @property
+    def _names_class(self) -> bool:
+        """Whether ``--mechanism module:Class`` is given without the settings that would build it."""
+        name, epsilon = self.collection["mechanism"], self.collection["epsilon"]
+        return name is not None and ":" in name and epsilon is None and self.categories is None
+
     def poll(self, seed: int, progressbar: bool, kept: Path) -> Poll:
         """Collect, simulate or read the answers. Answers of people are kept in a file as they come in."""
+        make_known(self.collection["mechanism"])
         if self.responses is not None:
             with naming_responses(self.responses, HINT):
                 labels = labels_in(self.categories)
                 told = self._mechanism(labels)
-                return poll_of_responses(self.responses, self.question, told, labels, self.column, progressbar)
+                poll = poll_of_responses(self.responses, self.question, told, labels, self.column, progressbar)
+            self._check_class(poll)
+            return poll
         options = {name: value for name, value in self.collection.items() if value is not None}
         options |= {"question": self.question, "random_seed": seed, "progressbar": progressbar}
         if self.data is None:
@@ -85,6 +96,15 @@ class Request:
         # Asking people again would spend their privacy budget again.
         with _made(kept.parent):
             return poll_of_people(self.data, self.column, categories=labels_in(self.categories), out=kept, **options)
+
+    def _check_class(self, poll: Poll) -> None:
+        """Raise ValueError if the answers are not of the class that ``--mechanism module:Class`` names."""
+        if self._names_class:
+            named, found = find_mechanism(self.collection["mechanism"]), poll.responses.mechanism
+            if type(found) is not named:
+                raise ValueError(
+                    f"--mechanism must be that of the answers, {type(found).__name__}, got {named.__name__}"
+                )
 
     def _mechanism(self, labels: list[str] | None) -> Mechanism | None:
         """Return the mechanism that is said of answers in tables, if it is."""

@@ -1,11 +1,12 @@
 """What options of several commands hold: lists of labels, and randomized answers."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adobest_pp._text import brief, listed
 
-__all__ = ["labels_in", "naming_responses"]
+__all__ = ["labels_in", "make_known", "naming_responses"]
 
 
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
@@ -40,6 +41,20 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
         line = lines.index("") + 1 if lines else 1
         raise ValueError(f"{option} must name a file with a label in every line, got none in line {line} of {path!r}")
     return lines
+
+
+def make_known(mechanism: str | None) -> None:
+    """Import and register the class that was typed as ``module:Class``, also from the current folder.
+
+    For the rest of the command its name is known, also in the files that are read.
+    """
+    from adobest_pp.mechanisms import find_mechanism
+
+    if mechanism is None or ":" not in mechanism:
+        return
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    find_mechanism(mechanism)
 
 
 @contextmanager

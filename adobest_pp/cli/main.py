@@ -32,11 +32,12 @@ app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --ou
 
 MECHANISM_HELP = (
     "What to ask with: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, rrrr "
-    "(the paper's), design (rounds of the best question), or a mechanism of yours that is registered."
+    "(the paper's), design (rounds of the best question), or your own module:Class."
 )
 RESPONSES_HELP = (
     "Randomized answers collected before: a netCDF file of collect; or Parquet, Arrow or CSV files, a folder of them "
-    "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories."
+    "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories; files with a "
+    "mechanism of your own need --mechanism module:Class."
 )
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
@@ -160,11 +161,12 @@ def collect(
     Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
     it stopped, and asks nobody twice.
     """
-    from adobest_pp.cli.inputs import labels_in
+    from adobest_pp.cli.inputs import labels_in, make_known
     from adobest_pp.cli.tables import print_collection
     from adobest_pp.online import collect_csv
     from adobest_pp.online.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
+    make_known(mechanism)
     labels, shown_under = labels_in(categories), _read_prior(prior)
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every, "random_seed": seed}
@@ -227,12 +229,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:
+    from adobest_pp.cli.inputs import make_known
     from adobest_pp.mechanisms import build_mechanism, mechanism_parameters
 
     if name is None or categories is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
-    if ":" in name and "" not in sys.path:
-        sys.path.insert(0, "")  # a module of the user, in the current folder
+    make_known(name)
     given = {setting: value for setting, value in settings.items() if value is not None}
     for setting in given:
         if setting not in mechanism_parameters(name):

@@ -39,7 +39,8 @@ def plan(
     ] = None,
     responses: Annotated[str | None, typer.Option(help=PILOT_HELP)] = None,
     mechanism: Annotated[
-        list[str] | None, typer.Option(help="A mechanism to choose from; may be repeated (default: all).")
+        list[str] | None,
+        typer.Option(help="A mechanism to choose from, or your module:Class; may be repeated (default: all)."),
     ] = None,
     prior: Annotated[
         str, typer.Option(help="Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned'.")
@@ -50,9 +51,12 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
 ) -> None:
     """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
+    from adobest_pp.cli.inputs import make_known
     from adobest_pp.cli.main import _read_prior
     from adobest_pp.design.plan import plan as make_plan
 
+    for name in mechanism or ():
+        make_known(name)
     target = _check_out(out)
     shares = _theta(theta, shape, responses, progressbar=not json)
     labels = _categories(categories)

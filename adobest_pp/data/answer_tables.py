@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, mechanism_from_settings
+from adobest_pp.mechanisms.reading import loads
+from adobest_pp.mechanisms.registry import UnknownMechanism
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,12 +73,14 @@ def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
     if not metadata or _KEY not in metadata:
         return None
     try:
-        told = json.loads(metadata[_KEY])
+        told = loads(metadata[_KEY])
         if told["schema"] != _SCHEMA or told["schema_version"] != _VERSION:
             raise ValueError
         categories = tuple(map(str, told["categories"]))
         return Described(mechanism_from_settings(told["mechanism_settings"]), categories)
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except UnknownMechanism:
+        raise
+    except (KeyError, TypeError, ValueError):
         raise ValueError(
             f"the metadata {_KEY.decode()!r} must be as Responses.to_parquet writes it, "
             f"got {brief(metadata[_KEY].decode(errors='replace'))}"

@@ -16,6 +16,8 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.data.set_store import SetStore
 from adobest_pp.data.tallies import Tally, add_up, decoded, evidence_of
 from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, mechanism_from_settings
+from adobest_pp.mechanisms.reading import loads
+from adobest_pp.mechanisms.registry import UnknownMechanism
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -166,7 +168,7 @@ class Gathered:
         """Rebuild from the dataset of `to_xarray`; None for that of a store, whose answers are not in it."""
         if "key" not in dataset:
             return None
-        notes = json.loads(dataset.attrs["notes"])
+        notes = loads(dataset.attrs["notes"])
         keys = np.asarray(dataset["key"].transpose("answer", "byte").values, dtype=np.uint8)
         tally = Tally(keys, np.asarray(dataset["count"].values, dtype=np.int64))
         return cls(*_of_notes(notes), content=tally, files=_files_of(notes))
@@ -187,8 +189,10 @@ class Gathered:
         """
         folder = check_path(store, "store")
         try:
-            notes = json.loads((folder / _NOTES).read_text())
+            notes = loads((folder / _NOTES).read_text())
             return cls(*_of_notes(notes), content=SetStore(folder, temporary=False), files=_files_of(notes))
+        except UnknownMechanism:
+            raise
         except (OSError, ValueError, KeyError, TypeError):
             raise ValueError(f"store must be a folder that `gather` made, got {brief(str(store))}") from None
 

@@ -1,6 +1,5 @@
 """Response files as they are read: a file of answers, or the file of a collection with its journal."""
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,6 +7,7 @@ from adobest_pp._checks import check_path
 from adobest_pp.data.journal import Tail, read_tail
 from adobest_pp.data.question_answers import QUESTIONS, QuestionAnswers
 from adobest_pp.data.responses import Responses
+from adobest_pp.mechanisms.reading import loads
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,7 +54,7 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
             raise ValueError("the journal behind its netCDF part is gone, which another program cut off")
         responses = Responses._from_dataset(dataset)
         if tail is not None and QUESTIONS in dataset.attrs:
-            questions = json.loads(dataset.attrs[QUESTIONS])
+            questions = loads(dataset.attrs[QUESTIONS])
             responses = QuestionAnswers.stored(responses, questions, tail.events).responses
         elif tail is not None:
             responses._extend([event for event in tail.events if "answers" in event])

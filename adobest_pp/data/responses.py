@@ -15,6 +15,7 @@ from adobest_pp._text import brief
 from adobest_pp.data.codes import inverse, subset_positions, variable
 from adobest_pp.data.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
+from adobest_pp.mechanisms.reading import loads
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -421,7 +422,7 @@ def _check_schema(dataset: "xr.Dataset") -> Mechanism:
     if "category" not in dataset.coords or dataset["category"].dims != ("category",):
         raise ValueError("the coordinate 'category' must be there, with the labels")
     try:
-        settings = json.loads(dataset.attrs.get("mechanism_settings", ""))
-    except (TypeError, ValueError, RecursionError):
+        settings = loads(dataset.attrs.get("mechanism_settings", ""))
+    except ValueError:
         raise ValueError("the attribute 'mechanism_settings' must be settings of a mechanism as JSON") from None
     return mechanism_from_settings(settings)

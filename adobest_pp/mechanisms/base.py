@@ -5,10 +5,10 @@ A new mechanism is one class. `FiniteMechanism` needs the exact weights of a sma
 """
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, Self
@@ -31,13 +31,15 @@ _ANSWERS_AT_ONCE = 1 << 16
 class AuditCase(NamedTuple):
     """Exact weights of one published mechanism, enough of them to find its worst probability ratio.
 
-    ``weights[i, j]`` is proportional to P(Y = outputs[i] | X = inputs[j]), with one factor for all of them.
+    ``weights[i, j]`` is proportional to P(Y = outputs[i] | X = inputs[j]), with one factor for all of them. With
+    `totals`, ``weights[i, j] / totals[j]`` is. All are integers or fractions.
     """
 
     size: int
     outputs: list[Any]
     inputs: list[int]
     weights: NDArray[np.object_]
+    totals: list[int] | None = None
 
 
 class Published(NamedTuple):
@@ -255,9 +257,9 @@ class FiniteMechanism(Mechanism):
 
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the one case there is, without answers that nobody gives."""
-        shares = self._shares
-        outputs = [y for y, row in enumerate(shares) if any(row)]
-        yield AuditCase(0, outputs, list(range(self.n_categories)), shares[outputs])
+        outputs = [y for y, row in enumerate(self._weights) if any(row)]
+        weights = np.array([self._weights[y] for y in outputs], dtype=object)
+        yield AuditCase(0, outputs, list(range(self.n_categories)), weights, self._column_sums)
 
     @property
     def n_outputs(self) -> int:
@@ -288,15 +290,19 @@ class FiniteMechanism(Mechanism):
         return Columns([list(accumulate(column)) for column in zip(*self._weights, strict=True)])
 
     @cached_property
-    def _shares(self) -> NDArray[np.object_]:
-        """The probabilities as fractions."""
-        rows = [[Fraction(w, total) for w, total in zip(row, self._column_sums, strict=True)] for row in self._weights]
-        return np.array(rows, dtype=object)
-
-    @cached_property
     def _weights(self) -> list[list[int]]:
-        """The rows of `exact_weights`."""
-        return [[int(weight) for weight in row] for row in self.exact_weights().tolist()]
+        """The rows of `exact_weights`, or ValueError if they are no mechanism."""
+        table = np.asarray(self.exact_weights(), dtype=object)
+        name, k = f"exact_weights of {type(self).__name__}", self.n_categories
+        if table.ndim != 2 or table.shape[1] != k or k < 2:
+            raise ValueError(
+                f"{name} must be a table W[y, x] with one column for each of the n_categories = {brief(k)} (at least "
+                f"2), got an array of shape {table.shape}"
+            )
+        rows = [_integers(row, f"{name} must be integers of at least 0") for row in table.tolist()]
+        if not all(map(any, zip(*rows, strict=True))) or not rows:
+            raise ValueError(f"{name} must have a positive weight in every column, got a column of zeros")
+        return rows
 
     @cached_property
     def _column_sums(self) -> list[int]:
@@ -340,6 +346,19 @@ class ExtremalMechanism(Mechanism):
         scale = self.log_weight(answers[first])
         inside = math.expm1(self.log_odds)
         return support_rows(packed[first], inside, scale, row_of, self.n_categories), row_of
+
+
+def _integers(row: list[Any], allowed: str) -> list[int]:
+    """Return a row of weights as integers of Python, or raise ValueError with what is `allowed`."""
+    if {*map(type, row)} != {int}:
+        try:
+            row = [operator.index(weight) for weight in row]
+        except TypeError:
+            wrong = next(weight for weight in row if not hasattr(weight, "__index__"))
+            raise ValueError(f"{allowed}, got {brief(wrong)}") from None
+    if min(row) < 0:
+        raise ValueError(f"{allowed}, got {brief(min(row))}")
+    return row
 
 
 def multinomial(n: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from adobest_pp._checks import MAX_EPSILON
 from adobest_pp._labels import by_column
 from adobest_pp.mechanisms.base import FiniteMechanism
 from adobest_pp.mechanisms.exact import log_upper_bound
-from adobest_pp.mechanisms.privacy import check_matrix
+from adobest_pp.mechanisms.privacy import check_matrix, worst_ratio
 
 
 @dataclass(frozen=True, init=False)
@@ -63,20 +63,21 @@ class Channel(FiniteMechanism):
         return shared | {"matrix": [list(row) for row in self.matrix]}
 
     def _loss(self) -> float:
-        possible = [row for row in self._shares if any(row)]
-        for y, row in enumerate(self._shares):
+        for y, row in enumerate(self._weights):
             if any(row) and not all(row):
                 raise ValueError(
                     "matrix must give an answer to every category or to none: "
                     f"answer {y} tells some categories apart for certain, so no ε holds"
                 )
-        loss = log_upper_bound(max(Fraction(max(row), min(row)) for row in possible))
+        ratio, *_ = worst_ratio(self._weights, self._column_sums)
+        assert isinstance(ratio, Fraction)
+        loss = log_upper_bound(ratio)
         if not loss <= MAX_EPSILON:
             raise ValueError(f"matrix must have a privacy loss of at most {MAX_EPSILON:g}, got {loss:.6g}")
         return loss
 
     @cached_property
     def _integers(self) -> NDArray[np.object_]:
-        exponent = max(0, *(Fraction(value).denominator.bit_length() - 1 for row in self.matrix for value in row))
-        unit = 1 << exponent
-        return np.array([[int(Fraction(value) * unit) for value in row] for row in self.matrix], dtype=object)
+        ratios = [[value.as_integer_ratio() for value in row] for row in self.matrix]
+        unit = max(denominator for row in ratios for _, denominator in row)
+        return np.array([[top * (unit // bottom) for top, bottom in row] for row in ratios], dtype=object)

@@ -61,8 +61,10 @@ class Columns:
     @cached_property
     def thresholds(self) -> NDArray[np.uint64]:
         """Each sum but the last over the last, as its first 64 binary digits, of shape (m−1, K)."""
-        digits = [[min((end << 64) // column[-1], (1 << 64) - 1) for end in column[:-1]] for column in self.ends]
-        return np.array(digits, dtype=np.uint64).reshape(len(self.ends), -1).T
+        digits = np.empty((len(self.ends[0]) - 1, len(self.ends)), dtype=np.uint64)
+        for x, column in enumerate(self.ends):
+            digits[:, x] = [min((end << 64) // column[-1], (1 << 64) - 1) for end in column[:-1]]
+        return digits
 
 
 class Source(Protocol):
@@ -116,9 +118,13 @@ class OperatingSystem:
         chosen = np.empty(x.size, dtype=np.int64)
         for start in range(0, x.size, _AT_ONCE):
             part = x[start : start + _AT_ONCE]
-            words, thresholds = _words(part.size), columns.thresholds[:, part]
-            places = np.count_nonzero(words >= thresholds, axis=0)
-            for tie in np.flatnonzero((words == thresholds).any(axis=0)):
+            words, alone = _words(part.size), part.size == 1
+            # One person's device compares with every column, so that the memory it reads does not depend on x.
+            thresholds = columns.thresholds if alone else columns.thresholds[:, part]
+            places, ties = np.count_nonzero(words >= thresholds, axis=0), (words == thresholds).any(axis=0)
+            if alone:
+                places, ties = places[part], ties[part]
+            for tie in np.flatnonzero(ties):
                 places[tie] = _place(columns.ends[part[tie]], int(words[tie]))
             chosen[start : start + _AT_ONCE] = places
         return chosen

@@ -1,16 +1,18 @@
 """The privacy loss of any finite mechanism, and its audit in rational arithmetic."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import groupby
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_epsilon, check_real
+from adobest_pp._checks import MAX_EPSILON, as_numbers, check_epsilon, check_n_categories, check_real
 from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
@@ -19,6 +21,8 @@ from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
 MATRIX_ROUNDING = Fraction(1, 1 << 40)
 _COLUMN_SUM_TOLERANCE = 1e-9
 FLOAT_ROUNDING = Fraction(1, 1 << 50)
+# Two budgets of an RRRR, each at most MAX_EPSILON, add up in its loss.
+LARGEST_LOSS = 2 * MAX_EPSILON + 1
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,11 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     Audit
         With, for each subset size, the exact loss, the slack and the worst (x, x′, y).
 
+    Raises
+    ------
+    ValueError
+        For what is no mechanism, such as negative weights, floats as weights, a column without weights or an ε below 0.
+
     Examples
     --------
     >>> from adobest_pp import RRRR, audit
@@ -176,24 +185,125 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
 
 def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditRow]:
     """Return a row for each subset size, held to the promise, or without one to the mechanism's own."""
-    epsilon = mechanism.epsilon if promise is None else promise
+    own = _check_promise(mechanism)
+    epsilon = own if promise is None else promise
     bound = exp_bounds(epsilon)[0]
-    by_size = groupby(mechanism.audit_cases(), key=lambda case: case.size)
-    return [_audit_row([*cases], epsilon, bound) for _, cases in by_size]
+    cases = (_check_case(case, mechanism) for case in mechanism.audit_cases())
+    rows = [_audit_row([*same], epsilon, bound) for _, same in groupby(cases, key=lambda case: case.size)]
+    if not rows:
+        raise ValueError(f"audit_cases of {type(mechanism).__name__} must yield at least one case, got none")
+    return rows
+
+
+def _check_promise(mechanism: Mechanism) -> float:
+    """Return the ε of a mechanism, which may be 0, or raise ValueError."""
+    allowed = f"a number from 0 to {LARGEST_LOSS:g}"
+    name = f"epsilon of {type(mechanism).__name__}"
+    given = getattr(mechanism, "epsilon", None)
+    epsilon = check_real(given, name, allowed)
+    if not 0 <= epsilon <= LARGEST_LOSS:
+        raise ValueError(f"{name} must be {allowed}, got {brief(given)}")
+    return epsilon
+
+
+def _check_case(case: Any, mechanism: Mechanism) -> AuditCase:
+    """Return a case that may be of a mechanism, or raise ValueError."""
+    name = f"audit_cases of {type(mechanism).__name__}"
+    if not isinstance(case, AuditCase):
+        raise ValueError(f"{name} must yield objects of AuditCase, got {brief(case)}")
+    weights = np.asarray(case.weights, dtype=object)
+    inputs, totals = case.inputs, case.totals
+    shape = (len(case.outputs), len(inputs))
+    if weights.shape != shape or shape[0] == 0 or (totals is not None and len(totals) != shape[1]):
+        raise ValueError(
+            f"{name} must have a row of weights for each of its outputs and a column for each of its inputs, got "
+            f"weights of shape {weights.shape} for {shape[0]} and {shape[1]}"
+        )
+    k = check_n_categories(mechanism.n_categories)
+    if len({*inputs}) < max(2, shape[1]) or not all(isinstance(x, Integral) and 0 <= x < k for x in inputs):
+        raise ValueError(f"{name} must have two or more categories from 0 to {k - 1}, each once, got {brief(inputs)}")
+    for row in weights.tolist():
+        if {*map(type, row)} != {int} and not all(isinstance(weight, Rational) for weight in row):
+            wrong = next(weight for weight in row if not isinstance(weight, Rational))
+            raise ValueError(f"{name} must have exact weights, integers or fractions, got {brief(wrong)}")
+        if min(row) < 0:
+            raise ValueError(f"{name} must have weights of at least 0, got {brief(min(row))}")
+    if totals is not None and not all(isinstance(total, Rational) and total > 0 for total in totals):
+        raise ValueError(f"{name} must have positive integers as totals, got {brief(totals)}")
+    if not weights.any():
+        raise ValueError(f"{name} must have a positive weight, got zeros only")
+    # A table of all answers: its columns are distributions, but for the factor that they share.
+    if totals is None and len(case.outputs) > 1 and len(case.outputs) == mechanism.n_outputs:
+        sums = [sum(column) for column in weights.T.tolist()]
+        if min(sums) != max(sums):
+            low, high = (inputs[sums.index(each)] for each in (min(sums), max(sums)))
+            raise ValueError(f"{name} must have columns of one total, got different ones for {low} and {high}")
+    return case._replace(weights=weights)
+
+
+def worst_ratio(
+    rows: Sequence[Sequence[Any]], totals: Sequence[int] | None = None
+) -> tuple[Fraction | float, int, int, int]:
+    """Return the largest ratio of two shares of one row, and its two columns and its row; infinity where one is zero.
+
+    Parameters
+    ----------
+    rows : sequence of rows
+        Integers or fractions of at least 0, not all zero.
+    totals : sequence of int, optional
+        What to divide each column by.
+    """
+    if totals is not None and min(totals) == max(totals):
+        totals = None
+    order = sorted(range(len(totals)), key=totals.__getitem__) if totals is not None else []
+    ascending = [totals[i] for i in order] if totals is not None else []
+    # The ratio is high·under to low·over.
+    high: Any = 0
+    low, over, under, y = 1, 1, 1, 0
+    for i, row in enumerate(rows):
+        if totals is None:
+            top, bottom, its_over, its_under = max(row), min(row), 1, 1
+        else:
+            # Of equal weights, that with the least total is the largest share, and that with the greatest the least.
+            in_order = [row[j] for j in order]
+            top, its_over = _extreme(dict(zip(reversed(in_order), reversed(ascending), strict=True)), largest=True)
+            bottom, its_under = _extreme(dict(zip(in_order, ascending, strict=True)), largest=False)
+        if top and top * its_under * low * over > high * under * bottom * its_over:
+            high, low, over, under, y = top, bottom, its_over, its_under, i
+        if not low:
+            break
+    columns = range(len(rows[y]))
+    x = next(j for j in columns if rows[y][j] == high and (totals is None or totals[j] == over))
+    other = next(j for j in columns if rows[y][j] == low and (totals is None or totals[j] == under))
+    return Fraction(high * under) / (low * over) if low else math.inf, x, other, y
+
+
+def _extreme(total_of: dict[Any, int], largest: bool) -> tuple[Any, int]:
+    """Return the weight with the largest or the least share, and its total."""
+    pairs = iter(total_of.items())
+    best, total = next(pairs)
+    for weight, its in pairs:
+        if (weight * total > best * its) == largest:
+            best, total = weight, its
+    return best, total
 
 
 def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> AuditRow:
-    worst: tuple[Fraction | float, int, int, Any] = (Fraction(0), 0, 0, 0)
-    for case in cases:
-        for output, row in zip(case.outputs, case.weights, strict=True):
-            high, low = int(np.argmax(row)), int(np.argmin(row))
-            ratio = Fraction(row[high]) / Fraction(row[low]) if row[low] else math.inf
-            if ratio > worst[0]:
-                worst = (ratio, case.inputs[high], case.inputs[low], output)
-    ratio, x, x_prime, y = worst
+    found = [(*worst_ratio(case.weights.tolist(), case.totals), case) for case in cases]
+    ratio, x, x_prime, y, case = max(found, key=lambda each: each[0])
     loss = log_ratio(ratio) if isinstance(ratio, Fraction) else Decimal("Infinity")
     slack = float(Decimal(epsilon) - loss)
-    return AuditRow(cases[0].size, len(cases), float(loss), slack, x, x_prime, y, ratio <= bound, float(loss))
+    return AuditRow(
+        cases[0].size,
+        len(cases),
+        float(loss),
+        slack,
+        case.inputs[x],
+        case.inputs[x_prime],
+        case.outputs[y],
+        ratio <= bound,
+        float(loss),
+    )
 
 
 def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float) -> Audit:

@@ -1,7 +1,9 @@
 """The names of mechanisms, for files, studies and the command line.
 
-A mechanism of one's own joins by ``register``, by being named as ``module:Class`` on the command line, or by an entry
-point of the group ``adobest_pp.mechanisms`` in the package that has it.
+A mechanism of your own is known after ``register``. What a person types (a command, a study, code) may also name it as
+``module:Class``, or by an entry point of the group ``adobest_pp.mechanisms``: its module is imported and the class
+registered. What is read from a file never imports anything, not even an entry point: packages are also found in the
+current folder, which may have come with the file.
 """
 
 import inspect
@@ -12,6 +14,7 @@ from typing import Any
 
 from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import Mechanism
+from adobest_pp.mechanisms.reading import check_depth
 
 __all__ = [
     "build_mechanism",
@@ -25,6 +28,11 @@ __all__ = [
 ]
 
 GROUP = "adobest_pp.mechanisms"
+
+
+class UnknownMechanism(ValueError):
+    """Settings name a mechanism that is neither of adobest_pp nor registered."""
+
 
 _HOMES = {
     "SRR": "srr",
@@ -59,24 +67,35 @@ def mechanism_names() -> list[str]:
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
-    """Return the class of this name (``"subset-selection"`` is ``SubsetSelection``), or of ``module:Class``."""
+    """Return the class of a name that a person typed, and register it: this may import a module.
+
+    Parameters
+    ----------
+    name : str
+        A known name in any spelling (``"subset-selection"`` is ``SubsetSelection``), the name of an entry point, or
+        ``module:Class``. Never pass a name that was read from a file: `mechanism_from_settings` is for those.
+    """
     if isinstance(name, str) and ":" in name:
-        return _imported(name)
+        return _registered(_imported(name))
     wanted = plain_name(name)
-    for known, home in (_HOMES | _COMPOSED).items():
+    for known in (*_HOMES, *_COMPOSED, *_OTHERS):
         if plain_name(known) == wanted:
-            return _imported(f"adobest_pp.mechanisms.{home}:{known}")
-    for known, mechanism in _OTHERS.items():
-        if plain_name(known) == wanted:
-            return mechanism
+            return _known(known)
     # Last, because it reads what every installed package says of itself: twenty milliseconds.
     for point in entry_points(group=GROUP):
         if plain_name(point.name) == wanted:
-            return register(_checked(point.load(), point.name))
+            return _registered(_checked(point.load(), point.name))
     raise ValueError(
         f"mechanism must be one of {', '.join(mechanism_names())}, got {brief(name)}; "
         "one of your own must be imported and registered first"
     )
+
+
+def _known(name: str) -> type[Mechanism]:
+    """Return a class of ours or a registered one by its exact name; imports nothing but our own modules."""
+    if name in _OTHERS:
+        return _OTHERS[name]
+    return _imported(f"adobest_pp.mechanisms.{(_HOMES | _COMPOSED)[name]}:{name}")
 
 
 def mechanism_parameters(name: str) -> Mapping[str, inspect.Parameter]:
@@ -105,10 +124,21 @@ def build_mechanism(name: str, **settings: Any) -> Mechanism:
 
 
 def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
-    """Build the mechanism whose `settings` these are (more keys than needed do no harm)."""
+    """Build the mechanism whose `settings` these are; they may come from a file of somebody else.
+
+    Nothing is imported: the class must be of adobest_pp, or registered. More keys than needed do no harm.
+    """
     if not isinstance(settings, Mapping) or not isinstance(settings.get("mechanism"), str):
         raise ValueError(f"settings must be a mapping with the key 'mechanism', got {brief(settings)}")
-    mechanism = find_mechanism(settings["mechanism"])
+    name = settings["mechanism"]
+    if name not in _HOMES | _COMPOSED | _OTHERS:
+        raise UnknownMechanism(
+            f"mechanism must be one of {', '.join([*_HOMES, *_COMPOSED, *_OTHERS])}, got "
+            f"{brief(name)}: nothing is imported that a file names, so import the module of your mechanism and "
+            "register the class first; a command does so if you add --mechanism module:Class"
+        )
+    mechanism = _known(name)
+    check_depth(settings)
     try:
         return mechanism.from_settings(settings)
     except KeyError as missing:
@@ -117,17 +147,24 @@ def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
         ) from None
 
 
+def _registered(mechanism: type[Mechanism]) -> type[Mechanism]:
+    """Register a class, unless it is one of ours."""
+    name = mechanism.__name__
+    is_ours = name in _HOMES | _COMPOSED and _known(name) is mechanism
+    return mechanism if is_ours else register(mechanism)
+
+
 def _imported(path: str) -> type[Mechanism]:
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as problem:
+    except (ImportError, AttributeError, TypeError, ValueError) as problem:
         raise ValueError(f"mechanism must be a class that can be imported, got {brief(path)}: {problem}") from None
     return _checked(found, path)
 
 
 def _checked(found: Any, name: str) -> type[Mechanism]:
-    if not (isinstance(found, type) and issubclass(found, Mechanism)):
+    if not (isinstance(found, type) and issubclass(found, Mechanism)) or inspect.isabstract(found):
         raise ValueError(f"mechanism must be a Mechanism class, got {brief(name)}, which is none")
     return found
 

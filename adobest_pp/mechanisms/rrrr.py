@@ -25,6 +25,7 @@ from adobest_pp._text import brief
 from adobest_pp.data.evidence import Evidence, set_rows, unique_rows
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
+from adobest_pp.mechanisms.reading import MAX_BUDGETS
 
 MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
 
@@ -97,8 +98,7 @@ class RRRR(Mechanism):
         object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
         if self._budgets:
             object.__setattr__(self, "epsilon1", self._budgets[0])
-            worst = max(_worst_ratio(case.weights) for case in self._size_cases())
-            object.__setattr__(self, "epsilon", log_upper_bound(worst))
+            object.__setattr__(self, "epsilon", log_upper_bound(self._worst_ratio()))
             return
         epsilon, kappa = check_epsilon(self.epsilon), check_kappa(self.kappa)
         object.__setattr__(self, "epsilon", epsilon)
@@ -129,7 +129,7 @@ class RRRR(Mechanism):
         >>> round(RRRR.from_budgets(10, 0.4, 0.5).epsilon, 3)
         0.83
         """
-        k = check_n_categories(n_categories)
+        k = check_integer(n_categories, "n_categories", 2, MAX_BUDGETS)
         first = check_epsilon(epsilon1, "epsilon1", allow_zero=True)
         try:
             numbers = float(epsilon2) if isinstance(epsilon2, Fraction) else by_label(epsilon2, None, "epsilon2")
@@ -332,6 +332,21 @@ class RRRR(Mechanism):
             weights = self._weights(np.array(candidates) < size, size)
             yield AuditCase(size, candidates, candidates, weights)
 
+    def _worst_ratio(self) -> Fraction:
+        """Return the largest ratio of all `_size_cases`, without making their tables."""
+        worst = (1, 1)
+        for size in range(self.n_categories):
+            rest = self.n_categories - size
+            keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]
+            # Of an answer outside the subset: for its own category, for others outside, and for those inside.
+            weights = [keep1 * keep2 * rest]
+            weights += [keep1 * UNIT * rest] if rest > 1 else []
+            weights += [UNIT * (keep2 + (rest - 1) * UNIT)] if size else []
+            for high, low in ((max(weights), min(weights)), (keep1, UNIT)):
+                if high * worst[1] > worst[0] * low:
+                    worst = (high, low)
+        return Fraction(*worst)
+
     @cached_property
     def _epsilon2(self) -> tuple[float, ...]:
         if self._budgets:
@@ -366,10 +381,6 @@ def _largest_epsilon2(epsilon: float, epsilon1: float, size: int, rest: int) -> 
         return epsilon
     shrink = rest * math.expm1(epsilon1 - epsilon) / (rest - 1)
     return min(epsilon, -math.log1p(shrink)) if shrink > -1 else epsilon
-
-
-def _worst_ratio(weights: NDArray[np.object_]) -> Fraction:
-    return max(Fraction(max(row), min(row)) for row in weights)
 
 
 def check_rrrr(mechanism: Any, name: str = "mechanism") -> RRRR:

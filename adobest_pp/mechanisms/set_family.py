@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, refuse_subset
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 from adobest_pp.mechanisms.information import from_matrix
+from adobest_pp.mechanisms.reading import MAX_WEIGHT_BITS
 
 # Weights that are not integers are rounded to integers of this many bits.
 WEIGHT_BITS = 48
@@ -78,9 +78,9 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[a, x] that the production path draws against."""
-        odds = np.full(self._masks.shape, UNIT, dtype=object)
-        odds[self._masks] = self._keep
-        return np.asarray(odds * np.array(self.weights, dtype=object)[:, None])
+        inside = np.array([weight * self._keep for weight in self.weights], dtype=object)
+        outside = np.array([weight * UNIT for weight in self.weights], dtype=object)
+        return np.where(self._masks, inside[:, None], outside[:, None])
 
     def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
         """Return the sets."""
@@ -88,8 +88,8 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return ln c of the sets."""
-        totals = self._totals(self._keep)
-        share = np.array([float(Fraction(weight * UNIT, max(totals))) for weight in self.weights])
+        total = self._total(self._keep, max(self._inside))
+        share = np.array([weight * UNIT / total for weight in self.weights])
         return np.asarray(np.log(share[answers]))
 
     def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -108,16 +108,21 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         shared = {"mechanism": "SetFamily", "n_categories": self.n_categories, "epsilon": self.epsilon}
         return shared | {"sets": [list(members) for members in self.sets], "weights": list(self.weights)}
 
-    def _totals(self, keep: int) -> list[int]:
-        """Return, for each category, the sum of the weights of all sets, those with it times `keep`."""
-        everything = sum(self.weights) * UNIT
-        return [everything + (keep - UNIT) * weight for weight in self._inside]
+    def _total(self, keep: int, inside: int) -> int:
+        """Return the sum of the weights of all sets for a category, those that hold it (`inside`) times `keep`."""
+        return sum(self.weights) * UNIT + (keep - UNIT) * inside
 
     def _check_balance(self) -> None:
+        held = sum(map(len, self.sets))
+        # Before anything of the length K is made: it may be far more than the sets have members.
+        if 0 < held < self.n_categories:
+            seen = {x for members in self.sets for x in members}
+            missing = next(x for x in range(self.n_categories) if x not in seen)
+            raise ValueError(f"sets must hold every category, or none of them any, got none with category {missing}")
         inside = self._inside
-        if max(inside) - min(inside) > BALANCE * max(inside):
+        if max(inside) - min(inside) > Fraction(BALANCE) * max(inside):
             high, low = inside.index(max(inside)), inside.index(min(inside))
-            share = [float(Fraction(inside[x], sum(self.weights))) for x in (high, low)]
+            share = [inside[x] / sum(self.weights) for x in (high, low)]
             loss, x, other = self._worst_at_full_odds()
             raise ValueError(
                 "weights must put every category in sets of the same total weight, "
@@ -128,13 +133,23 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
     def _worst_at_full_odds(self) -> tuple[float, int, int]:
         """Return the loss if the odds were e^ε in spite of unequal totals, and the two categories that have it."""
         keep = exp_weight(self.epsilon)
-        totals = self._totals(keep)
-        found = []
-        for mask in self._masks:
-            shares = [Fraction(keep if held else UNIT, total) for held, total in zip(mask, totals, strict=True)]
-            found.append((max(shares) / min(shares), shares.index(max(shares)), shares.index(min(shares))))
-        ratio, x, other = max(found)
-        return float(log_ratio(ratio)), x, other
+        order = sorted(range(self.n_categories), key=self._inside.__getitem__)
+        place = {x: i for i, x in enumerate(order)}
+        totals = [self._total(keep, self._inside[x]) for x in order]
+        # By falling share: the least total comes first.
+        within, without = ([odds / total for total in totals] for odds in (keep, UNIT))
+        worst = (0.0, 0, 0)
+        for members in self.sets:
+            held = {place[x] for x in members}
+            shares = [(within[i], order[i]) for i in (min(held), max(held))] if held else []
+            if len(held) < self.n_categories:
+                first = next(i for i in range(self.n_categories) if i not in held)
+                last = next(i for i in reversed(range(self.n_categories)) if i not in held)
+                shares += [(without[i], order[i]) for i in (first, last)]
+            (high, x), (low, other) = max(shares), min(shares)
+            worst = max(worst, (high / low, x, other))
+        ratio, x, other = worst
+        return math.log(ratio), x, other
 
     @cached_property
     def _masks(self) -> NDArray[np.bool_]:
@@ -146,17 +161,20 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
     @cached_property
     def _inside(self) -> list[int]:
         """The total weight of the sets with each category."""
-        return [sum(compress(self.weights, held)) for held in self._masks.T.tolist()]
+        totals = [0] * self.n_categories
+        for members, weight in zip(self.sets, self.weights, strict=True):
+            for x in members:
+                totals[x] += weight
+        return totals
 
     @cached_property
     def _keep(self) -> int:
         """The largest integer for the odds such that no ratio of two probabilities is above ⌊e^ε·UNIT⌋/UNIT."""
         low, high = UNIT, exp_weight(self.epsilon)
-        limit = high
+        limit, least, most = high, min(self._inside), max(self._inside)
         while low < high:
             middle = -(-(low + high) // 2)
-            totals = self._totals(middle)
-            if middle * max(totals) <= limit * min(totals):
+            if middle * self._total(middle, most) <= limit * self._total(middle, least):
                 low = middle
             else:
                 high = middle - 1
@@ -165,23 +183,30 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
 def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
     allowed = "at least one set, each of distinct category indices or a boolean mask, and each set once"
+    refusal = f"sets must be {allowed}, got {brief(sets)}"
     try:
-        rows = [as_numbers(each, "biu") for each in sets]
+        rows = [_row(each) for each in sets]
     except TypeError:
-        raise ValueError(f"sets must be {allowed}, got {brief(sets)}") from None
-    masked = bool(rows) and all(row.dtype == bool for row in rows)
-    members = [np.flatnonzero(row) if masked else np.sort(row) for row in rows if row.ndim == 1]
-    whole = all(each.size == np.unique(each).size and (each.size == 0 or each[0] >= 0) for each in members)
-    distinct = {tuple(each.tolist()) for each in members}
-    if not members or len(members) < len(rows) or not whole or len(distinct) < len(rows):
-        raise ValueError(f"sets must be {allowed}, got {brief(sets)}")
-    if masked:
-        if len({row.size for row in rows}) > 1:
-            raise ValueError(f"sets must be masks of one length, got {sorted({row.size for row in rows})}")
-        k = rows[0].size
-    else:
-        k = 1 + max((int(each[-1]) for each in members if each.size), default=-1)
-    return tuple(tuple(map(int, each)) for each in members), k
+        raise ValueError(refusal) from None
+    masked = bool(rows) and all(isinstance(row, np.ndarray) and row.dtype == bool for row in rows)
+    if masked and len({row.size for row in rows}) > 1:
+        raise ValueError(f"sets must be masks of one length, got {sorted({row.size for row in rows})}")
+    members = [tuple(np.flatnonzero(row).tolist()) if masked else tuple(sorted(map(int, row))) for row in rows]
+    whole = all(len(set(each)) == len(each) and (not each or each[0] >= 0) for each in members)
+    if not members or not whole or len(set(members)) < len(members):
+        raise ValueError(refusal)
+    k = rows[0].size if masked else 1 + max((each[-1] for each in members if each), default=-1)
+    return tuple(members), k
+
+
+def _row(each: Any) -> Any:
+    """Return one set as it was given if that is a plain list of integers, else as an array, or raise TypeError."""
+    if isinstance(each, list | tuple) and {*map(type, each)} <= {int}:
+        return each
+    array = as_numbers(each, "biu")
+    if array.ndim != 1:
+        raise TypeError
+    return array
 
 
 def _check_weights(weights: Any, n_sets: int) -> tuple[int, ...]:
@@ -200,5 +225,7 @@ def _check_weights(weights: Any, n_sets: int) -> tuple[int, ...]:
         integers = [round(Fraction(value) * unit) for value in array.tolist()]
     if len(integers) != n_sets or min(integers) <= 0:
         raise ValueError(f"weights must be {allowed}, got {brief(weights)}")
+    if max(integers).bit_length() > MAX_WEIGHT_BITS:
+        raise ValueError(f"weights must be below 2^{MAX_WEIGHT_BITS}, got one of {max(integers).bit_length()} bits")
     divisor = math.gcd(*integers)
     return tuple(value // divisor for value in integers)

@@ -19,6 +19,7 @@ from adobest_pp.data.response_files import Stored
 from adobest_pp.data.responses import Responses
 from adobest_pp.mechanisms import Mechanism, SubsetSelection, mechanism_from_settings
 from adobest_pp.mechanisms.published_question import PublishedQuestion
+from adobest_pp.mechanisms.reading import loads
 from adobest_pp.online.kept import KeptCollection
 from adobest_pp.online.rounds import (
     ROUNDS,
@@ -239,7 +240,7 @@ def rebuild_design(stored: Stored) -> DesignCollector:
     responses, attributes, tail = stored
     events = [] if tail is None else tail.events
     settings, state = (read_json(attributes, name) for name in ("collector_settings", "collector_state"))
-    questions = [mechanism_from_settings(each) for each in json.loads(attributes[QUESTIONS])]
+    questions = [mechanism_from_settings(each) for each in loads(attributes[QUESTIONS])]
     missing = [name for name in SETTINGS if name not in settings]
     if missing or not isinstance(questions[0], SubsetSelection):
         raise ValueError(f"the settings of a collection in rounds must have {', '.join(SETTINGS)}")

@@ -44,8 +44,8 @@ _OF_COLLECTION = ("n_categories", "epsilon", "categories", "n_people", "mechanis
 def mechanism_name(name: Any) -> str:
     """Return the name of a mechanism as it is shown, ``"subset-selection"`` for ``"SubsetSelection"``.
 
-    Raise ValueError unless a collection can ask with it: a registered one that K and ε are enough to build, or
-    ``"design"``.
+    Raise ValueError unless a collection can ask with it: a registered one that K and ε are enough to build, given by
+    its name or as ``module:Class``, or ``"design"``.
 
     Examples
     --------
@@ -53,11 +53,12 @@ def mechanism_name(name: Any) -> str:
     >>> mechanism_name("SubsetSelection"), mechanism_name("RRRR")
     ('subset-selection', 'rrrr')
     """
+    wanted = find_mechanism(name).__name__ if isinstance(name, str) and ":" in name else name
     usual = [shown for shown in map(_shown, mechanism_names()) if is_built_from(shown, "n_categories", "epsilon")] + [
         DESIGN
     ]
     for shown in usual if isinstance(name, str) else ():
-        if plain_name(shown) == plain_name(name):
+        if plain_name(shown) == plain_name(wanted):
             return shown
     raise ValueError(f"mechanism must be one of {', '.join(usual)}, got {brief(name)}")
 

@@ -1,6 +1,7 @@
 """Privacy loss and audit, and the slips in print that they catch."""
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, permutations
 
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, audit, privacy_loss
 from adobest_pp.mechanisms import privacy
-from adobest_pp.mechanisms.base import AuditCase
+from adobest_pp.mechanisms.base import AuditCase, FiniteMechanism
 from adobest_pp.mechanisms.exact import exp_bounds
-from adobest_pp.mechanisms.privacy import _bounds
+from adobest_pp.mechanisms.privacy import _bounds, worst_ratio
 from tests.strategies import epsilons, kappas
 
 
@@ -45,6 +46,15 @@ def test_the_representatives_find_the_same_loss_as_every_subset():
             every[case.size] = max(every.get(case.size, 0), max(max(row) / min(row) for row in case.weights))
         for case in mechanism._size_cases():
             assert max(max(row) / min(row) for row in case.weights) == pytest.approx(every[case.size], rel=1e-15)
+
+
+@given(st.integers(2, 8), st.floats(0, 5), st.data())
+@settings(max_examples=30)
+def test_the_loss_of_two_budgets_is_that_of_all_tables(k, first, data):
+    second = data.draw(st.lists(st.floats(0, 5), min_size=k, max_size=k))
+    mechanism = RRRR.from_budgets(k, first, second)
+    expected = max(Fraction(max(row), min(row)) for case in mechanism._size_cases() for row in case.weights.tolist())
+    assert mechanism._worst_ratio() == expected
 
 
 @pytest.mark.parametrize(
@@ -301,3 +311,109 @@ def test_a_loss_between_the_bounds_of_e_to_the_epsilon_does_not_hold(rounding, m
     for lower, upper, holds in ((1.9, 2.1, False), (2.1, 2.3, True)):
         monkeypatch.setattr(privacy, "exp_bounds", lambda _, ends=(lower, upper): tuple(map(Fraction, ends)))
         assert audit(matrix, 0.7, rounding=rounding).holds == holds
+
+
+# ---------------------------------------------------------------- what is no mechanism
+@dataclass(frozen=True)
+class Given(FiniteMechanism):
+    """Whatever table it is given."""
+
+    n_categories: int
+    epsilon: float
+    table: object = None
+
+    def exact_weights(self):
+        return self.table
+
+
+@dataclass(frozen=True)
+class Claimed(SRR):
+    """Whatever cases it is given."""
+
+    cases: object = ()
+
+    def audit_cases(self):
+        return iter(self.cases)
+
+
+TABLES = {
+    "negative": ([[3, -1], [1, 2]], r"exact_weights of Given must be integers of at least 0, got -1"),
+    "not whole": ([[2.9, 1], [1, 2.9]], r"must be integers of at least 0, got 2\.9"),
+    "floats": (np.array([[2.0, 1.0], [1.0, 2.0]]), "must be integers"),
+    "no number": ([[math.nan, 1], [1, 2]], "must be integers of at least 0, got nan"),
+    "infinite": ([[math.inf, 1], [1, 2]], "must be integers of at least 0, got inf"),
+    "text": ([["3", 1], [1, 2]], "must be integers of at least 0, got '3'"),
+    "nothing": (None, r"must be a table W\[y, x\] .* got an array of shape \(\)"),
+    "one row": ([1, 2], r"one column for each of the n_categories = 2 \(at least 2\), got an array of shape \(2,\)"),
+    "ragged": ([[1, 2], [1]], "must be a table"),
+    "a column too many": ([[1, 2, 3], [1, 2, 3]], r"got an array of shape \(2, 3\)"),
+    "no rows": (np.empty((0, 2)), "positive weight in every column"),
+    "a column of zeros": ([[0, 1], [0, 2]], "positive weight in every column, got a column of zeros"),
+}
+
+
+@pytest.mark.parametrize(("table", "message"), TABLES.values(), ids=TABLES)
+def test_a_table_that_is_no_mechanism_is_refused(table, message):
+    for use in (audit, lambda mechanism: mechanism.privatize(0), lambda mechanism: mechanism.transition_matrix()):
+        with pytest.raises(ValueError, match=message):
+            use(Given(2, 1.0, table))
+
+
+@pytest.mark.parametrize("epsilon", [-1, -1e-9, math.nan, math.inf, 1e300, "1", None, True, 1j])
+def test_an_epsilon_that_promises_nothing_is_refused(epsilon):
+    table = [[2, 1], [1, 2]]
+    with pytest.raises(ValueError, match="epsilon of Given must be a number from 0 to 61, got"):
+        audit(Given(2, epsilon, table))
+    planted = SRR(2, 1.0)
+    object.__setattr__(planted, "epsilon", epsilon)
+    with pytest.raises(ValueError, match="epsilon of SRR must be a number"):
+        audit(planted)
+    assert audit(Given(2, 1.0, table)).holds
+
+
+def case(weights, outputs=(0,), inputs=(0, 1), totals=None):
+    return AuditCase(0, list(outputs), list(inputs), weights, totals)
+
+
+CASES = {
+    "none": ([], "yield at least one case, got none"),
+    "not a case": ([(0, [0], [0, 1], [[2, 1]])], "yield objects of AuditCase"),
+    "negative": ([case([[2, -1]])], "weights of at least 0, got -1"),
+    "floats": ([case([[2.9, 1]])], r"exact weights, integers or fractions, got 2\.9"),
+    "no number": ([case([[math.nan, 1]])], "exact weights"),
+    "a row too many": ([case([[2, 1], [1, 2]])], r"got weights of shape \(2, 2\) for 1 and 2"),
+    "a column too few": ([case([[2]])], "a column for each of its inputs"),
+    "one category": ([case([[2]], inputs=[0])], "two or more categories from 0 to 2, each once"),
+    "a category twice": ([case([[2, 1]], inputs=[1, 1])], "each once"),
+    "a category that is none": ([case([[2, 1]], inputs=[0, 3])], "two or more categories from 0 to 2"),
+    "zeros": ([case([[0, 0]])], "positive weight, got zeros only"),
+    "a total of zero": ([case([[2, 1]], totals=[0, 1])], "positive integers as totals"),
+    "totals too few": ([case([[2, 1]], totals=[1])], "a column for each of its inputs"),
+    "columns of different totals": (
+        [case([[2, 1], [1, 1], [1, 3]], outputs=range(3))],
+        "columns of one total, got different ones for 0 and 1",
+    ),
+    "the second": ([case([[2, 1]]), case([[2, -1]])], "weights of at least 0"),
+}
+
+
+@pytest.mark.parametrize(("cases", "message"), CASES.values(), ids=CASES)
+def test_cases_that_are_no_mechanism_are_refused(cases, message):
+    with pytest.raises(ValueError, match=f"audit_cases of Claimed must (.* )?{message}"):
+        audit(Claimed(3, 1.0, cases))
+
+
+def test_rows_and_totals_of_any_kind_have_the_ratio_of_the_definition():
+    """Against all ratios of a row, in fractions: equal and unequal totals, zeros, repeated weights, fractions."""
+    rng = np.random.default_rng(5)
+    for trial in range(300):
+        rows = rng.integers(trial % 2, 6, size=(3, 4)).tolist()
+        rows[0][0] += 1
+        if trial % 5 == 0:
+            rows = [[Fraction(weight, 7) for weight in row] for row in rows]
+        totals = [None, [3] * 4, rng.integers(1, 9, size=4).tolist()][trial % 3]
+        shares = [[Fraction(w) / t for w, t in zip(row, totals or [1] * 4, strict=True)] for row in rows]
+        ratios = [max(row) / min(row) if min(row) else math.inf for row in shares if any(row)]
+        ratio, x, other, y = worst_ratio(rows, totals)
+        assert ratio == max(ratios)
+        assert (shares[y][x] / shares[y][other] if shares[y][other] else math.inf) == ratio

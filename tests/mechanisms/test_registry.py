@@ -1,10 +1,19 @@
-"""Mechanisms by name: ours at once, and those of other packages by their entry points."""
+"""Mechanisms by name: ours at once, those of other packages if a person names them, and none because a file does."""
 
+import json
+import sys
+import textwrap
 from importlib.metadata import EntryPoint
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from adobest_pp.mechanisms import SRR, SubsetSelection, find_mechanism, registry
+import adobest_pp as ad
+from adobest_pp.data import Gathered
+from adobest_pp.data.answer_tables import table_of
+from adobest_pp.data.question_answers import QuestionAnswers
+from adobest_pp.mechanisms import SRR, SubsetSelection, find_mechanism, mechanism_from_settings, registry
 from adobest_pp.mechanisms.registry import build_mechanism, mechanism_names
 from tests.own_mechanism import Neighbors
 
@@ -35,3 +44,101 @@ def test_an_entry_point_is_found_by_its_name(installed):
         find_mechanism("nothing")
     with pytest.raises(ValueError, match=r"mechanism must be one of SRR, .*Neighbors, nothing, got 'nowhere'"):
         find_mechanism("nowhere")
+
+
+# ---------------------------------------------------------------- what is typed, and what is read
+SETTINGS = {"n_categories": 3, "epsilon": 1.0}
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """A module in the current folder, and a package there with an entry point; tell which were imported."""
+    source = """
+        from dataclasses import dataclass
+        from adobest_pp import SRR
+        class Stranger(SRR):
+            pass
+    """
+    for name in ("stranger_module", "stranger_package"):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
+    told = tmp_path / "stranger_package-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-package\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[adobest_pp.mechanisms]\nStranger = stranger_package:Stranger\n")
+    monkeypatch.setattr(registry, "_OTHERS", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield lambda: [name for name in ("stranger_module", "stranger_package") if name in sys.modules]
+    for name in ("stranger_module", "stranger_package"):
+        sys.modules.pop(name, None)
+
+
+def plant(settings):
+    """Return settings like those of a file, with the mechanism of a stranger; nested ones too."""
+    return [settings, {"mechanism": "Mixed", "parts": [settings, settings]}]
+
+
+def read_netcdf(settings, path):
+    dataset = ad.Responses.from_arrays(SRR(3, 1.0), [0, 1]).to_xarray()
+    dataset.attrs["mechanism_settings"] = json.dumps(settings)
+    dataset.to_netcdf(path / "answers.nc", engine="h5netcdf")
+    ad.Responses.from_netcdf(path / "answers.nc")
+
+
+def read_parquet(settings, path):
+    table = table_of(ad.Responses.from_arrays(SRR(3, 1.0), [0, 1]))
+    ((key, told),) = table.schema.metadata.items()
+    metadata = {key: json.dumps(json.loads(told) | {"mechanism_settings": settings})}
+    pq.write_table(table.replace_schema_metadata(metadata), path / "answers.parquet")
+    ad.gather(path / "answers.parquet", progressbar=False)
+
+
+def read_store(settings, path):
+    ad.Responses.from_arrays(ad.SubsetSelection(40, 1.0), np.arange(11)[None]).to_parquet(path / "sets.parquet")
+    ad.gather(path / "sets.parquet", store=path / "store", progressbar=False)
+    (notes,) = [each for each in (path / "store").iterdir() if each.suffix == ".json"]
+    notes.write_text(json.dumps(json.loads(notes.read_text()) | {"mechanism_settings": settings}))
+    Gathered.open(path / "store")
+
+
+def read_events(settings, path):
+    responses = ad.Responses.from_arrays(SRR(3, 1.0), [0, 1])
+    QuestionAnswers.stored(responses, [SRR(3, 1.0).settings()], [{"settings": settings}])
+
+
+def read_questions(settings, path):
+    QuestionAnswers.stored(ad.Responses.from_arrays(SRR(3, 1.0), [0, 1]), [settings], [])
+
+
+@pytest.mark.parametrize("read", [read_netcdf, read_parquet, read_store, read_events, read_questions])
+def test_reading_imports_nothing(stranger, tmp_path, read):
+    for name in ("stranger_module:Stranger", "stranger_package:Stranger", "Stranger", "stranger_module"):
+        for settings in plant({"mechanism": name} | SETTINGS):
+            folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+            folder.mkdir()
+            with pytest.raises(ValueError, match="import the module of your mechanism and register the class first"):
+                read(settings, folder)
+    assert stranger() == []
+
+
+def test_what_is_typed_is_imported_and_known_from_then_on(stranger):
+    assert find_mechanism("Stranger").__module__ == "stranger_package"  # an entry point, by its name
+    assert stranger() == ["stranger_package"]
+    assert type(mechanism_from_settings({"mechanism": "Stranger"} | SETTINGS)).__module__ == "stranger_package"
+    with pytest.raises(ValueError, match="mechanism must have a name of its own, got 'Stranger', which is taken"):
+        find_mechanism("stranger_module:Stranger")  # two classes of one name: a file could mean either
+
+
+def test_a_class_that_is_typed_is_registered(stranger):
+    kind = find_mechanism("stranger_module:Stranger")
+    assert mechanism_from_settings(kind(3, 1.0).settings()) == kind(3, 1.0)
+    assert find_mechanism("adobest_pp.mechanisms.srr:SRR") is SRR
+    for path in ("adobest_pp.mechanisms:Mechanism", "stranger_module:SRR.x", ".stranger_module:Stranger", "math:pi"):
+        with pytest.raises(ValueError, match="mechanism must be a"):
+            find_mechanism(path)
+
+
+@pytest.mark.parametrize("name", ["subset-selection", "srr", "SRR ", "mixed", "", "Mechanism"])
+def test_a_file_names_a_mechanism_exactly(name):
+    with pytest.raises(ValueError, match="mechanism must be one of SRR, "):
+        mechanism_from_settings({"mechanism": name} | SETTINGS)

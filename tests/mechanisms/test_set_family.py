@@ -1,12 +1,13 @@
 """Families of sets: the definition, weights that are rounded, and families that are not balanced."""
 
 import math
+import re
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from adobest_pp import SetFamily, SubsetSelection, audit
+from adobest_pp import SetFamily, SubsetSelection, audit, privacy_loss
 from adobest_pp.mechanisms import base
 from tests.mechanisms.harness import check_mechanism
 
@@ -66,8 +67,40 @@ def test_rounded_weights_keep_the_promise_exactly(seed):
         (3, [1], "sets must be"),
         ([[True, False], [False, True, True]], [1, 1], "masks of one length"),
         ([(0,)], [1], "n_categories must be an integer from 2"),
+        ([(0,), (3,)], [1, 1], "sets must hold every category, or none of them any, got none with category 1"),
+        ([(0,), (999_999,)] + [(x, 999_998) for x in range(9000)], [1] * 9002, "got none with category 9000"),
+        (PAIRS, [1 << 129] * 6, r"weights must be below 2\^128, got one of 130 bits"),
+        ([[[0]], [[1]]], [1, 1], "sets must be"),
+        ([[0.5], [1]], [1, 1], "sets must be"),
     ],
 )
 def test_bad_families(sets, weights, message):
     with pytest.raises(ValueError, match=message):
         SetFamily(sets, weights, 1.0)
+
+
+def test_the_loss_of_an_unbalanced_family_is_that_of_its_matrix():
+    """From the definition, for random sets and weights."""
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        masks = np.unique(rng.random((6, 5)) < 0.5, axis=0)
+        masks[0] |= ~masks.any(axis=0)  # every category is in some set
+        masks = np.unique(masks, axis=0)
+        weights = rng.integers(1, 9, size=len(masks))
+        matrix = weights[:, None] * np.where(masks, math.e, 1.0)
+        loss = privacy_loss(matrix / matrix.sum(axis=0))
+        if len({*(masks.T @ weights)}) > 1:
+            with pytest.raises(ValueError, match=re.escape(f"would be {loss:.6g}, above")):
+                SetFamily(masks, weights, 1.0)
+
+
+def test_a_subclass_is_audited_by_the_weights_that_it_draws_against():
+    class TooHonest(SetFamily):
+        def exact_weights(self):
+            weights = super().exact_weights()
+            weights[self._masks] *= 2
+            return weights
+
+    family = TooHonest(PAIRS, [1] * 6, 1.0)
+    assert not audit(family).holds
+    assert audit(family).loss == pytest.approx(1 + math.log(2))

@@ -84,6 +84,41 @@ def test_many_at_once_draw_the_same_entropy_whatever_is_held(name):
     assert all(request == requests[0] for request in requests)
 
 
+class Whole(np.ndarray):
+    """A table that may be compared as a whole only."""
+
+    def __getitem__(self, key):
+        assert self.ndim < 2, "a part of the table was read"
+        return super().__getitem__(key)
+
+
+def test_one_device_compares_with_the_whole_table():
+    """Reading its own column would take as long as the memory of that column is away, which depends on x."""
+    mechanism = ad.SetFamily(list(combinations(range(K), 2)), [1] * 15, 1.0)
+    expected = mechanism._columns.thresholds
+    vars(mechanism._columns)["thresholds"] = expected.view(Whole)
+    assert {mechanism.privatize(x) for x in range(K) for _ in range(20)} <= {*range(15)}
+    with pytest.raises(AssertionError, match="a part of the table was read"):
+        mechanism.privatize([0, 1])
+
+
+def test_the_check_of_x_takes_no_less_for_one_x_than_for_another():
+    """By the clock, in the median of paired differences; a false alarm is one of 3,000 at most (5 x, 4 errors each)."""
+    found = side_channel.differences(side_channel.compared()["check_private"], 10_000, np.random.default_rng(1))
+    assert max(abs(median) - 4 * error for median, error in found.values()) <= side_channel.TICK
+
+
+def test_a_call_that_takes_longer_for_one_x_is_found(monkeypatch, capsys):
+    def uneven(x):
+        return sum(range(500 if x == 12 else 100))
+
+    monkeypatch.setattr(side_channel, "compared", lambda: {"uneven": uneven})
+    assert side_channel.difference_findings(quick=True, rng=np.random.default_rng(1)) == []
+    found = side_channel.differences(uneven, 500, np.random.default_rng(1))
+    assert found[12][0] - 4 * found[12][1] > 1000
+    assert abs(found[0][0]) < 1000
+
+
 def test_times_that_differ_are_told_apart_and_others_are_not():
     rng = np.random.default_rng(1)
     group = rng.random(4000) < 0.3

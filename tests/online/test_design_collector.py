@@ -1,6 +1,7 @@
 """A real collection in rounds: questions are published, answered, kept and resumed; nothing acknowledged is lost."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -134,6 +135,27 @@ REFUSED = {
     "no JSON": ("{", "text must be a JSON object with number, question, categories"),
     "no object": ("[1]", "text must be a JSON object"),
     "no text": (None, "text must be a JSON object"),
+    "a key twice": (published(**SINGLES).replace('"sets"', '"epsilon": 0.5, "sets"'), "must have each key once"),
+    "a number twice": (published(**SINGLES)[:-1] + ', "number": 2}', "must have each key once"),
+    "no number": (published(**SINGLES, epsilon=math.nan), "a number must be finite, got NaN"),
+    "a weight of many digits": (published(sets=[[0], [1], [2]], weights=[10**40] * 3), "at most 40 digits"),
+    "a weight of too many bits": (published(sets=[[0], [1], [2]], weights=[3**81, 1, 1]), "weights must be below 2"),
+    "a long text": (published(**SINGLES) + " " * 10**6, "text must be at most 1,000,000 bytes long, got more"),
+    "long in bytes": (published(**SINGLES) + "\u00e9" * 600_000, "text must be at most 1,000,000 bytes long"),
+    "deep brackets": ("[" * 10**6, "text must be a JSON object"),
+    "many categories": (
+        published(mechanism="SubsetSelection", n_categories=10**6, size=5 * 10**5),
+        "categories must be 1000000 distinct labels, got 3 of them",
+    ),
+    "many sets": (
+        published(sets=[[0]] * 170_000, weights=[]),
+        r"question must have at most 166,666 sets of 3 categories \(500,000 in all\), got 170,000",
+    ),
+    "a label of marks": (
+        published(**SINGLES).replace('"x"', json.dumps("x" + "\u0345\u0316" * 200)),
+        "got one with more than 30 marks on a character",
+    ),
+    "a long label": (published(**SINGLES).replace('"x"', f'"{"x" * 501}"'), "of at most 500 characters each, got one"),
 }
 
 
@@ -141,6 +163,20 @@ REFUSED = {
 def test_a_device_refuses(text, told):
     with pytest.raises(ValueError, match=told):
         ad.read_question(text, epsilon=1.0)
+
+
+def test_what_devices_would_refuse_is_not_published():
+    labels = tuple(map(str, range(20_001)))
+    for mechanism, told in (
+        (ad.SubsetSelection(20_001, 1.0), "categories must be a list of 2 to 20,000 labels, got 20,001 of them"),
+        (ad.SetFamily([[x] for x in range(710)], [1] * 710, 1.0), "question must have at most 704 sets"),
+    ):
+        question = ad.mechanisms.PublishedQuestion(0, mechanism, labels[: mechanism.n_categories])
+        with pytest.raises(ValueError, match=told):
+            question.to_json()
+    long = tuple(f"{x}{'n' * 400}" for x in range(3000))
+    with pytest.raises(ValueError, match="question must take at most 1,000,000 bytes, got"):
+        ad.mechanisms.PublishedQuestion(0, ad.SubsetSelection(3000, 1.0), long).to_json()
 
 
 def test_the_loss_that_is_told_is_the_true_one():

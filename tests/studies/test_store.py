@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import sys
 from contextlib import suppress
 
 import numpy as np
@@ -30,6 +31,24 @@ def made():
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "small.zarr"
+
+
+def test_reading_a_store_imports_nothing(made, path, tmp_path, monkeypatch):
+    """The function of a run is imported by those who run the study, not by those who look at it."""
+    with StudyStore(path, made) as store:
+        store.commit(1, [outcome(made, 2, 10.0)])
+    root = json.loads((path / "zarr.json").read_text())
+    told = json.loads(root["attributes"]["study"])
+    settings = {"run": "stranger:run", "settings": {"mechanism": "stranger:Class"}}
+    root["attributes"]["study"] = json.dumps(told | settings)
+    root["attributes"]["sources"] = json.dumps({"stranger": "0"})
+    (path / "zarr.json").write_text(json.dumps(root))
+    (tmp_path / "stranger.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert open_study(path).sizes["run"] == 4
+    assert study_status(path).done == 1
+    export_study(path, tmp_path / "runs.csv")
+    assert "stranger" not in sys.modules
 
 
 def test_plain_xarray_opens_a_partly_finished_study_with_all_its_labels(made, path):

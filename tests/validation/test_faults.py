@@ -1,6 +1,7 @@
 """Every program fails where the thing that it checks is broken."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from validation import (
     goodness_of_fit,
     gradients,
     honest_optimum,
+    hostile_questions,
     intervals,
     privacy,
     public_functions,
@@ -247,6 +249,44 @@ def test_an_answer_that_is_lost_is_found(killed, name):
     assert failing(faults.kill_findings(killed, quick=True)) == {name}
     assert not failing(faults.kill_findings(Kills(3, 50, 0, ()), quick=True))
     assert failing(faults.kill_findings(Kills(3, 50, 0, ()), quick=False)) == {"killed"}
+
+
+def hungry(text):
+    return sum(bytearray(150_000_000)[::4096])
+
+
+def raw(text):
+    raise OverflowError("int too large to convert to float")
+
+
+def talkative(text):
+    raise ValueError("a\nb")
+
+
+@pytest.mark.parametrize(("read", "told"), [(hungry, "answered in "), (raw, "OverflowError"), (talkative, "a")])
+def test_a_reader_that_takes_too_much_or_fails_otherwise_is_found(read, told, capsys):
+    hostile = hostile_questions.Hostile("planted", "", read)
+    found = hostile_questions.attempt(hostile)
+    assert (found.outcome, told in found.said) == ("wrong", True)
+    assert failing(hostile_questions.report([hostile], [found], quick=True)) == {"hostile"}
+    assert "wrong: 'planted'" in capsys.readouterr().out
+
+
+def test_a_reader_that_takes_too_long_is_found():
+    assert hostile_questions.judged(hostile_questions.Reading("refused", 1.01, 3.0, "no")).outcome == "wrong"
+    assert hostile_questions.judged(hostile_questions.Reading("refused", 0.99, 3.0, "no")).outcome == "refused"
+
+
+def test_a_reader_that_is_ended_is_found():
+    found = hostile_questions.attempt(hostile_questions.Hostile("planted", "", lambda text: os.kill(os.getpid(), 9)))
+    assert (found.outcome, found.said) == ("wrong", "the process was ended: SIGKILL")
+
+
+def test_hostile_questions_are_within_their_bounds():
+    """Some of them here; all in ``python -m validation.faults``."""
+    found = hostile_questions.hostile_findings(quick=True, seed=1)
+    assert [one.name for one in found] == ["hostile"]
+    assert not failing(found)
 
 
 # ---------------------------------------------------------------- what is shown
