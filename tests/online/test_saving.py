@@ -416,7 +416,7 @@ def dataset(tmp_path_factory):
 
 def crafted(target, dataset, events=()):
     """Write a file with all checksums right, whose attributes or events are not what they should be."""
-    journal = Journal.create(target, netcdf_bytes(dataset), overwrite=False)
+    journal = Journal.create(target, netcdf_bytes(dataset, checksum=False), overwrite=False)
     for event in events:
         journal.write(event)
     journal.close()
