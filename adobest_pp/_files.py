@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where nothing keeps a second process from the same file
+except ImportError:  # not on Windows, where a second process is noticed only after it has written
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [

@@ -1,7 +1,8 @@
 """The process that reads HDF5: a program of its own, which imports NumPy and h5py and nothing of ours.
 
 A file that is damaged or made by a stranger can crash HDF5, or keep it busy forever. Here it takes only this process
-with it, which `adobest_pp.data.netcdf` starts, reuses and ends. The structure of a file is checked before any data is read.
+with it, which `adobest_pp.data.netcdf` starts, reuses and ends. The structure of a file is checked before any data is
+read.
 
 A request is a line of JSON, ``{"size": bytes, "seconds": limit}``, and the bytes of the file. The reply is 8 bytes with
 the length of a JSON text, that text, with groups, variables and attributes, and the bytes of the arrays in their order;
@@ -58,6 +59,7 @@ class Reader:
 
     @staticmethod
     def place(info: Any) -> tuple[Any, Any]:
+        """Return what tells one object of a file from all others."""
         return info.fileno, info.addr
 
     def check_group(self, group: Any, level: int) -> None:
@@ -93,7 +95,8 @@ class Reader:
             raise Refused("a variable with a filter other than deflate, shuffle and fletcher32")
         item = item_size(dataset.id.get_type())
         space = dataset.id.get_space()
-        if space.get_simple_extent_type() not in (h5s.SCALAR, h5s.SIMPLE) or space.get_simple_extent_ndims() > DIMENSIONS:
+        is_simple = space.get_simple_extent_type() in (h5s.SCALAR, h5s.SIMPLE)
+        if not is_simple or space.get_simple_extent_ndims() > DIMENSIONS:
             raise Refused(f"a variable without values or of more than {DIMENSIONS} dimensions")
         if is_only_dimension(dataset):
             return
@@ -199,7 +202,7 @@ def is_only_dimension(dataset: Any) -> bool:
 
 
 def plain_attribute(value: Any) -> Any:
-    """Return an attribute for JSON: text, a list of text, or numbers with their type; one element counts as a scalar."""
+    """Return an attribute for JSON: text, a list of text, or numbers with their type; one element is as a scalar."""
     if isinstance(value, h5py.Empty):
         return {"dtype": value.dtype.newbyteorder("<").str, "values": []} if value.dtype.kind in "iufb" else ""
     if isinstance(value, str | bytes):

@@ -4,9 +4,9 @@ A file of ours has a last line behind its HDF5 part, where HDF5 does not look::
 
     adobest_pp sha256 <SHA-256 of all bytes before this line>
 
-The attribute ``_NCProperties``, which netCDF has for notes about the file itself, says that this line must be there. So a
-file of ours that was changed or cut anywhere raises ValueError. A file that xarray itself wrote has neither, and is read
-all the same: damage to it may go unnoticed.
+The attribute ``_NCProperties``, which netCDF has for notes about the file itself, says that this line must be there. So
+a file of ours that was changed or cut anywhere raises ValueError. A file that xarray itself wrote has neither, and is
+read all the same: damage to it may go unnoticed.
 
 A correct checksum says that a file is as it was written, not who wrote it. So HDF5 reads every file in a process of its
 own (`adobest_pp.data.hdf5_child`), which is started once and ended when a file takes too long or too much memory.
@@ -198,7 +198,9 @@ class _Reader:
                     _reply(self._process)
             except EOFError:
                 self._end()
-                raise OSError(f"{sys.executable!r} must be able to start a process that reads netCDF, but it ended") from None
+                raise OSError(
+                    f"{sys.executable!r} must be able to start a process that reads netCDF, but it ended"
+                ) from None
         return self._process
 
     def _end(self, patience: float = 0.0) -> None:

@@ -39,9 +39,8 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
     try:
         dataset = read_dataset(content, None if tail is None else tail.start)
     except Damaged as reason:
-        raise ValueError(
-            f"path must name a response file written by Responses.to_netcdf, got {name!r}, which {damaged_or_no(reason)}"
-        ) from None
+        told = f"path must name a response file written by Responses.to_netcdf, got {name!r}"
+        raise ValueError(f"{told}, which {damaged_or_no(reason)}") from None
     try:
         if COLLECTION in dataset.attrs and tail is None:
             raise ValueError("the journal behind its netCDF part is gone, which another program cut off")
