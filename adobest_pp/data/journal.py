@@ -88,9 +88,7 @@ def read_tail(handle: BinaryIO, name: str) -> Tail | None:
     if checks[count] != check:
         raise _damaged(name, f"whose journal is not the one that was acknowledged at line {count}")
     end = start + _LINES + sum(len(line) + 1 for line in lines)
-    mark = (
-        (end - len(lines[-1]) - 1, f"{len(lines)} {checks[-1]} ".encode()) if lines else (start, content[: _SLOTS - 1])
-    )
+    mark = (end - len(lines[-1]) - 1, _opening(len(lines), checks[-1])) if lines else (start, content[: _SLOTS - 1])
     torn = slots.index(None) if None in slots else None
     return Tail(start, end, checks[-1], events, torn, mark, start + len(content))
 
@@ -228,9 +226,7 @@ class Journal:
             write_all(self._file, content)
             os.fsync(self._file)
             end = self._at.end + len(content)
-            self._at = _At(
-                end, count, check, (end - len(lines[-1].encode()), f"{count} {check} ".encode()), [], events[-1]
-            )
+            self._at = _At(end, count, check, (end - len(lines[-1].encode()), _opening(count, check)), [], events[-1])
         except BaseException as problem:
             self._torn = True
             self._cut()

@@ -4,6 +4,7 @@ Pieces are written sorted, as they come, and joined in the order of their bits i
 the last bit whatever the pieces and their order, and no more than some millions of sets are in memory at a time.
 """
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -30,12 +31,19 @@ class SetStore:
 
     def __init__(self, folder: Path, temporary: bool) -> None:
         self.folder = folder
-        self.packed: NDArray[np.uint8] = np.load(folder / _FILE, mmap_mode="c")
+        self.packed: NDArray[np.uint8] = np.lib.format.open_memmap(folder / _FILE, mode="c")
+        if self.packed.dtype != np.uint8 or self.packed.ndim != 2:
+            raise ValueError("the sets must be rows of bytes")
         if temporary:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def __len__(self) -> int:
         return len(self.packed)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the file."""
+        with (self.folder / _FILE).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def blocks(self, n_categories: int) -> Iterator[NDArray[np.uint8]]:
         """Yield zeros and ones (b, K), some sets at a time."""
