@@ -141,7 +141,8 @@ class Reader:
     def values(self, dataset: Any) -> dict[str, Any]:
         """Return the description of a variable's values; what is no text goes to `arrays`."""
         shape = list(dataset.shape)
-        if h5py.check_string_dtype(dataset.dtype) is None:
+        text = h5py.check_string_dtype(dataset.dtype)
+        if text is None or text.length is not None:
             array = np.asarray(dataset[()])
             array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
             self.arrays.append(array)
@@ -222,9 +223,9 @@ def text_of(value: Any) -> str:
 
 
 def limit(seconds: float, memory: int) -> None:
-    """End this process after so many seconds (0 for never), and let it have no more than this memory."""
+    """End this process after so many seconds of work (0 for never), and let it have no more than this memory."""
     if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
     if sys.platform != "win32":
         import resource
 
