@@ -26,6 +26,8 @@ from h5py import h5a, h5d, h5o, h5s, h5t, h5z
 RATIO, ROOM = 16, 1 << 25
 OBJECTS, LEVELS, DIMENSIONS = 10_000, 16, 8
 ATTRIBUTES, ELEMENTS = 1_000, 4_096
+# Texts that are read at a time at least.
+TEXTS = 256
 # Memory of this process beside the file and its data.
 SPARE = 1 << 30
 
@@ -147,9 +149,9 @@ class Reader:
             array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
             self.arrays.append(array)
             return {"shape": shape, "dtype": array.dtype.str}
-        # Many values may share one text in the file, so only so many are read at a time as there is room for.
+        # Many values may share one text in the file, so not many more are read at a time than there is room for.
         row = max(1, math.prod(shape[1:]))
-        step = max(1, room_of(self.size) // max(1, self.size) // row)
+        step = max(1, max(TEXTS, room_of(self.size) // max(1, self.size)) // row)
         strings, texts = dataset.asstr(), []
         for at in range(0, shape[0] if shape else 1, step):
             some = np.asarray(strings[at : at + step] if shape else strings[()], dtype=object).ravel().tolist()

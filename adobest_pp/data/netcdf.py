@@ -186,7 +186,7 @@ class _Reader:
         if self._process is None:
             environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HDF5_PLUGIN_PRELOAD": "::"}
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_PROGRAM)],
+                [sys.executable or "python3", "-P", str(_PROGRAM)],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
