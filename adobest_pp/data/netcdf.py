@@ -175,9 +175,11 @@ class _Reader:
                 raise
 
     def close(self) -> None:
-        """End the process, which waits to be asked."""
-        with self._lock:
-            self._end(_END)
+        """End the process: soon, if it waits to be asked, and at once if it is still busy for a thread."""
+        is_idle = self._lock.acquire(timeout=_END)
+        self._end(_END if is_idle else 0.0)
+        if is_idle:
+            self._lock.release()
 
     def _started(self) -> "subprocess.Popen[bytes]":
         """Return the process, started unless it runs."""

@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,10 @@ class SetStore:
 
     def __init__(self, folder: Path, temporary: bool) -> None:
         self.folder = folder
-        self.packed: NDArray[np.uint8] = np.lib.format.open_memmap(folder / _FILE, mode="c")
+        try:
+            self.packed: NDArray[np.uint8] = np.lib.format.open_memmap(folder / _FILE, mode="c")
+        except (SyntaxError, TokenError):  # of NumPy, about the text that describes the array
+            raise ValueError("the sets must be an array of NumPy") from None
         if self.packed.dtype != np.uint8 or self.packed.ndim != 2:
             raise ValueError("the sets must be rows of bytes")
         if temporary:

@@ -320,7 +320,12 @@ def test_a_store_that_was_changed_is_refused(tmp_path):
     for name in ("sets.npy", "gathered.json"):
         path = tmp_path / "kept" / name
         whole = path.read_bytes()
-        for content in (whole[:-1], whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:], b"{}"):
+        for content in (
+            whole[:-1],
+            whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:],
+            b"{}",
+            whole.replace(b"'" if name == "sets.npy" else b'"', b"?", 1),
+        ):
             path.write_bytes(content)
             with pytest.raises(
                 ValueError, match=r"store must be a folder that `gather` made, got .*, which is damaged"

@@ -146,7 +146,7 @@ def huge(**how):
 
 
 def bomb(file):
-    without(file, "answer").create_dataset("answer", data=np.zeros(1 << 28, "i1"), compression=9, chunks=(1 << 24,))
+    without(file, "answer").create_dataset("answer", data=np.zeros(1 << 26, "i1"), compression=1, chunks=(1 << 24,))
 
 
 def one_large_chunk(file):
