@@ -72,8 +72,11 @@ def read_tree(path: str | os.PathLike[str]) -> "xr.DataTree":
     if not path.is_file():
         raise FileNotFoundError(f"path must name a netCDF file, got {str(path)!r}, which does not exist")
     try:
-        groups = _read(path.read_bytes())
-        return xr.DataTree.from_dict({name: _dataset(group) for name, group in groups.items()})
+        groups = {name: _dataset(group) for name, group in _read(path.read_bytes()).items()}
+        try:
+            return xr.DataTree.from_dict(groups)
+        except ValueError:  # in many lines
+            raise Damaged("groups that do not fit together") from None
     except Damaged as reason:
         raise ValueError(f"path must name a netCDF file, got {str(path)!r}, which {damaged_or_no(reason)}") from None
 

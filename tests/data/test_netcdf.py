@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 
 import h5py
 import numpy as np
@@ -76,6 +77,22 @@ def test_arviz_and_xarray_open_a_file_with_a_checksum(path, tmp_path):
     (tmp_path / "tree.nc").write_bytes(netcdf_bytes(example_tree()))
     with az.from_netcdf(tmp_path / "tree.nc") as tree:
         assert tree["posterior"]["theta"].shape == (2, 5, 3)
+
+
+@pytest.mark.skipif(find_spec("netCDF4") is None, reason="netCDF4 is not installed")
+def test_the_library_of_netcdf_opens_a_file_with_a_checksum(path):
+    with xr.open_dataset(path, engine="netcdf4") as opened:
+        assert opened.sizes["response"] == N
+
+
+def test_groups_that_do_not_fit_together_are_told_in_one_sentence(tmp_path):
+    with h5py.File(tmp_path / "tree.nc", "w") as file:
+        for name, size in (("run", 2), ("more/run", 3)):
+            file.create_dataset(name, data=np.arange(size)).make_scale("run")
+    with pytest.raises(
+        ValueError, match=r"which is damaged or not a netCDF file: it has groups that do not fit together$"
+    ):
+        read_tree(tmp_path / "tree.nc")
 
 
 def test_what_xarray_writes_again_has_no_checksum_and_is_read(path):
