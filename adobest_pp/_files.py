@@ -6,6 +6,8 @@ that is killed or runs out of space leaves the old file or the new one, never a 
 """
 
 import errno
+import hashlib
+import io
 import os
 import secrets
 import stat
@@ -16,11 +18,13 @@ from typing import Any, BinaryIO
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where nothing keeps a second process from the same file
+except ImportError:  # not on Windows, where a second process is noticed only after it has written
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "CHECKSUM",
     "JOURNAL",
+    "SAYS_CHECKSUM",
     "check_target",
     "has_journal",
     "install",
@@ -37,6 +41,10 @@ __all__ = [
 
 # What the journal of a collection begins with, right behind the netCDF part of its file.
 JOURNAL = b"adobest_pp journal 1 "
+# What the last line of our other netCDF files begins with, behind the HDF5 part; the SHA-256 of all before it follows.
+CHECKSUM = b"adobest_pp sha256 "
+# What the attribute _NCProperties of such a file ends with: that the last line must be there.
+SAYS_CHECKSUM = b",adobest_pp=sha256"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -179,17 +187,39 @@ def write_all(descriptor: int, content: bytes | memoryview) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def netcdf_bytes(dataset: Any) -> bytes:
+def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:
     """Return the netCDF file of a dataset or a tree, made in memory.
 
     HDF5 does not recover from a full disk: it fails again when the process ends. So we write the bytes ourselves.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset or xarray.DataTree
+        What to write.
+    checksum : bool, default True
+        Add the line with the SHA-256. xarray does not see it; `adobest_pp.data.netcdf` checks it.
     """
     view = dataset.to_netcdf(engine="h5netcdf")
     try:
-        return bytes(view)
+        content = bytes(view)
     finally:
         if isinstance(view, memoryview):
             view.release()
+    return _with_checksum(content) if checksum else content
+
+
+def _with_checksum(netcdf: bytes) -> bytes:
+    """Return a netCDF file with its SHA-256 in a last line, and the note that this line must be there."""
+    import h5py  # type: ignore[import-untyped]
+    import numpy as np
+
+    held = io.BytesIO(netcdf)
+    with h5py.File(held, "r+") as file:
+        # The one attribute that no program copies to another file with the rest of a dataset.
+        properties = np.bytes_(file.attrs["_NCProperties"])
+        file.attrs["_NCProperties"] = np.bytes_(properties + SAYS_CHECKSUM)
+    content = held.getvalue()
+    return content + CHECKSUM + hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
 def netcdf_end(handle: BinaryIO) -> int | None:

@@ -13,7 +13,16 @@ import numpy as np
 
 from adobest_pp._text import brief, visible
 
-__all__ = ["appearance", "by_column", "by_label", "check_labels", "flaw_of", "labels_of", "same_labels"]
+__all__ = [
+    "appearance",
+    "by_column",
+    "by_label",
+    "check_labels",
+    "check_stored_labels",
+    "flaw_of",
+    "labels_of",
+    "same_labels",
+]
 
 # The longest label, in characters, and the most marks on one of them (as in stream-safe text of Unicode): runs of marks
 # are sorted in time that grows with the square of their length.
@@ -66,6 +75,13 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
             raise ValueError(f"{allowed}, got {seen[look]!a} and {label!a}, which look alike")
         seen[look] = label
     return labels
+
+
+def check_stored_labels(categories: Any, n_categories: int) -> tuple[str, ...]:
+    """Return the labels of a file, which must be K distinct texts as we write them, or raise ValueError."""
+    if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
+        raise ValueError(f"categories must be a list of {n_categories} texts, got {brief(categories)}")
+    return check_labels(categories, n_categories)
 
 
 def _label(value: Any, allowed: str) -> str:

@@ -1,8 +1,9 @@
-"""Bad inputs, kills and hostile questions, counted: how many were tried, refused, wrong and lost.
+"""Bad inputs, kills, hostile questions and damaged files, counted: how many were tried, refused, wrong and lost.
 
 Public functions get bad arguments, commands get bad options, and files of people break the rules. Each has one of two
 outcomes: a result that an oracle confirms, or an error of one sentence. Answers that a process acknowledged before it
-was killed are there afterwards. Hostile questions are answered or refused within a second and 100 MB.
+was killed are there afterwards. Hostile questions are answered or refused within a second and 100 MB. A file that was
+damaged is refused, or read as it was.
 
 There are some thirty thousand bad inputs. A full run tries one of six of them, a quick one of forty, drawn by the seed:
 another seed tries others. Run with ``python -m validation.faults``.
@@ -20,6 +21,7 @@ import numpy as np
 
 from validation import bad_commands, bad_inputs
 from validation.common import Finding, Options, each, finding, main, table
+from validation.damaged_files import damage_findings
 from validation.hostile_questions import hostile_findings
 from validation.kills import Kills, kill_while_collecting
 from validation.public_functions import entries
@@ -127,11 +129,12 @@ def kill_findings(killed: Kills, quick: bool) -> list[Finding]:
 
 
 def findings(options: Options) -> list[Finding]:
-    """Count bad inputs and kills."""
+    """Count bad inputs, kills, hostile questions and damaged files."""
     found = input_findings(bad_input_tallies(options.quick, options.seed), options.quick)
     killed = kill_while_collecting(*KILLS[options.quick], seed=options.seed)
     found += kill_findings(killed, options.quick)
-    return found + hostile_findings(options.quick, options.seed)
+    found += hostile_findings(options.quick, options.seed)
+    return found + damage_findings(options)
 
 
 if __name__ == "__main__":

@@ -1090,6 +1090,7 @@ def _files() -> list[Entry]:
     paths: list[tuple[str, Callable[..., Any], str]] = [
         ("Responses.from_netcdf", ad.Responses.from_netcdf, "path"),
         ("AdaptiveCollector.load", ad.AdaptiveCollector.load, "path"),
+        ("read_tree", ad.data.read_tree, "path"),
         ("poll_of_responses", poll_of_responses, "path"),
         ("open_study", open_study, "must be a"),
         ("study_status", study_status, "must be a"),

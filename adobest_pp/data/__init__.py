@@ -5,6 +5,7 @@
 - `gather.py`, for `adobest_pp.gather`: the answers of any number of Parquet, Arrow and CSV files, counted. `Gathered`
   is what it gives, and `DamagedAnswers` what it raises.
 - `Evidence`: the answers collapsed to distinct rows with counts, which likelihood and samplers read.
+- `read_tree`: draws in a netCDF file, whose checksum is checked.
 - `journal`: how the file of a collection keeps every acknowledged answer.
 """
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from adobest_pp.data.evidence import Evidence as Evidence
     from adobest_pp.data.gather import DamagedAnswers as DamagedAnswers
     from adobest_pp.data.gathered import Gathered as Gathered
+    from adobest_pp.data.netcdf import read_tree as read_tree
     from adobest_pp.data.responses import Responses as Responses
 
 _HOMES = {
@@ -23,6 +25,7 @@ _HOMES = {
     "Evidence": "evidence",
     "Gathered": "gathered",
     "Responses": "responses",
+    "read_tree": "netcdf",
 }
 
 __all__ = [*_HOMES]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, mechanism_from_settings
 from adobest_pp.mechanisms.reading import loads
@@ -76,8 +77,8 @@ def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
         told = loads(metadata[_KEY])
         if told["schema"] != _SCHEMA or told["schema_version"] != _VERSION:
             raise ValueError
-        categories = tuple(map(str, told["categories"]))
-        return Described(mechanism_from_settings(told["mechanism_settings"]), categories)
+        mechanism = mechanism_from_settings(told["mechanism_settings"])
+        return Described(mechanism, check_stored_labels(told["categories"], mechanism.n_categories))
     except UnknownMechanism:
         raise
     except (KeyError, TypeError, ValueError):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adobest_pp._labels import same_labels
+from adobest_pp._labels import check_labels, same_labels
 from adobest_pp._text import brief
 from adobest_pp.data.gathered import SCHEMA, Gathered
 from adobest_pp.data.responses import Responses
@@ -37,7 +37,10 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
     values = theta.transpose(*DIMS).values
     if values.size == 0 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         raise ValueError(f"{name} must have finite draws, got none or others")
-    labels = [str(label) for label in theta["category"].values.tolist()]
+    try:
+        labels = list(check_labels(theta["category"].values.tolist(), theta.sizes["category"]))
+    except ValueError as problem:
+        raise ValueError(f"{name} must have labels that can be told apart: {problem}") from None
     if categories is not None and not same_labels(labels, categories):
         raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")
     labelled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=DIMS)

@@ -285,6 +285,9 @@ def _described_by(
                 f"paths must name answers with the categories {brief(list(labels))} in this order, "
                 f"got {brief(list(told.categories))} in {path!r}"
             )
+    for plan, path in zip(plans, paths, strict=True):
+        if found is None and plan.damaged is not None:
+            raise ValueError(f"paths must name whole files, got {path!r} ({plan.damaged})")
     if found is None:
         raise UntoldMechanism(f"mechanism must be given for files that do not tell it, as {paths[0]!r}, got None")
     return Described(found, labels or check_labels(None, found.n_categories)), labels is not None

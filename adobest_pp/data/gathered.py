@@ -1,5 +1,6 @@
 """What `gather` gives back: the answers of many files, counted, with what is needed to interpret them."""
 
+import hashlib
 import json
 import os
 from functools import cached_property
@@ -8,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_path
+from adobest_pp._checks import check_integer, check_path
+from adobest_pp._files import write_whole
+from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import is_set
+from adobest_pp.data.codes import variable
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
 from adobest_pp.data.set_store import SetStore
@@ -168,19 +172,33 @@ class Gathered:
         """Rebuild from the dataset of `to_xarray`; None for that of a store, whose answers are not in it."""
         if "key" not in dataset:
             return None
-        notes = loads(dataset.attrs["notes"])
-        keys = np.asarray(dataset["key"].transpose("answer", "byte").values, dtype=np.uint8)
-        tally = Tally(keys, np.asarray(dataset["count"].values, dtype=np.int64))
-        return cls(*_of_notes(notes), content=tally, files=_files_of(notes))
+        try:
+            notes = loads(dataset.attrs["notes"])
+            mechanism, categories = _of_notes(notes)
+            keys, count = variable(dataset, "key", ("answer", "byte")), variable(dataset, "count", ("answer",))
+            if keys.dtype != np.uint8 or count.dtype.kind not in "iu" or (count < 1).any():
+                raise ValueError("the variables 'key' and 'count' must be bytes, and whole numbers of at least 1")
+            files = _files_of(notes, int(count.sum()))
+        except UnknownMechanism:
+            raise
+        except KeyError as missing:
+            raise ValueError(f"dataset must be one of Gathered.to_xarray, got one without {missing}") from None
+        except (TypeError, ValueError) as reason:
+            raise ValueError(f"dataset must be one of Gathered.to_xarray: {reason}") from None
+        return cls(mechanism, categories, Tally(keys, count.astype(np.int64)), files)
 
     def keep(self) -> None:
         """Write what belongs to the store beside it, so that `open` finds it."""
         assert self.store is not None
-        (self.store.folder / _NOTES).write_text(json.dumps(self._notes()))
+        notes = self._notes() | {"sets_sha256": self.store.digest()}
+        content = json.dumps({"notes": notes, "sha256": _digest(notes)})
+        write_whole(self.store.folder / _NOTES, content.encode(), overwrite=False)
 
     @classmethod
     def open(cls, store: str | os.PathLike[str]) -> "Gathered":
-        """Open the folder that `gather` was told to keep a store in.
+        """Open the folder that `gather` was told to keep a store in, or raise ValueError if it is damaged.
+
+        All of it is read once, to check its SHA-256.
 
         Parameters
         ----------
@@ -189,12 +207,20 @@ class Gathered:
         """
         folder = check_path(store, "store")
         try:
-            notes = loads((folder / _NOTES).read_text())
-            return cls(*_of_notes(notes), content=SetStore(folder, temporary=False), files=_files_of(notes))
+            told = loads((folder / _NOTES).read_bytes())
+            notes = told["notes"]
+            mechanism, categories = _of_notes(notes)
+            sets = SetStore(folder, temporary=False)
+            is_whole = told["sha256"] == _digest(notes) and notes["sets_sha256"] == sets.digest()
+            if not is_whole or sets.packed.shape[1] != -(-mechanism.n_categories // 8):
+                raise ValueError
+            return cls(mechanism, categories, content=sets, files=_files_of(notes, len(sets)))
         except UnknownMechanism:
             raise
         except (OSError, ValueError, KeyError, TypeError):
-            raise ValueError(f"store must be a folder that `gather` made, got {brief(str(store))}") from None
+            raise ValueError(
+                f"store must be a folder that `gather` made, got {brief(str(store))}, which is damaged or not one"
+            ) from None
 
     def _notes(self) -> dict[str, Any]:
         return {
@@ -212,11 +238,22 @@ def check_responses(responses: Any) -> None:
 
 
 def _of_notes(notes: dict[str, Any]) -> tuple[Mechanism, tuple[str, ...]]:
-    return mechanism_from_settings(notes["mechanism_settings"]), tuple(notes["categories"])
+    mechanism = mechanism_from_settings(notes["mechanism_settings"])
+    return mechanism, check_stored_labels(notes["categories"], mechanism.n_categories)
 
 
-def _files_of(notes: dict[str, Any]) -> dict[str, FileCounts]:
-    return {name: FileCounts(*counts) for name, counts in notes["files"].items()}
+def _files_of(notes: dict[str, Any], total: int) -> dict[str, FileCounts]:
+    """Return the counts of the files, or raise ValueError unless they add up to all answers."""
+    files = {}
+    for name, (answers, empty) in dict(notes["files"]).items():
+        files[name] = FileCounts(check_integer(answers, "answers", 0), check_integer(empty, "empty", 0))
+    if sum(each.answers for each in files.values()) != total:
+        raise ValueError(f"the answers of its files must be {total} together")
+    return files
+
+
+def _digest(notes: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(notes).encode()).hexdigest()
 
 
 def _answers_of(masks: NDArray[np.uint8], mechanism: Mechanism) -> NDArray[Any]:

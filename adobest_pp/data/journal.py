@@ -48,7 +48,8 @@ _RESTORE = "restore it from a copy"
 class Tail(NamedTuple):
     """What is behind the netCDF part, which ends at `start`: events up to `end`, and the checksum of the last.
 
-    `torn` is the line of acknowledgment that is not whole, if one is not.
+    `torn` is the line of acknowledgment that is not whole, if one is not. `mark` is where the last line of all begins
+    and what it begins with, by which the file is known again. `size` is that of the file.
     """
 
     start: int
@@ -56,6 +57,8 @@ class Tail(NamedTuple):
     check: str
     events: list[dict[str, Any]]
     torn: int | None
+    mark: tuple[int, bytes]
+    size: int
 
 
 def read_tail(handle: BinaryIO, name: str) -> Tail | None:
@@ -85,7 +88,9 @@ def read_tail(handle: BinaryIO, name: str) -> Tail | None:
     if checks[count] != check:
         raise _damaged(name, f"whose journal is not the one that was acknowledged at line {count}")
     end = start + _LINES + sum(len(line) + 1 for line in lines)
-    return Tail(start, end, checks[-1], events, slots.index(None) if None in slots else None)
+    mark = (end - len(lines[-1]) - 1, _opening(len(lines), checks[-1])) if lines else (start, content[: _SLOTS - 1])
+    torn = slots.index(None) if None in slots else None
+    return Tail(start, end, checks[-1], events, torn, mark, start + len(content))
 
 
 class _At(NamedTuple):
@@ -94,6 +99,7 @@ class _At(NamedTuple):
     end: int
     lines: int
     check: str
+    mark: tuple[int, bytes]
     held: list[dict[str, Any]]
     last: dict[str, Any] | None = None
 
@@ -127,19 +133,24 @@ class Journal:
         overwrite : bool
             Whether to replace an ordinary file that is there; never one that another collector has open.
         own : Journal, optional
-            That of the same collector so far: its own file may be replaced.
+            That of the same collector so far: its own file may be replaced, if nobody else has written to it.
         """
-        is_own = own is not None and own.is_at(path)
+        replaced = own if own is not None and own.is_at(path) else None
+        is_own = replaced is not None
         target = check_target(path, overwrite=overwrite or is_own)
-        digest = hashlib.sha256(netcdf).hexdigest()
-        at = _At(len(netcdf) + _LINES, 0, digest[:_CHECK], [])
+        if replaced is not None:
+            replaced._check_untouched()
+        heading = JOURNAL + hashlib.sha256(netcdf).hexdigest().encode()
+        at = _At(len(netcdf) + _LINES, 0, heading.decode()[len(JOURNAL) :][:_CHECK], (len(netcdf), heading), [])
         with temporary_beside(target) as temporary:
             descriptor = os.open(temporary, os.O_RDWR)
             try:
                 # Before the file takes its place, so that there is no moment at which it has no owner.
                 lock(descriptor, target)
                 write_all(descriptor, netcdf)
-                write_all(descriptor, JOURNAL + digest.encode() + b"\n" + 2 * _slot(0, at.check))
+                write_all(descriptor, heading + b"\n" + 2 * _slot(0, at.check))
+                if replaced is not None:
+                    replaced._check_untouched()  # again: writing takes a while
                 install(descriptor, temporary, target, overwrite=overwrite or is_own, own=is_own)
             except BaseException:
                 os.close(descriptor)
@@ -150,12 +161,18 @@ class Journal:
     def claim(cls, path: str | os.PathLike[str]) -> "Journal":
         """Open the file of a collection for its one owner, or raise ValueError; `resume` must follow."""
         target = Path(os.path.realpath(path))
-        return cls(open_locked(target, os.O_RDWR), target, 0, _At(0, 0, "", []))
+        return cls(open_locked(target, os.O_RDWR), target, 0, _At(0, 0, "", (0, b""), []))
 
     def resume(self, tail: Tail) -> None:
         """Go on behind what was read; a line that was cut off is dropped."""
-        os.ftruncate(self._file, tail.end)
-        self._start, self._at = tail.start, _At(tail.end, len(tail.events), tail.check, [])
+        if not self._is_as(tail.size, tail.mark):
+            raise ValueError(
+                f"path must not be in use by another collector or program, got {str(self.path)!r}, which was changed "
+                "while it was read: close that one first"
+            )
+        if tail.end < tail.size:
+            os.ftruncate(self._file, tail.end)
+        self._start, self._at = tail.start, _At(tail.end, len(tail.events), tail.check, tail.mark, [])
         self._torn_slot = tail.torn
 
     def is_at(self, path: str | os.PathLike[str]) -> bool:
@@ -208,7 +225,8 @@ class Journal:
             os.lseek(self._file, self._at.end, os.SEEK_SET)
             write_all(self._file, content)
             os.fsync(self._file)
-            self._at = _At(self._at.end + len(content), count, check, [], events[-1])
+            end = self._at.end + len(content)
+            self._at = _At(end, count, check, (end - len(lines[-1].encode()), _opening(count, check)), [], events[-1])
         except BaseException as problem:
             self._torn = True
             self._cut()
@@ -228,13 +246,18 @@ class Journal:
         """Raise OSError if another program has deleted or changed the file."""
         if self._torn:
             self._cut()
-        found = os.fstat(self._file)
-        if found.st_nlink == 0 or found.st_size != self._at.end:
-            what = "deleted" if found.st_nlink == 0 else "changed"
+        if not self._is_as(self._at.end, self._at.mark):
+            what = "deleted" if os.fstat(self._file).st_nlink == 0 else "changed"
             raise OSError(
                 f"path must be left alone while a collector has it open, but {str(self.path)!r} was {what} by another "
                 "program: save the collection to a new file, which has all its answers"
             )
+
+    def _is_as(self, size: int, mark: tuple[int, bytes]) -> bool:
+        """Tell whether the file still has its name, this size and this mark."""
+        found, (place, expected) = os.fstat(self._file), mark
+        os.lseek(self._file, place, os.SEEK_SET)
+        return found.st_nlink > 0 and found.st_size == size and os.read(self._file, len(expected)) == expected
 
     def _cut(self) -> None:
         """Remove what a failed call has written; if that fails too, the next call tries again."""
@@ -269,6 +292,10 @@ def _read_lines(lines: list[bytes], check: str, name: str) -> tuple[list[dict[st
 
 def _chained(before: str, text: bytes) -> str:
     return hashlib.blake2b(before.encode() + text, digest_size=_CHECK // 2).hexdigest()
+
+
+def _opening(count: int, check: str) -> bytes:
+    return f"{count} {check} ".encode()
 
 
 def _slot(count: int, check: str) -> bytes:

@@ -11,6 +11,7 @@ import numpy as np
 from adobest_pp._text import visible
 from adobest_pp.data.answer_tables import ROWS_OF_A_GROUP
 from adobest_pp.data.evidence import unique_rows
+from adobest_pp.data.parquet_checksum import data_flaw, footer_flaw, says_checksum
 from adobest_pp.data.tallies import Question, Tally, add_up, collapses, counted
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ _CSV_BYTES = 1 << 24
 
 
 class Piece(NamedTuple):
-    """Groups of rows `first` to `last`, without `last`, of a file, whose number among all files is `file`."""
+    """Groups of rows `first` to `last`, without `last`, of a file, whose number among all files is `file`.
+
+    One of the format ``"checksum"`` has no rows: whoever reads it checks the bytes of the file.
+    """
 
     file: int
     path: str
@@ -82,11 +86,16 @@ def plan_of(file: int, path: str, form: str) -> Plan:
 def _parquet_plan(file: int, path: str) -> Plan:
     import pyarrow.parquet as pq
 
+    has_digests, flaw = footer_flaw(path)
+    if flaw is not None:
+        return Plan([], None, flaw)
     with pq.ParquetFile(path) as opened:
+        if not has_digests and says_checksum(opened.metadata.metadata):
+            return Plan([], None, "its SHA-256 is not readable")
         groups = opened.metadata.num_row_groups
         sizes = [opened.metadata.row_group(i).num_rows for i in range(groups)]
         schema = opened.schema_arrow
-    pieces, first = [], 0
+    pieces, first = [Piece(file, path, "checksum", 0, 0)] if has_digests else [], 0
     for i in range(groups):
         if i + 1 == groups or sum(sizes[first : i + 2]) > _ROWS:
             pieces.append(Piece(file, path, "parquet", first, i + 1))
@@ -98,6 +107,11 @@ def read_piece(piece: Piece, question: Question) -> Outcome:
     """Return the answers of a piece, counted; never raise for what is in the file."""
     import pyarrow as pa
 
+    if piece.format == "checksum":
+        try:
+            return Outcome(None, damaged=data_flaw(piece.path))
+        except OSError as problem:
+            return Outcome(None, damaged=_reason(problem))
     tallies, empty = [], 0
     batches = _batches(piece, question.needed)
     while True:

@@ -1,10 +1,12 @@
 """Response files as they are read: a file of answers, or the file of a collection with its journal."""
 
+import io
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adobest_pp._checks import check_path
 from adobest_pp.data.journal import Tail, read_tail
+from adobest_pp.data.netcdf import Damaged, damaged_or_no, read_dataset
 from adobest_pp.data.question_answers import QUESTIONS, QuestionAnswers
 from adobest_pp.data.responses import Responses
 from adobest_pp.mechanisms.reading import loads
@@ -28,27 +30,17 @@ class Stored(NamedTuple):
 
 def read_stored(path: str | os.PathLike[str]) -> Stored:
     """Read a response file, with the answers that came after it was saved, or raise ValueError."""
-    import h5py  # type: ignore[import-untyped]
-    import xarray as xr
-
     path = check_path(path)
     name = os.fspath(path)
     if not path.is_file():
         raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
-    with open(path, "rb") as handle:  # one file throughout, even if another takes its place meanwhile
-        tail = read_tail(handle, name)
-        handle.seek(0)
-        try:
-            # h5netcdf prints a traceback of its own where it cannot read the attributes.
-            with h5py.File(handle) as file:
-                dict(file.attrs)
-            with xr.open_dataset(handle, engine="h5netcdf") as opened:
-                dataset = opened.load()
-        except Exception:
-            raise ValueError(
-                f"path must name a response file written by Responses.to_netcdf, got {name!r}, "
-                "which is damaged or not a netCDF file"
-            ) from None
+    content = path.read_bytes()  # once, even if another file takes its place meanwhile
+    tail = read_tail(io.BytesIO(content), name)
+    try:
+        dataset = read_dataset(content, None if tail is None else tail.start)
+    except Damaged as reason:
+        told = f"path must name a response file written by Responses.to_netcdf, got {name!r}"
+        raise ValueError(f"{told}, which {damaged_or_no(reason)}") from None
     try:
         if COLLECTION in dataset.attrs and tail is None:
             raise ValueError("the journal behind its netCDF part is gone, which another program cut off")

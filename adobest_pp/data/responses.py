@@ -259,7 +259,7 @@ class Responses:
         return cls.from_arrays(mechanism, answers, categories=labels, **tables)
 
     def to_netcdf(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write a netCDF file that xarray opens, whole or not at all.
+        """Write a netCDF file that xarray opens, whole or not at all. Its last line is its SHA-256.
 
         Parameters
         ----------
@@ -276,6 +276,8 @@ class Responses:
         """Read the file of `to_netcdf`, or raise ValueError if it is damaged, newer or not such a file.
 
         Of a collection (`AdaptiveCollector.save`, ``adobest collect``) it reads all answers, also while they come in.
+        A dataset of `to_xarray` that xarray itself wrote is read as well. It has no checksum, so that damage to it may
+        go unnoticed.
         """
         from adobest_pp.data.response_files import read_stored
 
@@ -294,16 +296,19 @@ class Responses:
         Notes
         -----
         `adobest_pp.data.answer_tables` tells the columns. The mechanism and the categories are in the metadata of the
-        schema, and pages have checksums, so that damage is found.
+        schema. The metadata of the file has its SHA-256, which `gather` checks, so that damage is found.
         """
         import pyarrow.parquet as pq
 
         from adobest_pp.data.answer_tables import ROWS_OF_A_GROUP, table_of
+        from adobest_pp.data.parquet_checksum import PLACEHOLDER, add_checksum
 
         with replacing(check_path(path), overwrite=overwrite) as temporary:
-            pq.write_table(
-                table_of(self), temporary, row_group_size=ROWS_OF_A_GROUP, compression="zstd", write_page_checksum=True
-            )
+            table = table_of(self)
+            with pq.ParquetWriter(temporary, table.schema, compression="zstd", write_page_checksum=True) as writer:
+                writer.write_table(table, row_group_size=ROWS_OF_A_GROUP)
+                writer.add_key_value_metadata(PLACEHOLDER)
+            add_checksum(temporary)
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""

@@ -4,12 +4,14 @@ Pieces are written sorted, as they come, and joined in the order of their bits i
 the last bit whatever the pieces and their order, and no more than some millions of sets are in memory at a time.
 """
 
+import hashlib
 import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +32,22 @@ class SetStore:
 
     def __init__(self, folder: Path, temporary: bool) -> None:
         self.folder = folder
-        self.packed: NDArray[np.uint8] = np.load(folder / _FILE, mmap_mode="c")
+        try:
+            self.packed: NDArray[np.uint8] = np.lib.format.open_memmap(folder / _FILE, mode="c")
+        except (SyntaxError, TokenError):  # of NumPy, about the text that describes the array
+            raise ValueError("the sets must be an array of NumPy") from None
+        if self.packed.dtype != np.uint8 or self.packed.ndim != 2:
+            raise ValueError("the sets must be rows of bytes")
         if temporary:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def __len__(self) -> int:
         return len(self.packed)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the file."""
+        with (self.folder / _FILE).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def blocks(self, n_categories: int) -> Iterator[NDArray[np.uint8]]:
         """Yield zeros and ones (b, K), some sets at a time."""

@@ -27,6 +27,7 @@ from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet
 from adobest_pp._files import netcdf_bytes, write_whole
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
+from adobest_pp.data.netcdf import read_tree
 from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import mixing
 from adobest_pp.mechanisms import (
@@ -254,15 +255,14 @@ def _kept(path: Path, checksum: str) -> xr.DataTree | None:
     if not path.is_file():
         return None
     try:
-        with xr.open_datatree(path, engine="h5netcdf") as opened:
-            draws = opened.load()
+        draws = read_tree(path)
         if draws.attrs["checksum"] == checksum:
             if draws.attrs["draws_checksum"] == _digest(draws):
                 return draws
             reason = "is damaged"
         else:
             reason = "is of other settings or versions"
-    except Exception:  # HDF5 and xarray raise many kinds, and all of them mean the same here
+    except (ValueError, KeyError):
         reason = "is damaged"
     logger.warning("The reference posterior in '%s' %s, and is made anew.", path, reason)
     return None

@@ -141,7 +141,7 @@ class KeptCollection(ABC):
             attributes["collector_people"] = json.dumps(self._people)
         before = self._journal
         check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
-        netcdf = netcdf_bytes(self.responses.to_xarray().assign_attrs(attributes))
+        netcdf = netcdf_bytes(self.responses.to_xarray().assign_attrs(attributes), checksum=False)
         self._journal = Journal.create(path, netcdf, overwrite=overwrite, own=before)
         if before is not None:
             self._journal.holds = before.holds

@@ -36,10 +36,11 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     Returns
     -------
     list of Path
-        The files. ``xarray.open_datatree("posterior.nc")`` has ``estimate`` (mean, interval and its two sources by
-        category), its draws (``posterior``, if the prior is learned), the draws of each sampler under its name, as
-        `sample` returned them, ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and
-        ``contraction`` (unless answers were gathered, or are too many).
+        The files. ``adobest_pp.data.read_tree("posterior.nc")``, which checks the file, or ``xarray.open_datatree`` has
+        ``estimate`` (mean, interval and its two sources by category), its draws (``posterior``, if the prior is
+        learned), the draws of each sampler under its name, as `sample` returned them, ``comparison``,
+        ``explanation/sgld`` (if it is not at the posterior) and ``contraction`` (unless answers were gathered, or are
+        too many).
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

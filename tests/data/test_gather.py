@@ -1,5 +1,6 @@
 """Any number of answers: files of every kind add up to the evidence of all answers, to the last bit."""
 
+import json
 import logging
 import os
 
@@ -228,6 +229,110 @@ def test_a_damaged_file_leaves_nothing_in_the_store(tmp_path):
         ad.gather(tmp_path, store=tmp_path / "kept")
     assert info.value.gathered.evidence() == good.evidence()
     assert sorted(os.listdir(tmp_path / "kept")) == ["gathered.json", "sets.npy"]
+
+
+def flipped(path, at):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_file_of_ours_is_known_by_its_checksum(tmp_path):
+    path = tmp_path / "a.parquet"
+    three(100).to_parquet(path)
+    whole = path.read_bytes()
+    for text, told in (
+        (b"never", "its metadata has another SHA-256 than it states"),
+        (b"adobest_pp.sha256", "its SHA-256 is not readable"),
+        (b"adobest_pp.checksum", "its metadata has another SHA-256 than it states"),
+        (b"PAR1", "its data has another SHA-256 than it states"),
+    ):
+        path.write_bytes(whole)
+        flipped(path, whole.index(text))
+        with pytest.raises(DamagedAnswers) as info:
+            ad.gather(path, ad.SRR(3, 1.0))
+        assert info.value.damaged == {str(path): told}
+        assert len(info.value.gathered) == 0
+        refused(tmp_path, rf"paths must name whole files, got '.*a.parquet' \({told}\)", path)
+
+
+def test_a_table_that_another_program_wrote_again_has_no_checksum_and_is_read(tmp_path):
+    whole = three(100)
+    whole.to_parquet(tmp_path / "a.parquet")
+    pq.write_table(pq.read_table(tmp_path / "a.parquet"), tmp_path / "b.parquet")
+    assert ad.gather(tmp_path / "b.parquet").evidence() == whole.evidence()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", "a", "b"],
+        ["a", "b", "\x1b[31m"],
+        ["a"],
+        [1, 2, 3],
+        ["a", "b", ["c"]],
+        "abc",
+        {"a": 1},
+        None,
+        ["a", "b", ""],
+    ],
+)
+def test_labels_in_metadata_are_checked_as_everywhere(tmp_path, labels):
+    table = table_of(three(20))
+    told = json.loads(table.schema.metadata[b"adobest_pp"]) | {"categories": labels}
+    pq.write_table(table.replace_schema_metadata({b"adobest_pp": json.dumps(told).encode()}), tmp_path / "a.parquet")
+    refused(
+        tmp_path,
+        r"the metadata 'adobest_pp' must be as Responses.to_parquet writes it, got .* in '.*a.parquet'",
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize("labels", [["a", "a", "b"], ["a", "b", "\x1b[31m"], ["a"], [1, 2, 3]])
+def test_labels_of_a_dataset_are_checked_as_everywhere(tmp_path, labels):
+    three().to_parquet(tmp_path / "a.parquet")
+    dataset = ad.gather(tmp_path).to_xarray()
+    notes = json.loads(dataset.attrs["notes"]) | {"categories": labels}
+    with pytest.raises(ValueError, match=r"dataset must be one of Gathered.to_xarray: categories must be"):
+        Gathered.from_xarray(dataset.assign_attrs(notes=json.dumps(notes)))
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (lambda ds: ds.drop_attrs(), "got one without 'notes'"),
+        (lambda ds: ds.assign_attrs(notes="{"), "dataset must be one of Gathered.to_xarray"),
+        (lambda ds: ds.drop_vars("count"), "'count' must be there"),
+        (lambda ds: ds.assign(count=-ds["count"]), "whole numbers of at least 1"),
+        (lambda ds: ds.assign(key=ds["key"] * 1.0), "must be bytes"),
+        (lambda ds: ds.assign(count=ds["count"] + 1), "must be 63 together"),
+    ],
+)
+def test_a_dataset_that_is_not_ours_is_refused(tmp_path, edit, told):
+    three().to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=told):
+        Gathered.from_xarray(edit(ad.gather(tmp_path).to_xarray()))
+
+
+def test_a_store_that_was_changed_is_refused(tmp_path):
+    simulated(ad.UnaryEncoding(30, 1.0), 100, 1).to_parquet(tmp_path / "a.parquet")
+    ad.gather(tmp_path, store=tmp_path / "kept")
+    for name in ("sets.npy", "gathered.json"):
+        path = tmp_path / "kept" / name
+        whole = path.read_bytes()
+        for content in (
+            whole[:-1],
+            whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:],
+            b"{}",
+            whole.replace(b"'" if name == "sets.npy" else b'"', b"?", 1),
+        ):
+            path.write_bytes(content)
+            with pytest.raises(
+                ValueError, match=r"store must be a folder that `gather` made, got .*, which is damaged"
+            ):
+                Gathered.open(tmp_path / "kept")
+        path.write_bytes(whole)
+    assert len(Gathered.open(tmp_path / "kept")) == 100
 
 
 def test_a_store_is_kept_where_it_was_asked_for_and_removed_elsewhere(tmp_path):

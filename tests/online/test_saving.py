@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import AdaptiveCollector, DecayingSteps, Responses
+from adobest_pp import AdaptiveCollector, DecayingSteps, Responses, _files
 from adobest_pp._files import netcdf_bytes
 from adobest_pp.data.journal import Journal
 from adobest_pp.online import kept
@@ -259,6 +259,61 @@ def test_a_file_has_one_collector_at_a_time(going, path):
     assert_same(AdaptiveCollector.load(path), going)
 
 
+def test_without_locks_no_answer_of_another_collector_is_lost(going, path, monkeypatch):
+    going.close()
+    monkeypatch.setattr(_files, "fcntl", None)
+    first, second = AdaptiveCollector.load(path), AdaptiveCollector.load(path)
+    second.record([0, 1, 2], [1])
+    content = path.read_bytes()
+    for attempt in (lambda: first.save(path), lambda: first.save(path, overwrite=True), lambda: first.record(0, [1])):
+        with pytest.raises(OSError, match=r"path must be left alone .* was changed by another program"):
+            attempt()
+    assert path.read_bytes() == content
+    assert list(path.parent.iterdir()) == [path]
+    assert Responses.from_netcdf(path).answers[-3:].tolist() == [0, 1, 2]
+    second.save(path)  # its own file, which nobody else has written to
+    with pytest.raises(FileExistsError, match="which exists"):
+        first.save(path)
+    assert len(Responses.from_netcdf(path)) == len(second.responses) == 18
+
+
+@pytest.mark.parametrize("answers", [[], [3]])
+def test_without_locks_answers_of_the_same_length_are_told_apart(going, path, monkeypatch, answers):
+    """Two collectors that write at the same moment: what one has written is at the place of the other's, as long."""
+    going.save(path)
+    for answer in answers:
+        going.record(answer, [1])
+    going.close()
+    monkeypatch.setattr(_files, "fcntl", None)
+    first, second, before = AdaptiveCollector.load(path), AdaptiveCollector.load(path), path.read_bytes()
+    second.record(2, [1])
+    theirs = path.read_bytes()
+    os.truncate(path, len(before))
+    first.record(0, [1])
+    with path.open("r+b") as file:
+        file.write(theirs)
+    assert path.stat().st_size == first._journal._at.end
+    for attempt in (lambda: first.save(path), lambda: first.record(0, [1])):
+        with pytest.raises(OSError, match="was changed by another program"):
+            attempt()
+    assert path.read_bytes() == theirs
+
+
+def test_without_locks_a_file_that_grows_while_it_is_loaded_is_not_cut(going, path, monkeypatch):
+    monkeypatch.setattr(_files, "fcntl", None)
+    read = kept.read_stored
+
+    def grow_after(name):
+        stored = read(name)
+        going.record(0, [1])
+        return stored
+
+    monkeypatch.setattr(kept, "read_stored", grow_after)
+    with pytest.raises(ValueError, match=r"in use by another .* which was changed while it was read"):
+        AdaptiveCollector.load(path)
+    assert len(Responses.from_netcdf(path)) == 16
+
+
 def test_the_lock_of_a_file_that_was_replaced_meanwhile_is_not_enough(going, path, monkeypatch):
     """Between opening and locking, the owner saves: the lock that is then free is that of the old file."""
     flock = fcntl.flock
@@ -416,7 +471,7 @@ def dataset(tmp_path_factory):
 
 def crafted(target, dataset, events=()):
     """Write a file with all checksums right, whose attributes or events are not what they should be."""
-    journal = Journal.create(target, netcdf_bytes(dataset), overwrite=False)
+    journal = Journal.create(target, netcdf_bytes(dataset, checksum=False), overwrite=False)
     for event in events:
         journal.write(event)
     journal.close()

@@ -20,6 +20,7 @@ from validation import (
     best_subset,
     calibration,
     contraction,
+    damaged_files,
     error_rates,
     faults,
     goodness_of_fit,
@@ -287,6 +288,30 @@ def test_hostile_questions_are_within_their_bounds():
     found = hostile_questions.hostile_findings(quick=True, seed=1)
     assert [one.name for one in found] == ["hostile"]
     assert not failing(found)
+
+
+def read_or(error):
+    def read(path):
+        if path.read_bytes() != b"a" * 2000:
+            raise error("damaged")
+        return True
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("read", "patience", "names"),
+    [
+        (read_or(ValueError), 30.0, set()),
+        (Path.read_bytes, 30.0, {"silently"}),
+        (read_or(KeyError), 30.0, {"ended"}),
+        (read_or(ValueError), -1.0, {"ended"}),
+    ],
+)
+def test_a_kind_of_file_that_does_not_notice_damage_is_found(monkeypatch, read, patience, names):
+    monkeypatch.setattr(damaged_files, "PATIENCE", patience)
+    kind = damaged_files.Kind("text", lambda path: path.write_bytes(b"a" * 2000), read)
+    assert failing(damaged_files.damage_findings(QUICK, [kind])) == names
 
 
 # ---------------------------------------------------------------- what is shown
