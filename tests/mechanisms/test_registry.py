@@ -1,5 +1,6 @@
 """Mechanisms by name: ours at once, those of other packages if a person names them, and none because a file does."""
 
+import hashlib
 import json
 import sys
 import textwrap
@@ -97,7 +98,10 @@ def read_store(settings, path):
     ad.Responses.from_arrays(ad.SubsetSelection(40, 1.0), np.arange(11)[None]).to_parquet(path / "sets.parquet")
     ad.gather(path / "sets.parquet", store=path / "store", progressbar=False)
     (notes,) = [each for each in (path / "store").iterdir() if each.suffix == ".json"]
-    notes.write_text(json.dumps(json.loads(notes.read_text()) | {"mechanism_settings": settings}))
+    told = json.loads(notes.read_text())
+    planted = told["notes"] | {"mechanism_settings": settings}
+    digest = hashlib.sha256(json.dumps(planted).encode()).hexdigest()  # a stranger can compute it, too
+    notes.write_text(json.dumps({"notes": planted, "sha256": digest}))
     Gathered.open(path / "store")
 
 
