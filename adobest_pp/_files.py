@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from platformdirs import user_cache_path
+
 try:
     import fcntl
 except ImportError:  # not on Windows, where nothing keeps a second process from the same file
@@ -21,6 +23,7 @@ except ImportError:  # not on Windows, where nothing keeps a second process from
 
 __all__ = [
     "JOURNAL",
+    "cache_folder",
     "check_target",
     "has_journal",
     "install",
@@ -236,3 +239,18 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of this package, made if need be; raise OSError unless it is the user's alone.
+
+    Files of known names belong here and not in the temporary folder, where anybody can make them first.
+    """
+    folder = user_cache_path("adobest_pp", appauthor=False)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
+        raise PermissionError(
+            f"the cache folder must be yours and writable by nobody else, got {str(folder)!r}: set XDG_CACHE_HOME"
+        )
+    return folder
