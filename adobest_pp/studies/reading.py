@@ -89,7 +89,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
         if name != "checksum"
     }
     attributes = {name: value for name, value in root["attributes"].items() if name not in ("checksum", "coordinates")}
-    return xr.Dataset(variables, coords={**coordinates, "run": run}, attrs=attributes)
+    return xr.decode_cf(xr.Dataset(variables, coords={**coordinates, "run": run}, attrs=attributes))
 
 
 def axes_in(dataset: "xr.Dataset") -> list[str]:

@@ -168,26 +168,24 @@ class StoredRuns:
 
 def read_runs(path: Path, root: Mapping[str, Any]) -> tuple[StoredRuns, list[str]]:
     """Return the runs of a store as its arrays have them, and the names of arrays that are missing or damaged."""
-    study, group = _described(path, root)
-    arrays = {name: group[name] for name in (*study.measures, "seconds", "finished_at", *_EMPTY)}
+    study, arrays = _described(path, root)
     described = root["consolidated_metadata"]["metadata"]
     missing = [name for name in described if not _is_beside(path / name / "zarr.json", described[name])]
-    labels = {**coordinates_of(study), "run": np.arange(study.runs)}
-    wrong = [name for name, values in labels.items() if name not in missing and not _holds(group[name], values)]
-    return StoredRuns(study, arrays), [*missing, *wrong]
+    wrong = [name for name, values in _labels(study).items() if not _holds(arrays.pop(name), values)]
+    return StoredRuns(study, arrays), list(dict.fromkeys([*missing, *wrong]))
 
 
-def _described(path: Path, root: Mapping[str, Any]) -> tuple[Study, Any]:
+def _described(path: Path, root: Mapping[str, Any]) -> tuple[Study, dict[str, Any]]:
     """Return the study of a store and its arrays, or raise ValueError if they are not those of the study."""
     try:
         study = Study.from_dict(json.loads(root["attributes"]["study"]))
-        group: Any = zarr.open_group(path, mode="r")
         shape = (len(cells_of(study)), study.runs)
-        for name in (*study.measures, "seconds", "finished_at", *_EMPTY):
-            if (group[name].shape, group[name].chunks) != (shape, (1, RUNS_IN_A_CHUNK)):
-                raise ValueError(f"{name} has another shape")
-        for name, values in coordinates_of(study).items():
-            if group[name].shape != values.shape:
+        shapes: dict[str, Any] = dict.fromkeys((*study.measures, "seconds", "finished_at", *_EMPTY), shape)
+        shapes |= {name: values.shape for name, values in _labels(study).items()}
+        group: Any = zarr.open_group(path, mode="r")
+        arrays = {name: group[name] for name in shapes}
+        for name, array in arrays.items():
+            if array.shape != shapes[name] or array.chunks[-1] > max(RUNS_IN_A_CHUNK, shape[0]):
                 raise ValueError(f"{name} has another shape")
     except OSError:
         raise
@@ -196,7 +194,11 @@ def _described(path: Path, root: Mapping[str, Any]) -> tuple[Study, Any]:
             f"store must be a folder made by `adobest study run`, got {brief(str(path))}, whose zarr.json does not "
             f"describe a study ({problem})"
         ) from None
-    return study, group
+    return study, arrays
+
+
+def _labels(study: Study) -> dict[str, NDArray[Any]]:
+    return {**coordinates_of(study), "run": np.arange(study.runs)}
 
 
 def read_store(path: Path) -> tuple[dict[str, Any], StoredRuns]:
