@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import psutil
 import pytest
-from distributed import Client, KilledWorker
+from distributed import KilledWorker
 
 from adobest_pp.studies import Study, engine, open_study, processes, run_study, study_status
 from tests.studies import deadly
@@ -114,25 +114,42 @@ held = [false, true]
 """
 
 
-def intruded(port):
-    """Play a program that runs a function by way of a Dask scheduler, without leave."""
-    try:
-        with Client(f"tcp://127.0.0.1:{port}", timeout=5, set_as_default=False) as client:
-            return client.submit(os.getpid).result(timeout=5) != os.getpid()
-    except Exception:
-        return False
+# Another program, which tries to run a function of its own by way of each port, and prints where it got in.
+INTRUDER = """
+import os, sys, threading
+from distributed import Client
+
+def intrude(port):
+    client = Client(f"tcp://127.0.0.1:{port}", timeout=5)
+    print(port, client.run_on_scheduler(os.getpid), flush=True)
+
+threads = [threading.Thread(target=intrude, args=(port,), daemon=True) for port in sys.argv[1:]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(10)
+os._exit(0)
+"""
+
+
+def intruded(ports):
+    if not ports:
+        return ""
+    program = [sys.executable, "-c", INTRUDER, *map(str, ports)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE).stdout
 
 
 def test_nobody_gets_in_and_ctrl_c_keeps_finished_runs_and_ends_the_workers(tmp_path):
     file, store = tmp_path / "held.toml", tmp_path / "held.zarr"
     file.write_text(HELD)
-    with killed_at_last(start("run", file, "--store", store, "--workers", 2, "--quiet")) as driver:
+    with killed_at_last(start("run", file, "--store", store, "--workers", 1, "--quiet")) as driver:
         wait_until(lambda: (store / "zarr.json").exists() and study_status(store).done == 2, driver)
         workers = psutil.Process(driver.pid).children(recursive=True)
         family = [psutil.Process(driver.pid), *workers]
-        listening = [place for one in family for place in one.net_connections() if place.status == psutil.CONN_LISTEN]
-        assert not any(intruded(place.laddr.port) for place in listening)
-        assert not listening
+        places = [place for one in family for place in one.net_connections() if place.status == psutil.CONN_LISTEN]
+        ports = {place.laddr.port for place in places}
+        assert intruded(ports) == ""
+        assert not ports
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does
         code, out, errors = finish(driver)
     assert (code, out) == (130, "")
