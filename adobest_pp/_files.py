@@ -14,8 +14,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from platformdirs import user_cache_path
-
 try:
     import fcntl
 except ImportError:  # not on Windows, where nothing keeps a second process from the same file
@@ -242,15 +240,18 @@ def _sync_folder(folder: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder of this package, made if need be; raise OSError unless it is the user's alone.
+    """Return the user's cache folder of this package, made if need be, into which nobody else can write.
 
-    Files of known names belong here and not in the temporary folder, where anybody can make them first.
+    Files of known names belong here and not in the temporary folder, where anybody can make them first. Raises OSError
+    if the folder is somebody else's.
     """
+    from platformdirs import user_cache_path
+
     folder = user_cache_path("adobest_pp", appauthor=False)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
-        raise PermissionError(
-            f"the cache folder must be yours and writable by nobody else, got {str(folder)!r}: set XDG_CACHE_HOME"
-        )
+    if hasattr(os, "getuid") and found.st_uid != os.getuid():
+        raise PermissionError(f"the cache folder must be yours, got {str(folder)!r}: set XDG_CACHE_HOME to another one")
+    if found.st_mode & 0o022:
+        folder.chmod(0o700)
     return folder

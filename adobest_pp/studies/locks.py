@@ -71,8 +71,10 @@ def _open_lock() -> int | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_uid == os.getuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            return descriptor
     except OSError:  # a file system without locks
-        os.close(descriptor)
-        return None
-    return descriptor
+        pass
+    os.close(descriptor)
+    return None
