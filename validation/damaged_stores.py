@@ -24,6 +24,7 @@ from adobest_pp.studies.batches import Outcome
 from adobest_pp.studies.store import StudyStore
 
 SECTOR = 512
+REFUSALS = ("store must be whole", "store must be a folder made by")
 # Seconds after which reading hangs.
 PATIENCE = 20.0
 STUDY = Study.from_dict(

@@ -134,12 +134,12 @@ def read_root(path: Path) -> dict[str, Any]:
         attributes = root.get("attributes", {})
         known = {"study_hash", "sources"} <= attributes.keys()
     except (ValueError, AttributeError, TypeError, RecursionError):
-        raise ValueError(f"store must be whole, got {brief(str(path))}, whose zarr.json is damaged") from None
+        raise ValueError(f"store must be whole, got {str(path)!r}, whose zarr.json is damaged") from None
     if not known:
         raise ValueError(f"store must be a folder made by `adobest study run`, got {brief(str(path))}")
     if attributes.get("checksum") != digest(_unsealed(root)):
         raise ValueError(
-            f"store must be whole, got {brief(str(path))}, whose zarr.json does not match its checksum: it is damaged, "
+            f"store must be whole, got {str(path)!r}, whose zarr.json does not match its checksum: it is damaged, "
             "or of a version that wrote none"
         )
     return dict(root)

@@ -191,8 +191,8 @@ def _described(path: Path, root: Mapping[str, Any]) -> tuple[Study, dict[str, An
         raise
     except Exception as problem:
         raise ValueError(
-            f"store must be a folder made by `adobest study run`, got {brief(str(path))}, whose zarr.json does not "
-            f"describe a study ({problem})"
+            f"store must be a folder made by `adobest study run`, got {str(path)!r}, whose zarr.json does not describe "
+            f"a study ({brief(str(problem))})"
         ) from None
     return study, arrays
 
@@ -232,7 +232,7 @@ def refuse_damaged(path: Path, stored: StoredRuns, wrong: Sequence[str] = ()) ->
 
 def _refusal(path: Path, what: str) -> str:
     return (
-        f"store must be whole, got {brief(str(path))}, in which {what}: `adobest study run` with --repair makes "
+        f"store must be whole, got {str(path)!r}, in which {what}: `adobest study run` with --repair makes "
         "damaged runs again and leaves the others alone"
     )
 

@@ -62,6 +62,8 @@ def test_damaged_runs_are_named_and_only_those_are_made_again(made, path, capsys
     before = made[2]
     flip(path / "tv/c/1/0")
     (path / "status/c/2/0").unlink()
+    with pytest.raises(ValueError, match="checksum do not match"):
+        xr.open_zarr(path)["tv"].load()
     message = r"store must be whole, got .*study\.zarr', in which 8 runs are damaged \(run 0 of cell 1, .* and 3 more\)"
     for use in (open_study, lambda path: StudyStore(path, STUDY)):
         with pytest.raises(ValueError, match=message):
