@@ -25,6 +25,7 @@ __all__ = [
     "CHECKSUM",
     "JOURNAL",
     "SAYS_CHECKSUM",
+    "cache_folder",
     "check_target",
     "has_journal",
     "install",
@@ -266,3 +267,21 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of this package, made if need be, into which nobody else can write.
+
+    Files of known names belong here and not in the temporary folder, where anybody can make them first. Raises OSError
+    if the folder is somebody else's.
+    """
+    from platformdirs import user_cache_path
+
+    folder = user_cache_path("adobest_pp", appauthor=False)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if hasattr(os, "getuid") and found.st_uid != os.getuid():
+        raise PermissionError(f"the cache folder must be yours, got {str(folder)!r}: set XDG_CACHE_HOME to another one")
+    if found.st_mode & 0o022:
+        folder.chmod(0o700)
+    return folder

@@ -1,10 +1,13 @@
 """Text that comes from outside, made fit to be shown."""
 
+import html
 import unicodedata
 
-__all__ = ["brief", "listed", "visible"]
+__all__ = ["brief", "csv_cell", "listed", "markdown", "visible"]
 
 LONGEST = 80
+# Also as the wide characters of East Asian keyboards.
+_FORMULAS = tuple("=+-@＝＋－＠")
 
 
 def visible(text: object) -> str:
@@ -20,6 +23,29 @@ def brief(value: object) -> str:
     except Exception:  # an integer of thousands of digits, or an object whose repr fails
         text = type(value).__name__
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def csv_cell[T](value: T) -> T | str:
+    """Return what to write into a cell of a CSV file: a text that a spreadsheet would take for a formula gets a ``'``.
+
+    Examples
+    --------
+    >>> from adobest_pp._text import csv_cell
+    >>> csv_cell("=1+1"), csv_cell("-1"), csv_cell("yes"), csv_cell(-1.5)
+    ("'=1+1", '-1', 'yes', -1.5)
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith(_FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def markdown(text: object) -> str:
+    """Return a text on one line of a Markdown page, where it is neither HTML nor a link nor the end of a table cell."""
+    return html.escape(visible(text), quote=False).replace("](", "]\\(").replace("|", "\\|")
 
 
 def listed(text: str | None, option: str = "--categories") -> list[str] | None:

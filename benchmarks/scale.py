@@ -90,13 +90,13 @@ def way_row(name: str, share: float, folder: Path) -> list[str]:
 
 def worker_rows(share: float, folder: Path) -> list[list[str]]:
     """Return how fast one and two Dask workers gather, and whether all give the same to the last bit."""
-    from adobest_pp.studies.engine import local_cluster
+    from distributed import LocalCluster
 
     if not (folder / "rrrr").is_dir():
         in_process("--write", "rrrr", "--share", share, "--folder", folder / "rrrr")
     here, rows, rates = ad.gather(folder / "rrrr", progressbar=False), [], []
     for workers in (1, 2):
-        with local_cluster(workers) as cluster:
+        with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
             ad.gather(folder / "rrrr" / "00.parquet", scheduler=cluster.scheduler_address, progressbar=False)
             timings = []
             for _ in range(3):

@@ -48,11 +48,12 @@ def loop_seconds(runs: int) -> float:
 
 def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float]:
     """Return runs, seconds on the clock, seconds within runs and processor seconds of the driver, all told."""
+    from distributed import LocalCluster
+
     from adobest_pp.studies import Study, open_study, run_study
-    from adobest_pp.studies.engine import local_cluster
     from adobest_pp.studies.store import StudyStore
 
-    with local_cluster(workers) as cluster:
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
         address = cluster.scheduler_address
         # The workers import and load compiled code, once and for all.
         warm = Study.from_dict(long_runs(workers) | {"seed": 2})
@@ -78,7 +79,7 @@ def speed_rows() -> list[list]:
             beside = workers * clock - within
             rows.append(
                 [
-                    f"the engine, {workers} worker{'s' * (workers > 1)}",
+                    f"a Dask cluster, {workers} worker{'s' * (workers > 1)}",
                     f"{rates[-1]:.2f}",
                     f"{rates[-1] / rates[0]:.2f}×",
                     f"{1000 * within / n:.0f} ms",

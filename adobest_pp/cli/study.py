@@ -1,11 +1,15 @@
 """``adobest study``: parse, call the library, print. Heavy imports wait until a command runs."""
 
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from adobest_pp._interrupts import raising_interrupts
+from adobest_pp._text import visible
 
 if TYPE_CHECKING:
     from adobest_pp.studies.reading import StudyStatus
@@ -35,7 +39,10 @@ def run(
     store: Annotated[Path, typer.Option(help="Where the results are kept: a Zarr store, made if there is none.")],
     workers: Annotated[int | None, typer.Option(help="Processes to start; one a core by default.")] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Use the workers of this Dask scheduler instead: tcp://host:port.")
+        str | None,
+        typer.Option(
+            help="Use the workers of this Dask scheduler of yours instead: tls://host:port or tcp://host:port."
+        ),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Make the failed runs once more too.")] = False,
     accept_changed_sources: Annotated[
@@ -45,6 +52,10 @@ def run(
             help="Go on with the store though files that make a run have changed; the store records it.",
         ),
     ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Make damaged runs again, and write damaged labels once more; nothing else."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make all runs of a study that its store does not have yet; exit with 1 if any failed.
@@ -52,21 +63,28 @@ def run(
     Stopped or killed at any moment, only the runs in flight are lost: the same command makes exactly those that are
     missing, and so it does once `runs` is raised in the file. Failed runs are left as they are, unless --retry-failed
     is given. The function that makes a run, `run = "module:function"`, may be in the folder where the command is run.
+    So a study file is code: run only those that you trust.
     """
     from adobest_pp.studies.engine import run_study
     from adobest_pp.studies.grid import read_study
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # by its name: workers would take an empty one for another folder
-    status = run_study(
-        read_study(study),
-        store,
-        scheduler=scheduler,
-        workers=workers,
-        retry_failed=retry_failed,
-        accept_changed_sources=accept_changed_sources,
-        progressbar=not quiet,
-    )
+    try:
+        with raising_interrupts(signal.SIGINT, signal.SIGTERM):
+            status = run_study(
+                read_study(study),
+                store,
+                scheduler=scheduler,
+                workers=workers,
+                retry_failed=retry_failed,
+                accept_changed_sources=accept_changed_sources,
+                repair=repair,
+                progressbar=not quiet,
+            )
+    except KeyboardInterrupt:
+        typer.echo(f"adobest: stopped; run the same command again to go on with {str(store)!r}", err=True)
+        raise typer.Exit(130) from None
     if not quiet:
         _print_status(status)
     raise typer.Exit(1 if status.failed else 0)
@@ -74,12 +92,15 @@ def run(
 
 @app.command(epilog="Example: adobest study status quick.zarr")
 def status(store: StorePath) -> None:
-    """Tell how many runs are done, failed and missing, and when the rest will be done; exit with 1 if any failed."""
+    """Tell how many runs are done, failed and missing, and when the rest will be done.
+
+    Exit with 1 if any run failed or is damaged.
+    """
     from adobest_pp.studies.reading import study_status
 
     found = study_status(store)
     _print_status(found)
-    raise typer.Exit(1 if found.failed else 0)
+    raise typer.Exit(1 if found.failed or found.damaged else 0)
 
 
 @app.command(epilog="Example: adobest study plot quick.zarr --out figures")
@@ -117,7 +138,7 @@ def export(
 def _print_status(status: "StudyStatus") -> None:
     share = 100 * status.done / status.total
     typer.echo(
-        f"{status.name}: {status.done} of {status.total} runs done ({share:.1f} %), "
+        f"{visible(status.name)}: {status.done} of {status.total} runs done ({share:.1f} %), "
         f"{status.failed} failed, {status.missing} missing"
     )
     if status.running and status.missing:
@@ -126,8 +147,10 @@ def _print_status(status: "StudyStatus") -> None:
         typer.echo(f"running: {left}")
     elif status.missing:
         typer.echo("not running: the same `adobest study run` goes on with it")
+    if status.damaged:
+        typer.echo(f"{status.damaged} damaged: the same `adobest study run` with --repair makes them again")
     for text, count in status.errors[:_ERRORS_SHOWN]:
-        typer.echo(f"{count} failed with {text}")
+        typer.echo(f"{count} failed with {visible(text)}")
     if len(status.errors) > _ERRORS_SHOWN:
         typer.echo(f"and {len(status.errors) - _ERRORS_SHOWN} other errors: see `error` in the store")
 

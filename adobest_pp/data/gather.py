@@ -81,8 +81,8 @@ def gather(
     categories : sequence of K labels, optional
         Category names; by default what the files say, or else ``"0"``, ``"1"``, ….
     scheduler : str, optional
-        Address of a Dask scheduler, ``tcp://host:port``, whose workers see the same files. By default this machine's
-        cores read.
+        Address of a Dask scheduler of your own, ``tls://host:port`` or ``tcp://host:port``, whose workers see the same
+        files. Whoever reaches it can run code on its workers and here. By default this machine's cores read.
     store : path, optional
         A new folder for answers that hardly ever repeat, such as unary encoding of 100 categories: their bits are kept
         on disk, from where ``"sgld_cv"`` reads them. By default it is a temporary folder, removed with the result.

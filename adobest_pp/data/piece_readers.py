@@ -49,7 +49,7 @@ def cluster(scheduler: str) -> Iterator[Callable[[Tasks], Iterator[tuple[Piece, 
     """Read on the workers of a Dask cluster."""
     from adobest_pp.studies.engine import connect
 
-    with connect(scheduler, None) as client:
+    with connect(scheduler) as client:
         yield lambda tasks: _read_by(client, tasks)
 
 

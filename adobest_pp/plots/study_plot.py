@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from adobest_pp._text import brief
+from adobest_pp.plots._category_names import legend_entry, plain
 from adobest_pp.plots._inputs import check_axes
 from adobest_pp.plots._looks import COLORS, number_log_axis
 from adobest_pp.studies.summary import done, number, numeric_axes, shown, symbol, varying
@@ -69,9 +70,9 @@ def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[n
         panel.set_ylabel(measure if j == 0 else "")
     _share_scale(panels, values)
     if len(looks) > 1:
-        handles = [Patch(**look, edgecolor="0.2", label=label) for label, look in looks.items()]
+        handles = [Patch(**look, edgecolor="0.2", label=legend_entry(label)) for label, look in looks.items()]
         panels[0, -1].legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
-    panels[0, 0].figure.suptitle(str(dataset[measure].attrs.get("long_name", measure)))
+    panels[0, 0].figure.suptitle(plain(dataset[measure].attrs.get("long_name", measure)))
     return panels
 
 

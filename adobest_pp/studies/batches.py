@@ -1,20 +1,13 @@
 """What a worker does: a few runs of one cell, whose numbers are all that goes back."""
 
-import os
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from adobest_pp.studies.locks import compiling_alone
 from adobest_pp.studies.run_function import Run, canonical, find_run, make_run
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["DONE", "FAILED", "NOT_RUN", "Batch", "Outcome", "run_batch"]
 
@@ -74,12 +67,13 @@ def _check_sources(sources: Mapping[str, str]) -> None:
 def _outcome(batch: Batch, number: int) -> Outcome:
     start = time.perf_counter()
     try:
-        with _compiling_alone(batch.kind):
+        with nullcontext() if batch.kind in _compiled else compiling_alone():
             values = make_run(find_run(batch.function), Run(batch.seed, number, batch.settings, batch.measures))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as problem:  # a panic in compiled code is no Exception
         return Outcome(number, {}, time.perf_counter() - start, _text(problem))
+    _compiled.add(batch.kind)
     return Outcome(number, values, time.perf_counter() - start)
 
 
@@ -92,23 +86,3 @@ def _text(problem: BaseException) -> str:
     line = " ".join(f"{type(problem).__name__}: {text[:_LONGEST_ERROR]}".split())
     escaped = (sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
     return "".join(escaped)[:_LONGEST_ERROR]
-
-
-@contextmanager
-def _compiling_alone(kind: str) -> Iterator[None]:
-    """Let one process of this machine at a time make its first run of a kind.
-
-    Two processes that compile the same functions at once can mix up Numba's cache on disk, whose index they both
-    rewrite; and the second need not compile at all.
-    """
-    if kind in _compiled or fcntl is None:
-        yield
-        return
-    path = Path(tempfile.gettempdir()) / f"adobest-compiling-{os.getuid()}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-    _compiled.add(kind)

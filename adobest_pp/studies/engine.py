@@ -12,19 +12,20 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
 from adobest_pp.studies.batches import DONE, FAILED, Batch, Outcome, run_batch
 from adobest_pp.studies.grid import Study, cells_of
+from adobest_pp.studies.processes import Processes
 from adobest_pp.studies.reading import StudyStatus, study_status
 from adobest_pp.studies.store import StudyStore
 
 if TYPE_CHECKING:
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-__all__ = ["check_address", "connect", "local_cluster", "run_study"]
+__all__ = ["check_address", "connect", "run_study"]
 
 # Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
 # killed process loses little.
@@ -35,14 +36,6 @@ _RECOUNT_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 # What matters comes back as the outcome of a task.
 _SILENT = logging.CRITICAL
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-# By default Dask looks at its own event loops and memory many times a second, for a dashboard that nobody opens: 4 % of
-# a core, where this leaves 1.6 %.
-_UNWATCHED = {
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.worker.profile.enabled": False,
-}
 
 
 def run_study(
@@ -53,6 +46,7 @@ def run_study(
     workers: int | None = None,
     retry_failed: bool = False,
     accept_changed_sources: bool = False,
+    repair: bool = False,
     progressbar: bool = True,
 ) -> StudyStatus:
     """Make every run of a study that its store does not have yet.
@@ -65,8 +59,9 @@ def run_study(
         The folder of its Zarr store, which is made where there is none, and grows where `study` has more runs of each
         cell than it has. Raises ValueError for one of another study, or if files that make a run have changed.
     scheduler : str, optional
-        Address of a Dask scheduler, ``tcp://host:port``, whose workers have the same files. By default workers are
-        started on this machine.
+        Address of a Dask scheduler, ``tcp://host:port`` or ``tls://host:port``, whose workers have the same files. It
+        must be your own: whoever reaches it can run code on its workers and here. By default workers are started on
+        this machine, and listen on no port.
     workers : int, optional
         How many to start; one for each core by default.
     retry_failed : bool
@@ -74,6 +69,9 @@ def run_study(
     accept_changed_sources : bool
         Whether to go on though files that make a run have changed: you know that they give the same numbers. The store
         records it.
+    repair : bool
+        Whether to make the runs again that are damaged in the store, and to rewrite its damaged labels. By default a
+        damaged store is refused.
     progressbar : bool
         Whether to show runs a second and the time left.
 
@@ -88,48 +86,50 @@ def run_study(
         check_address(scheduler)
     n_workers = None if workers is None else check_integer(workers, "workers", 1)
     study.check()
-    with StudyStore(store, study, accept_changed_sources) as opened:
+    with StudyStore(store, study, accept_changed_sources, repair) as opened:
         counts = opened.counts()
         before = counts[DONE] + (0 if retry_failed else counts[FAILED])
         total = sum(counts.values())
         if before < total:
             with SlowProgress(total, study.name, progressbar) as bar:
                 bar.advance(before)
-                with connect(scheduler, n_workers) as client:
-                    _Driver(opened, client, total - before, retry_failed).run(bar)
+                with _workers(scheduler, n_workers) as pool:
+                    _Driver(opened, pool, total - before, retry_failed).run(bar)
     return study_status(store)
+
+
+class _Workers(Protocol):
+    """Who makes batches of runs: `Processes` of this machine, or a `_Cluster`."""
+
+    def slots(self) -> int:
+        """Return how many batches are made at a time."""
+
+    def submit(self, batch: Batch) -> None:
+        """Take a batch."""
+
+    def next(self) -> tuple[Batch, list[Outcome] | None]:
+        """Wait for a batch: its outcomes, or None if workers died that had it."""
 
 
 class _Driver:
     """Keeps the workers busy with batches and commits what comes back."""
 
-    def __init__(self, store: StudyStore, client: "Client", left: int, retry_failed: bool) -> None:
-        from distributed import as_completed
-
-        self._store, self._client, self._left = store, client, left
+    def __init__(self, store: StudyStore, workers: _Workers, left: int, retry_failed: bool) -> None:
+        self._store, self._workers, self._left = store, workers, left
         self._batches = self._all_batches(retry_failed)
-        self._in_flight: dict[Any, tuple[Batch, bool]] = {}
-        self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
+        self._in_flight = 0
+        self._alone = False
         self._suspects: deque[Batch] = deque()
         self._cost: dict[str, float] = {}
-        self._threads = 0
-        self._counted_at = -math.inf
-        self._deserted_at = math.inf
 
     def run(self, bar: SlowProgress) -> None:
-        from distributed import KilledWorker
-
         start, made, failed = time.monotonic(), 0, 0
         self._refill()
         while self._in_flight:
-            future, result = self._next()
-            batch, alone = self._in_flight.pop(future)
-            if isinstance(result, list):
-                outcomes = result
-            elif future.status == "error" and isinstance(future.exception(), KilledWorker):
-                outcomes = self._after_deaths(batch, alone)
-            else:
-                raise OSError(_explain(future, result))
+            batch, outcomes = self._workers.next()
+            self._in_flight -= 1
+            if outcomes is None:
+                outcomes = self._after_deaths(batch)
             if outcomes:
                 self._store.commit(batch.index, outcomes)
                 self._learn(batch, outcomes)
@@ -138,43 +138,21 @@ class _Driver:
                 bar.advance(len(outcomes), f"{speed}, {failed} failed" if failed else speed)
             self._refill()
 
-    def _next(self) -> tuple[Any, Any]:
-        """Wait for a batch, but not forever where there are no workers left to make it."""
-        while not self._finished.has_ready():
-            time.sleep(_POLL_SECONDS)
-            self._count_threads()
-            if self._counted_at - self._deserted_at >= _PATIENCE:
-                raise OSError(
-                    f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again to go on"
-                )
-        future, result = next(self._finished)
-        return future, result
-
-    def _count_threads(self) -> None:
-        if time.monotonic() - self._counted_at < _RECOUNT_SECONDS:
-            return
-        try:
-            self._threads = sum(self._client.nthreads().values())
-        except OSError as problem:
-            raise OSError(f"the scheduler is lost ({problem}); run the same command again to go on") from None
-        self._counted_at = time.monotonic()
-        self._deserted_at = math.inf if self._threads else min(self._deserted_at, self._counted_at)
-
     def _refill(self) -> None:
-        if self._suspects or any(alone for _, alone in self._in_flight.values()):
-            if self._suspects and not self._in_flight:
-                self._submit(self._suspects.popleft(), alone=True)
+        if self._in_flight and (self._suspects or self._alone):
             return
-        self._count_threads()
-        for _ in range(len(self._in_flight), max(1, self._threads * _BATCHES_PER_THREAD)):
+        self._alone = bool(self._suspects)
+        if self._alone:
+            self._submit(self._suspects.popleft())
+            return
+        for _ in range(self._in_flight, max(1, self._workers.slots() * _BATCHES_PER_THREAD)):
             if (batch := next(self._batches, None)) is None:
                 return
             self._submit(batch)
 
-    def _submit(self, batch: Batch, alone: bool = False) -> None:
-        future = self._client.submit(run_batch, batch, pure=False)
-        self._in_flight[future] = (batch, alone)
-        self._finished.add(future)
+    def _submit(self, batch: Batch) -> None:
+        self._workers.submit(batch)
+        self._in_flight += 1
 
     def _all_batches(self, retry_failed: bool) -> Iterator[Batch]:
         """Yield what is still to be run; the size of a batch is decided only when it is asked for."""
@@ -191,7 +169,7 @@ class _Driver:
     def _batch_size(self, kind: str) -> int:
         seconds = self._cost.get(kind, math.inf)
         # Towards the end there is less for each worker than that: smaller batches let all of them finish together.
-        share = self._left // (_BATCHES_PER_THREAD * max(1, self._threads))
+        share = self._left // (_BATCHES_PER_THREAD * max(1, self._workers.slots()))
         return max(1, min(round(_BATCH_SECONDS / max(seconds, 1e-3)), share))
 
     def _learn(self, batch: Batch, outcomes: list[Outcome]) -> None:
@@ -199,22 +177,66 @@ class _Driver:
         known = [outcome.seconds for outcome in outcomes if not outcome.error]
         self._cost[batch.kind] = min([*known, self._cost.get(batch.kind, math.inf)])
 
-    def _after_deaths(self, batch: Batch, alone: bool) -> list[Outcome]:
+    def _after_deaths(self, batch: Batch) -> list[Outcome]:
         """Find out which run it is that workers die of.
 
-        Dask suspects every task that a dead worker had, so each suspected run is made by itself, with nothing else in
-        flight.
+        It may be any run of the batch, and Dask suspects every batch that a dead worker had. So each suspected run is
+        made by itself, with nothing else in flight.
         """
-        if alone:
+        if self._alone:
             return [Outcome(batch.runs[0], {}, math.nan, "KilledWorker: every worker that was given this run died")]
         self._suspects.extend(replace(batch, runs=(run,)) for run in batch.runs)
         return []
 
 
-def _explain(future: Any, result: Any) -> str:
-    if future.status == "error":
-        return f"a worker could not do its task: {future.exception()}"
-    return f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on"
+class _Cluster:
+    """The workers of a Dask scheduler."""
+
+    def __init__(self, client: "Client") -> None:
+        from distributed import as_completed
+
+        self._client = client
+        self._batches: dict[Any, Batch] = {}
+        self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
+        self._threads = 0
+        self._counted_at = -math.inf
+        self._deserted_at = math.inf
+
+    def slots(self) -> int:
+        if time.monotonic() - self._counted_at >= _RECOUNT_SECONDS:
+            try:
+                self._threads = sum(self._client.nthreads().values())
+            except OSError as problem:
+                raise OSError(f"the scheduler is lost ({problem}); run the same command again to go on") from None
+            self._counted_at = time.monotonic()
+            self._deserted_at = math.inf if self._threads else min(self._deserted_at, self._counted_at)
+        return self._threads
+
+    def submit(self, batch: Batch) -> None:
+        future = self._client.submit(run_batch, batch, pure=False)
+        self._batches[future] = batch
+        self._finished.add(future)
+
+    def next(self) -> tuple[Batch, list[Outcome] | None]:
+        """Wait for a batch, but not forever where there are no workers left to make it."""
+        from distributed import KilledWorker
+
+        while not self._finished.has_ready():
+            time.sleep(_POLL_SECONDS)
+            self.slots()
+            if self._counted_at - self._deserted_at >= _PATIENCE:
+                raise OSError(
+                    f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again to go on"
+                )
+        future, result = next(self._finished)
+        batch = self._batches.pop(future)
+        if isinstance(result, list):
+            return batch, result
+        if future.status == "error" and isinstance(future.exception(), KilledWorker):
+            return batch, None
+        if future.status == "error":
+            raise OSError(f"a worker could not do its task: {future.exception()}")
+        raise OSError(f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on")
 
 
 def check_address(scheduler: str) -> None:
@@ -230,46 +252,32 @@ def check_address(scheduler: str) -> None:
 
 
 @contextmanager
-def connect(scheduler: str | None, workers: int | None) -> Iterator["Client"]:
-    """Connect to a scheduler, or to so many workers that are started on this machine."""
+def connect(scheduler: str) -> Iterator["Client"]:
+    """Connect to a scheduler that has workers. It runs what its clients send: it must be your own."""
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
 
-    if scheduler is not None:
-        with silence_logging_cmgr(_SILENT):
-            try:
-                client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
-            except (OSError, ValueError) as problem:
-                raise OSError(
-                    f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})"
-                ) from None
-            with client:
-                _await_workers(client, scheduler)
-                yield client
-        return
-    with local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
+    with silence_logging_cmgr(_SILENT):
+        try:
+            client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as problem:
+            raise OSError(f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})") from None
+        with client:
+            _await_workers(client, scheduler)
+            yield client
 
 
 @contextmanager
-def local_cluster(workers: int | None = None) -> Iterator["LocalCluster"]:
-    """Start worker processes of one thread each on this machine, one for each core by default; stop them in the end."""
-    import dask
-    from dask.system import CPU_COUNT
-    from distributed import LocalCluster
+def _workers(scheduler: str | None, count: int | None) -> Iterator[_Workers]:
+    """Start so many workers on this machine, one for each core by default, or use those of a scheduler."""
+    if scheduler is not None:
+        with connect(scheduler) as client:
+            yield _Cluster(client)
+        return
+    from dask.system import CPU_COUNT  # which knows the limits of containers
 
-    environment = dask.config.get("distributed.nanny.pre-spawn-environ") | _ONE_THREAD
-    with (
-        dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **_UNWATCHED}),
-        LocalCluster(
-            n_workers=workers or CPU_COUNT,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",  # any free port, so that two studies can run at a time
-            silence_logs=_SILENT,
-        ) as cluster,
-    ):
-        yield cluster
+    with Processes(count or CPU_COUNT, run_batch) as processes:
+        yield processes
 
 
 def _await_workers(client: "Client", scheduler: str) -> None:

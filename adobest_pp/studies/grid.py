@@ -16,11 +16,11 @@ from adobest_pp.studies.run_function import Run, canonical, check_call, find_run
 __all__ = ["DEFAULT_RUN", "Study", "axes_of", "cells_of", "read_study", "run_once"]
 
 DEFAULT_RUN = "adobest_pp.studies.frequency_run:frequency_run"
-# Of each cell: a store has a place for every one of them from the start.
-_MAX_RUNS = 1_000_000
+# Of each cell, and of all: a store has a place for every one of them from the start.
+_MAX_RUNS, _MAX_PLACES = 1_000_000, 100_000_000
 _NEEDED = ("name", "runs", "seed", "measures", "grid")
 # What a store calls its own.
-_TAKEN = ("cell", "run", "runs", "label", "seconds", "finished_at", "error", "status", "seed", "measures")
+_TAKEN = ("cell", "run", "runs", "label", "seconds", "finished_at", "error", "status", "checksum", "seed", "measures")
 
 Settings = Mapping[str, Any]
 
@@ -83,6 +83,8 @@ class Study:
             run=_text(content.get("run", DEFAULT_RUN), "run"),
         )
         _check_names(study)
+        if (places := study.runs * sum(math.prod(map(len, block.values())) for block in study.grid)) > _MAX_PLACES:
+            raise ValueError(f"grid and runs must give at most {_MAX_PLACES} runs in all, got {places}")
         return study
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,9 +1,17 @@
-"""How the dataset of a study is laid out in Zarr; how it comes into being and grows: whole, or not at all."""
+"""How the dataset of a study is laid out in Zarr; how it comes into being and grows: whole, or not at all.
 
+The root, ``zarr.json``, has the study, the description of every array, and a checksum of all that. What it says can be
+made again from it: the descriptions beside the arrays, and the labels of the cells. `adobest_pp.studies.runs` guards
+the rest.
+"""
+
+import glob
+import hashlib
 import json
 import math
 import os
 import platform
+import secrets
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,18 +23,33 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec
 
 import adobest_pp
 from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.grid import Study, axes_of, cells_of
+from adobest_pp.studies.locks import is_locked, lock_folder
 from adobest_pp.studies.run_function import Measure, declared_measures, find_run
 from adobest_pp.studies.sources import LIBRARIES, differing
 
-__all__ = ["check_same", "create", "grow", "read_attributes", "record_sources", "run_variables"]
+__all__ = [
+    "RUNS_IN_A_CHUNK",
+    "check_same",
+    "coordinates_of",
+    "create",
+    "digest",
+    "grow",
+    "mend",
+    "read_root",
+    "record_sources",
+]
+__all__ += ["run_variables", "write_json"]
 
 # A chunk is a few kilobytes, a block of the disk: a batch rewrites the chunks that it is in.
-_RUNS_IN_A_CHUNK = 500
+RUNS_IN_A_CHUNK = 500
+# Not compressed: a chunk is smaller than what reading it takes. Zarr refuses one that does not match its checksum.
+_CODECS = Crc32cCodec()
 
 
 def run_variables(study: Study) -> dict[str, dict[str, Any]]:
@@ -40,6 +63,8 @@ def run_variables(study: Study) -> dict[str, dict[str, Any]]:
         for name, (meaning, unit) in numbers.items()
     }
     variables["error"] = {"dtype": "string", "fill_value": "", "attributes": {"long_name": "error of a failed run"}}
+    meaning = {"long_name": "checksum of the run"}
+    variables["checksum"] = {"dtype": "uint64", "fill_value": 0, "attributes": meaning}
     flags = {"flag_values": [NOT_RUN, DONE, FAILED], "flag_meanings": "not_run done failed"}
     variables["status"] = {
         "dtype": "int8",
@@ -53,8 +78,10 @@ def create(path: Path, study: Study, sources: Mapping[str, str]) -> None:
     """Make the store of a study in which nothing has been run, unless another process has just made it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"store must be in a folder that exists, got {str(path)!r}")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed, and had the same number
+    _remove_leftovers(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary.mkdir()
+    lock = lock_folder(temporary)  # what nobody has locked is left over
     try:
         _fill(temporary, study, sources)
         temporary.rename(path)
@@ -63,42 +90,82 @@ def create(path: Path, study: Study, sources: Mapping[str, str]) -> None:
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove half-made stores of processes that were killed."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if leftover.is_dir() and not leftover.is_symlink() and not is_locked(leftover):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def grow(path: Path, study: Study) -> None:
     """Make room for more runs of each cell; until the last write, all readers see the store as it was."""
-    group = zarr.open_group(path, mode="r+", use_consolidated=False)
-    for name in (*run_variables(study), "run"):
-        array: Any = group[name]
-        array.resize((*array.shape[:-1], study.runs))
-        if name == "run":
-            array[:] = np.arange(study.runs)
-    root = json.loads((path / "zarr.json").read_bytes())
-    root["attributes"]["study"] = json.dumps(study.to_dict())
+    root = read_root(path)
     stored = root["consolidated_metadata"]["metadata"]
-    stored |= {name: json.loads((path / name / "zarr.json").read_bytes()) for name in stored}
+    for name in (*run_variables(study), "run"):
+        stored[name]["shape"][-1] = study.runs
+        write_json(path / name / "zarr.json", stored[name])
+    zarr.open_array(path / "run", mode="r+")[:] = np.arange(study.runs)
+    root["attributes"]["study"] = json.dumps(study.to_dict())
     _write_root(path, root)
 
 
 def record_sources(path: Path, sources: Mapping[str, str]) -> None:
     """Note that the runs from now on are made by other files, which somebody accepted."""
-    root = json.loads((path / "zarr.json").read_bytes())
+    root = read_root(path)
     attributes = root["attributes"]
     changed = differing(json.loads(attributes["sources"]), sources)
     accepted = [*json.loads(attributes["accepted_sources"]), {"at": _now(), "changed": changed}]
-    root["attributes"] |= {"sources": json.dumps(sources), "accepted_sources": json.dumps(accepted)}
+    attributes |= {"sources": json.dumps(sources), "accepted_sources": json.dumps(accepted)}
     _write_root(path, root)
 
 
-def read_attributes(path: Path) -> dict[str, Any]:
-    """Return what the store says of itself, or raise ValueError for what is not one."""
+def read_root(path: Path) -> dict[str, Any]:
+    """Return what a store says of itself, or raise ValueError for what is not one, or is damaged."""
     try:
-        attributes: dict[str, Any] = dict(json.loads((path / "zarr.json").read_bytes())["attributes"])
-    except (OSError, ValueError, KeyError, TypeError):
-        attributes = {}
-    if not {"study_hash", "sources"} <= attributes.keys():
+        content = (path / "zarr.json").read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        content = b"{}"
+    try:
+        root = json.loads(content)
+        attributes = root.get("attributes", {})
+        known = {"study_hash", "sources"} <= attributes.keys()
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        raise ValueError(f"store must be whole, got {str(path)!r}, whose zarr.json is damaged") from None
+    if not known:
         raise ValueError(f"store must be a folder made by `adobest study run`, got {brief(str(path))}")
-    return attributes
+    if attributes.get("checksum") != digest(_unsealed(root)):
+        raise ValueError(
+            f"store must be whole, got {str(path)!r}, whose zarr.json does not match its checksum: it is damaged, "
+            "or of a version that wrote none"
+        )
+    return dict(root)
+
+
+def digest(content: Any) -> str:
+    """Return the checksum of what is written as JSON."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def coordinates_of(study: Study) -> dict[str, NDArray[Any]]:
+    """Return the labels of the cells, by axis."""
+    cells = cells_of(study)
+    return {name: _coordinate([cell.get(name) for cell in cells]) for name in axes_of(study)}
+
+
+def mend(path: Path) -> None:
+    """Write once more what follows from the root: the descriptions of the arrays, and the labels of the cells."""
+    root = read_root(path)
+    study = Study.from_dict(json.loads(root["attributes"]["study"]))
+    for name, description in root["consolidated_metadata"]["metadata"].items():
+        (path / name).mkdir(exist_ok=True)
+        write_json(path / name / "zarr.json", description)
+    for name, values in {**coordinates_of(study), "run": np.arange(study.runs)}.items():
+        shutil.rmtree(path / name / "c", ignore_errors=True)
+        zarr.open_array(path / name, mode="r+")[:] = values
 
 
 def check_same(attributes: Mapping[str, Any], study: Study, path: Path) -> None:
@@ -123,22 +190,24 @@ def _fill(path: Path, study: Study, sources: Mapping[str, str]) -> None:
         group.create_array(
             name,
             shape=(len(cells), study.runs),
-            chunks=(1, _RUNS_IN_A_CHUNK),
+            chunks=(1, RUNS_IN_A_CHUNK),
             dimension_names=("cell", "run"),
-            compressors=None,  # a chunk is smaller than what reading it takes
+            compressors=_CODECS,
             **settings,
         )
     numbers = np.arange(study.runs)
-    group.create_array("run", data=numbers, dimension_names=("run",), attributes={"long_name": "number of the run"})
-    for name in axes_of(study):
-        values = _coordinate([cell.get(name) for cell in cells])
+    described: dict[str, Any] = {"attributes": {"long_name": "number of the run"}, "dimension_names": ("run",)}
+    group.create_array("run", data=numbers, chunks=(RUNS_IN_A_CHUNK,), compressors=_CODECS, **described)
+    for name, values in coordinates_of(study).items():
         dtype: Any = "string" if values.dtype == object else values.dtype
-        array: Any = group.create_array(name, shape=values.shape, dtype=dtype, dimension_names=("cell",))
+        settings = {"shape": values.shape, "dtype": dtype, "dimension_names": ("cell",)}
+        array: Any = group.create_array(name, compressors=_CODECS, **settings)
         array[:] = values
     with warnings.catch_warnings():
         # Zarr 3 does not yet have it in its specification; plain xr.open_zarr looks for it all the same.
         warnings.filterwarnings("ignore", "Consolidated metadata is currently not part", UserWarning)
         zarr.consolidate_metadata(path)
+    _write_root(path, json.loads((path / "zarr.json").read_bytes()))
 
 
 def _coordinate(values: Sequence[Any]) -> NDArray[Any]:
@@ -171,13 +240,24 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _write_root(path: Path, root: Mapping[str, Any]) -> None:
-    temporary = path / f"zarr.json.{os.getpid()}.partial"
+def _write_root(path: Path, root: dict[str, Any]) -> None:
+    root["attributes"]["checksum"] = digest(_unsealed(root))
+    write_json(path / "zarr.json", root)
+
+
+def _unsealed(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the checksum of a root is of: everything but itself."""
+    return {**root, "attributes": {name: value for name, value in root["attributes"].items() if name != "checksum"}}
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Replace a file of a store whole or not at all."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(root, file)
+        json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path / "zarr.json")
+    os.replace(temporary, path)
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

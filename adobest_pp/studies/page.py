@@ -11,6 +11,7 @@ import xarray as xr
 
 from adobest_pp._files import replacing
 from adobest_pp._progress import SlowProgress
+from adobest_pp._text import markdown
 from adobest_pp.studies import summary
 from adobest_pp.studies.batches import DONE, FAILED
 from adobest_pp.studies.reading import axes_in
@@ -87,7 +88,7 @@ def write_text(parts: Sequence[str], path: Path) -> Path:
 
 def title(dataset: xr.Dataset) -> str:
     """Return the heading of a study's page."""
-    return f"# Study {json.loads(dataset.attrs['study'])['name']!r}"
+    return markdown(f"# Study {json.loads(dataset.attrs['study'])['name']!r}")
 
 
 def settings_rows(dataset: xr.Dataset) -> list[tuple[str, Any]]:
@@ -131,4 +132,5 @@ def save(figure: Any, target: Path, name: str, caption: str, written: list[Path]
     from adobest_pp.plots._saving import save_figure
 
     written += save_figure(figure, target, name, RESOLUTION)
-    return [f"![{caption}]({name}.png)", f"{caption} ([SVG]({name}.svg))."]
+    shown = markdown(caption)
+    return [f"![{shown}]({name}.png)", f"{shown} ([SVG]({name}.svg))."]

@@ -7,17 +7,18 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
+from adobest_pp._text import csv_cell
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
-from adobest_pp.studies.layout import read_attributes
-from adobest_pp.studies.store import is_locked
+from adobest_pp.studies.layout import coordinates_of
+from adobest_pp.studies.locks import is_locked
+from adobest_pp.studies.runs import read_store, refuse_damaged
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +40,7 @@ class StudyStatus:
     total: int
     done: int
     failed: int
+    damaged: int
     errors: tuple[tuple[str, int], ...]
     running: bool
     rate: float
@@ -46,8 +48,8 @@ class StudyStatus:
 
     @property
     def missing(self) -> int:
-        """Runs that are neither done nor failed."""
-        return self.total - self.done - self.failed
+        """Runs that are neither done nor failed nor damaged."""
+        return self.total - self.done - self.failed - self.damaged
 
 
 def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
@@ -56,27 +58,38 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     Parameters
     ----------
     path : path
-        What ``adobest study run`` wrote. ``xarray.open_zarr(path)`` opens it as well.
+        What ``adobest study run`` wrote. ``xarray.open_zarr(path)`` opens it as well, and checks less.
 
     Returns
     -------
     xarray.Dataset
         Measures by ``cell`` and ``run``, NaN where `status` is not 1 (done); how long a run took and when it was over,
         NaN where `status` is 0 (not run); the settings of each cell as coordinates along ``cell``.
+
+    Raises
+    ------
+    ValueError
+        If the store is damaged; it names the damaged runs.
     """
     import xarray as xr
 
-    measures = json.loads(read_attributes(check_path(path))["study"])["measures"]
-    with xr.open_zarr(path, chunks=None) as opened:
-        dataset: xr.Dataset = opened.load()
-    for name, variable in dataset.variables.items():
-        if variable.dtype.kind == "T":  # strings of any length, which few libraries know yet
-            dataset[name] = variable.astype(object).astype(str)
-    done, failed = (dataset["status"] == code for code in (DONE, FAILED))
-    # A process that was killed may have written what belongs to runs that it did not get to call done, or failed.
-    masked = {name: dataset[name].where(done) for name in measures}
-    masked |= {name: dataset[name].where(done | failed) for name in ("seconds", "finished_at")}
-    return dataset.assign(masked | {"error": dataset["error"].where(failed, "")})
+    source = check_path(path)
+    root, stored = read_store(source)
+    refuse_damaged(source, stored)
+    described = root["consolidated_metadata"]["metadata"]
+    labels = {
+        name: values.astype(str) if values.dtype == object else values
+        for name, values in coordinates_of(stored.study).items()
+    }
+    coordinates = {name: ("cell", values) for name, values in labels.items()}
+    run = ("run", np.arange(stored.study.runs), described["run"]["attributes"])
+    variables = {
+        name: (("cell", "run"), values.astype(str) if name == "error" else values, described[name]["attributes"])
+        for name, values in stored.values.items()
+        if name != "checksum"
+    }
+    attributes = {name: value for name, value in root["attributes"].items() if name not in ("checksum", "coordinates")}
+    return xr.decode_cf(xr.Dataset(variables, coords={**coordinates, "run": run}, attrs=attributes))
 
 
 def axes_in(dataset: "xr.Dataset") -> list[str]:
@@ -89,16 +102,16 @@ def axes_in(dataset: "xr.Dataset") -> list[str]:
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
     """Return how far a study is, from its store alone, also while it is run by another process."""
     source = check_path(path)
-    settings = json.loads(read_attributes(source)["study"])
-    group = zarr.open_group(source, mode="r")
-    arrays: dict[str, Any] = {name: group[name] for name in ("status", "error", "finished_at")}
-    status = arrays["status"][:]
+    _, stored = read_store(source)
+    status = np.where(stored.damaged, NOT_RUN, stored.values["status"])
     done, failed = (int(np.count_nonzero(status == code)) for code in (DONE, FAILED))
-    errors = Counter(arrays["error"][:][status == FAILED].tolist()) if failed else Counter[str]()
+    damaged = int(np.count_nonzero(stored.damaged))
+    errors = Counter(stored.values["error"][status == FAILED].tolist())
     running = is_locked(source)
-    rate = _rate(arrays["finished_at"][:], time.time()) if running else math.nan
+    rate = _rate(stored.values["finished_at"], time.time()) if running else math.nan
     left = (status.size - done - failed) / rate if rate > 0 else math.nan
-    return StudyStatus(settings["name"], status.size, done, failed, tuple(errors.most_common()), running, rate, left)
+    counts = (status.size, done, failed, damaged)
+    return StudyStatus(stored.study.name, *counts, tuple(errors.most_common()), running, rate, left)
 
 
 def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -122,7 +135,7 @@ def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], over
     if target.suffix == ".nc":
         write_whole(target, netcdf_bytes(dataset), overwrite=overwrite, name="out")
         return
-    table = dataset.to_dataframe().reset_index()
+    table = dataset.to_dataframe().reset_index().map(csv_cell)
     names = ["cell", "run", *axes_in(dataset), *dataset.data_vars]
     with replacing(target, overwrite=overwrite, name="out") as temporary:
         table[table["status"] != NOT_RUN].to_csv(temporary, index=False, columns=names)

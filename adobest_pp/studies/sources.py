@@ -17,6 +17,7 @@ from adobest_pp.studies.grid import Study, cells_of
 
 __all__ = ["LIBRARIES", "differing", "hashes_of", "sources_of"]
 
+_LIBRARY = Path(sysconfig.get_path("stdlib"))
 LIBRARIES = ("numba", "numpy", "nutpie")
 # Of this folder, what makes a run; the rest starts runs, keeps them and shows them.
 _RUN_MAKERS = ("__init__.py", "frequency_run.py", "run_function.py")
@@ -75,8 +76,7 @@ def _file(name: str) -> Path | None:
 
 
 def _is_installed(path: Path) -> bool:
-    library = Path(sysconfig.get_path("stdlib"))
-    return path.is_relative_to(library) or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    return path.is_relative_to(_LIBRARY) or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
 @lru_cache(maxsize=1024)

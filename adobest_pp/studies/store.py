@@ -1,13 +1,12 @@
 """The store of a study: one labelled dataset in Zarr, written by one process at a time.
 
-Every run has a place (cell, run) in every variable. A chunk file is replaced whole or not at all (Zarr renames it into
-place), and of a batch of runs `status` is written last (but for errors of earlier attempts, which are removed after
-it): killed at any moment, what `status` calls done is whole, and what was in flight is as if it had not been run. The
-store itself is made under another name and renamed.
+Every run has a place (cell, run) in every variable, and a checksum. A batch of runs is committed by way of a journal
+(`adobest_pp.studies.runs`): killed at any moment, it is in the store whole or not at all. Of a batch, `status` is
+written last (but for errors of earlier attempts, which are removed after it), so that plain xarray does not see half a
+run either. The store itself is made under another name and renamed.
 """
 
 import json
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -20,17 +19,12 @@ from numpy.typing import NDArray
 
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.grid import Study
-from adobest_pp.studies.layout import check_same, create, grow, read_attributes, record_sources, run_variables
+from adobest_pp.studies.layout import check_same, create, grow, mend, read_root, record_sources
+from adobest_pp.studies.locks import lock_folder
+from adobest_pp.studies.runs import Journal, read_runs, refuse_damaged
 from adobest_pp.studies.sources import differing, sources_of
 
-try:
-    import fcntl
-except ImportError:  # not on Windows, where nothing keeps a second process from the same store
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["StudyStore", "is_locked"]
-
-_LOCK_ATTEMPTS = 5
+__all__ = ["StudyStore"]
 
 
 class StudyStore:
@@ -44,31 +38,40 @@ class StudyStore:
         What is to be run.
     accept_changed_sources : bool
         Whether to go on where files that make a run have changed, and to record that.
+    repair : bool
+        Whether to take damaged runs for missing, and to write damaged labels once more; else ValueError is raised.
     """
 
-    def __init__(self, path: str | os.PathLike[str], study: Study, accept_changed_sources: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        study: Study,
+        accept_changed_sources: bool = False,
+        repair: bool = False,
+    ) -> None:
         self.path = Path(path)
         self.study = study
         self.sources = sources_of(study)
         if not self.path.exists():
             create(self.path, study, self.sources)
-        check_same(read_attributes(self.path), study, self.path)
-        self._lock = _lock(self.path)
+        check_same(read_root(self.path)["attributes"], study, self.path)
+        try:
+            self._lock = lock_folder(self.path)
+        except BlockingIOError:
+            raise ValueError(f"store must not be in use by another process, got {str(self.path)!r}") from None
         try:
             self._prepare(accept_changed_sources)
+            self._open(repair)
         except BaseException:
             self.close()
             raise
-        group = zarr.open_group(self.path, mode="r+")
-        self._arrays: dict[str, Any] = {name: group[name] for name in run_variables(study)}
-        self._rows: dict[int, dict[str, NDArray[Any]]] = {}
 
     def _prepare(self, accept_changed_sources: bool) -> None:
-        """Bring what is on disk up to date, now that no other process writes to it."""
+        """Make sure that this is the store, now that no other process writes to it."""
         # What a killed process had not yet renamed into place.
         for leftover in self.path.rglob("*.partial"):
             leftover.unlink()
-        attributes = read_attributes(self.path)
+        attributes = read_root(self.path)["attributes"]
         check_same(attributes, self.study, self.path)
         if changed := differing(json.loads(attributes["sources"]), self.sources):
             if not accept_changed_sources:
@@ -77,8 +80,32 @@ class StudyStore:
                     "another store, or --accept-changed-sources if you know that the numbers stay the same"
                 )
             record_sources(self.path, self.sources)
-        if self.study.runs > json.loads(attributes["study"])["runs"]:
+
+    def _open(self, repair: bool) -> None:
+        """Read the runs, commit what a killed process was about to, refuse what is damaged, and make room."""
+        try:
+            journal = Journal.read(self.path)
+        except ValueError:
+            if not repair:
+                raise
+            journal = None
+            Journal.remove(self.path)
+        if repair:
+            mend(self.path)
+        wrong = self._load()
+        if journal is not None:
+            self._write(journal)
+        if not repair:
+            refuse_damaged(self.path, self._stored, wrong)
+        if self.study.runs > self._stored.study.runs:
             grow(self.path, self.study)
+            self._load()
+
+    def _load(self) -> list[str]:
+        self._stored, wrong = read_runs(self.path, read_root(self.path))
+        group: Any = zarr.open_group(self.path, mode="r+")
+        self._arrays = {name: group[name] for name in self._stored.values}
+        return wrong
 
     def __enter__(self) -> "StudyStore":
         return self
@@ -93,75 +120,48 @@ class StudyStore:
             self._lock = None
 
     def counts(self) -> dict[int, int]:
-        """Return how many runs are `NOT_RUN`, `DONE` and `FAILED`."""
-        status = self._arrays["status"][:]
-        return {code: int(np.count_nonzero(status == code)) for code in (NOT_RUN, DONE, FAILED)}
+        """Return how many runs are `NOT_RUN`, `DONE` and `FAILED`; damaged ones count as not run."""
+        return {code: int(np.count_nonzero(self._status() == code)) for code in (NOT_RUN, DONE, FAILED)}
 
     def waiting(self, cell: int, retry_failed: bool = False) -> NDArray[np.int64]:
         """Return the numbers of the runs of a cell that are still to be made."""
-        status = self._arrays["status"][cell]
+        status = self._status()[cell]
         return np.flatnonzero((status == NOT_RUN) | (retry_failed & (status == FAILED)))
 
     def commit(self, cell: int, outcomes: Sequence[Outcome]) -> None:
-        """Write what became of some runs of one cell, `status` last; only errors that are over are removed after it."""
-        values: dict[str, list[Any]] = {
-            name: [outcome.measures.get(name, math.nan) for outcome in outcomes] for name in self.study.measures
-        }
-        values["seconds"] = [outcome.seconds for outcome in outcomes]
-        values["finished_at"] = [time.time()] * len(outcomes)
-        errors = [outcome.error for outcome in outcomes]
-        status = [FAILED if error else DONE for error in errors]
-        runs = np.array([outcome.run for outcome in outcomes])
-        # The row of a cell is kept until all its runs are in: to write whole chunks, and not to read them every time.
-        rows = self._rows.pop(cell, None) or {name: array[cell] for name, array in self._arrays.items()}
+        """Write what became of some runs of one cell."""
+        journal = Journal(cell, tuple(outcomes), time.time())
         try:
-            # Killed in between, a run that failed before must not be left without its error: that goes after `status`.
-            kept = [new or old for new, old in zip(errors, rows["error"][runs].tolist(), strict=True)]
-            for name, column in (*values.items(), ("error", kept), ("status", status), ("error", errors)):
-                self._write(name, cell, rows[name], runs, column)
+            journal.write(self.path)
+            self._write(journal)
         except OSError as problem:
             raise OSError(
                 f"{self.path} could not be written to ({problem}); what was committed before is whole: "
                 "run the same command again, once there is room, to go on"
             ) from problem
-        if np.any(rows["status"] == NOT_RUN):
-            self._rows[cell] = rows
 
-    def _write(self, name: str, cell: int, row: NDArray[Any], runs: NDArray[np.int64], values: list[Any]) -> None:
+    def _status(self) -> NDArray[np.int8]:
+        return np.where(self._stored.damaged, NOT_RUN, self._stored.values["status"])
+
+    def _write(self, journal: Journal) -> None:
+        """Write the runs of a journal, `status` last; only errors that are over are removed after it."""
+        cell, runs, columns = journal.cell, journal.runs, self._stored.columns(journal)
+        errors = columns.pop("error")
+        # Plain xarray must not see a run that failed before without its error: that goes after `status`.
+        kept = [new or old for new, old in zip(errors, self._stored.values["error"][cell, runs].tolist(), strict=True)]
+        status = columns.pop("status")
+        for name, column in (*columns.items(), ("error", kept), ("status", status), ("error", errors)):
+            self._write_column(name, cell, runs, column)
+        self._stored.damaged[cell, runs] = False
+        Journal.remove(self.path)
+
+    def _write_column(self, name: str, cell: int, runs: NDArray[np.int64], column: list[Any]) -> None:
+        row, array = self._stored.values[name][cell], self._arrays[name]
         before = row[runs]
-        row[runs] = values
-        if name == "error" and np.all(row[runs] == before):  # texts are rarely there, and take long to write
+        row[runs] = column
+        # Texts are rarely there, and take long to write.
+        if name == "error" and np.all(row[runs] == before) and not self._stored.damaged[cell, runs].any():
             return
-        array = self._arrays[name]
         step = array.chunks[1]
         for start in np.unique(runs // step * step).tolist():
             array[cell, start : start + step] = row[start : start + step]
-
-
-def _lock(path: Path) -> int | None:
-    """Lock the folder itself for as long as the descriptor that is returned stays open."""
-    if fcntl is None:
-        return None
-    descriptor = os.open(path, os.O_RDONLY)
-    for attempt in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except OSError:  # by another writer, or for a moment by a process that looks whether there is one
-            time.sleep(0.1 if attempt + 1 < _LOCK_ATTEMPTS else 0)
-    os.close(descriptor)
-    raise ValueError(f"store must not be in use by another process, got {str(path)!r}")
-
-
-def is_locked(path: Path) -> bool:
-    """Tell whether a process has the store open for writing."""
-    if fcntl is None:
-        return False
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._files import replacing
-from adobest_pp._text import brief
+from adobest_pp._text import brief, csv_cell, markdown
 from adobest_pp.studies.batches import DONE, FAILED
 from adobest_pp.studies.reading import axes_in
 
@@ -36,7 +36,7 @@ MEANINGS = {
     "runs_asked": "number of runs asked for",
 }
 LEVEL, RESAMPLES, SEED = 0.95, 4000, 7
-_OF_THE_STORE = ("seconds", "finished_at", "error", "status")
+_OF_THE_STORE = ("seconds", "finished_at", "error", "status", "checksum")
 
 
 def check_study(dataset: Any) -> None:
@@ -176,7 +176,7 @@ def write_csv(tables: Sequence[xr.Dataset], path: Path) -> None:
     columns = ["measure", *axes_in(tables[0]), *MEANINGS, "label"]
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         for i, table in enumerate(tables):
-            rows = table.to_dataframe().assign(measure=table.attrs["measure"])
+            rows = table.to_dataframe().assign(measure=table.attrs["measure"]).map(csv_cell)
             rows.to_csv(file, columns=columns, header=i == 0, index=False, float_format="%.10g", lineterminator="\n")
 
 
@@ -195,9 +195,9 @@ def median_rows(table: xr.Dataset) -> tuple[list[str], list[list[str]]]:
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a Markdown table; a pipe within a cell is escaped."""
+    """Return a Markdown table, whose cells are nothing but text."""
     lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(markdown, line)) + " |" for line in lines)
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -64,6 +64,14 @@ def test_failed_runs_are_shown_and_exit_with_1(tmp_path, file, adobest_study):
     ]
 
 
+def test_status_prints_no_escape_sequences(tmp_path, adobest_study):
+    with StudyStore(tmp_path / "small.zarr", study(runs=2, people_per_category=20)) as opened:
+        opened.commit(0, [Outcome(0, {}, 0.1, "ValueError: \x1b[31mred\x1b]0;title\x07\r\nnext")])
+    _, out, _ = adobest_study("status", tmp_path / "small.zarr")
+    assert [sign for sign in out if not sign.isprintable() and sign != "\n"] == []
+    assert "1 failed with ValueError: \ufffd[31mred\ufffd]0;title\ufffd next" in out
+
+
 def test_status_of_a_study_that_runs(tmp_path, file, adobest_study):
     store, made = tmp_path / "small.zarr", study(runs=2, people_per_category=20)
     outcomes = [Outcome(run, dict.fromkeys(made.measures, 0.5), 0.1) for run in range(2)]

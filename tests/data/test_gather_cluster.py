@@ -1,22 +1,24 @@
 """Workers of a Dask cluster read the same answers to the last bit, and one that dies takes nothing along."""
 
+import logging
 import os
 
 import dask
 import pytest
+from distributed import LocalCluster
 
 import adobest_pp as ad
 from adobest_pp.data import DamagedAnswers, piece_readers
-from adobest_pp.studies.engine import local_cluster
 from tests.data import deadly_pieces
 from tests.strategies import simulated
 
+OPTIONS = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
 RRRR, OUE = ad.RRRR(6, 1.0), ad.UnaryEncoding(30, 1.0)
 
 
 @pytest.fixture(scope="module")
 def scheduler():
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), local_cluster(2) as cluster:
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), LocalCluster(**OPTIONS) as cluster:
         yield cluster.scheduler_address
 
 

@@ -1,5 +1,7 @@
 """Run functions that workers import by name."""
 
+import threading
+
 import numpy as np
 
 from adobest_pp.studies import Measure, collect, declares
@@ -31,3 +33,10 @@ def worst_category(run, **settings):
 
 
 NOT_A_FUNCTION = 3
+
+
+def held_run(run, *, held):
+    """Never end in cells that are held."""
+    if held:
+        threading.Event().wait()
+    return {"distance": 1.0}

@@ -81,6 +81,7 @@ def start(*arguments):
         text=True,
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
+        start_new_session=True,  # a group of its own, to which Ctrl-C goes
     )
 
 

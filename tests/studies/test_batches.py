@@ -1,12 +1,20 @@
 """What a worker makes of a run that raises, whatever it raises; and of sources that are not those of the driver."""
 
+import os
+import re
+import stat
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import xarray as xr
 
+import adobest_pp
+from adobest_pp import _files
 from adobest_pp.studies import batches, cells_of, open_study
 from adobest_pp.studies.batches import Batch, run_batch
+from adobest_pp.studies.locks import compiling_alone
 from adobest_pp.studies.reading import export_study, study_status
 from adobest_pp.studies.sources import hashes_of
 from adobest_pp.studies.store import StudyStore
@@ -84,3 +92,33 @@ def test_runs_of_one_kind_differ_in_real_numbers_alone():
     made = study()
     kinds = {replace(batch_of(made, 0), settings=cell).kind for cell in cells_of(made)}
     assert len(kinds) == 2 * 3
+
+
+def test_the_lock_of_the_compiler_is_where_nobody_else_can_take_it(tmp_path, monkeypatch):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with compiling_alone():
+        lock = _files.cache_folder() / "compiling.lock"
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    assert lock.is_relative_to(tmp_path / "cache")
+    assert stat.S_IMODE(lock.parent.stat().st_mode) == 0o700
+    assert not os.listdir(shared)
+
+
+def test_a_cache_folder_is_the_users_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = _files.cache_folder()
+    folder.chmod(0o777)
+    assert stat.S_IMODE(_files.cache_folder().stat().st_mode) == 0o700
+    monkeypatch.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(PermissionError, match="cache folder must be yours"):
+        _files.cache_folder()
+    with compiling_alone():  # without a lock
+        assert not os.listdir(folder)
+
+
+def test_no_file_of_a_known_name_is_in_the_shared_temporary_folder():
+    for path in Path(adobest_pp.__file__).parent.rglob("*.py"):
+        assert not re.search(r"gettempdir|mktemp\b|[\"'/]tmp/", path.read_text(encoding="utf-8")), path

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 
-import dask.distributed
 import numpy as np
 import psutil
 import pytest
+from distributed import KilledWorker
 
-from adobest_pp.studies import Study, engine, open_study, run_study, study_status
+from adobest_pp.studies import Study, engine, open_study, processes, run_study, study_status
 from tests.studies import deadly
 from tests.studies.small import (
     FILE,
@@ -102,11 +102,103 @@ def test_a_killed_worker_changes_nothing_and_the_command_says_how_it_ended(tmp_p
     assert_complete(store, made)
 
 
+HELD = """
+name = "held"
+run = "tests.studies.own_runs:held_run"
+runs = 2
+seed = 1
+measures = ["distance"]
+
+[grid]
+held = [false, true]
+"""
+
+
+# Another program, which tries to run a function of its own by way of each port, and prints where it got in.
+INTRUDER = """
+import os, sys, threading
+from distributed import Client
+
+def intrude(port):
+    client = Client(f"tcp://127.0.0.1:{port}", timeout=5)
+    print(port, client.run_on_scheduler(os.getpid), flush=True)
+
+threads = [threading.Thread(target=intrude, args=(port,), daemon=True) for port in sys.argv[1:]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(10)
+os._exit(0)
+"""
+
+
+def intruded(ports):
+    if not ports:
+        return ""
+    program = [sys.executable, "-c", INTRUDER, *map(str, ports)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE).stdout
+
+
+def test_nobody_gets_in_and_ctrl_c_keeps_finished_runs_and_ends_the_workers(tmp_path):
+    file, store = tmp_path / "held.toml", tmp_path / "held.zarr"
+    file.write_text(HELD)
+    with killed_at_last(start("run", file, "--store", store, "--workers", 1, "--quiet")) as driver:
+        wait_until(lambda: (store / "zarr.json").exists() and study_status(store).done == 2, driver)
+        workers = psutil.Process(driver.pid).children(recursive=True)
+        family = [psutil.Process(driver.pid), *workers]
+        places = [place for one in family for place in one.net_connections() if place.status == psutil.CONN_LISTEN]
+        ports = {place.laddr.port for place in places}
+        assert intruded(ports) == ""
+        assert not ports
+        os.killpg(driver.pid, signal.SIGINT)  # as a terminal does
+        code, out, errors = finish(driver)
+    assert (code, out) == (130, "")
+    assert errors == f"adobest: stopped; run the same command again to go on with '{store}'\n"
+    _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert not alive
+    status = study_status(store)
+    assert (status.done, status.missing, status.running) == (2, 2, False)
+
+
+class Ready:
+    """What has come back from a cluster."""
+
+    def __init__(self, future, result):
+        self._pair = future, result
+
+    def has_ready(self):
+        return True
+
+    def __next__(self):
+        return self._pair
+
+
+class Failed:
+    """A future of Dask."""
+
+    status = "error"
+
+    def __init__(self, problem):
+        self.exception = lambda: problem
+
+
+def test_a_batch_that_workers_of_a_cluster_died_of_is_told_from_one_that_they_refused():
+    cluster = object.__new__(engine._Cluster)
+    for problem in (KilledWorker("batch", None, 3), ValueError("other files")):
+        future = Failed(problem)
+        cluster._finished, cluster._batches = Ready(future, problem), {future: "batch"}
+        if isinstance(problem, KilledWorker):
+            assert cluster.next() == ("batch", None)
+        else:
+            with pytest.raises(OSError, match="a worker could not do its task: other files"):
+                cluster.next()
+
+
 def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path, monkeypatch):
     made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.zarr"
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch)
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        status = run_study(made, store, workers=1, progressbar=False)
+    monkeypatch.setattr(processes, "_DEATHS_ALLOWED", 0)
+    status = run_study(made, store, workers=1, progressbar=False)
     assert (status.done, status.failed) == (status.total - 1, 1)
     dataset = open_study(store)
     assert dataset["status"].values[deadly.CELL, deadly.RUN] == 2

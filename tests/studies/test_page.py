@@ -1,5 +1,6 @@
 """The page says what is there and what is not, and its links lead to files."""
 
+import csv
 import json
 import re
 
@@ -102,3 +103,26 @@ def test_the_same_study_gives_the_same_files(tmp_path):
 def test_what_is_no_study_is_refused(tmp_path):
     with pytest.raises(ValueError, match="dataset must be a study, with the dimensions cell and run, got Dataset"):
         write_page(dataset(runs=2).rename(cell="place"), tmp_path)
+
+
+HOSTILE = '<script>alert("1")</script> [x](javascript:alert(1)) | $\\frac'
+
+
+def test_what_settings_and_labels_say_is_text_and_nothing_else(tmp_path):
+    """In the page, in its figures, and in tables that a spreadsheet opens."""
+    formula = '=cmd|"/C calc"!A0'
+    data = dataset(grid={"epsilon": [0.5, 1.0], "kind": [HOSTILE, formula]}, measures=["loss"], runs=3, title=HOSTILE)
+    study = json.loads(data.attrs["study"]) | {"name": HOSTILE}
+    made = {"adobest_pp": HOSTILE}
+    data = data.assign_attrs(study=json.dumps(study), study_hash=HOSTILE, created_with=json.dumps(made))
+    data["loss"].attrs["long_name"] = HOSTILE
+    text, _ = page_of(data, tmp_path)
+    assert text.count('&lt;script&gt;alert("1")&lt;/script&gt;') >= 5
+    assert "<" not in text
+    assert "](javascript" not in text
+    tables = [line for line in text.splitlines() if line.startswith("| ")]
+    assert all(len(re.findall(r"(?<!\\)\|", line)) in (3, 4) for line in tables)
+    assert "<script" not in (tmp_path / "loss.svg").read_text(encoding="utf-8")
+    with (tmp_path / "medians.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["kind"] for row in rows} == {row["label"] for row in rows} == {HOSTILE, f"'{formula}"}

@@ -1,8 +1,10 @@
 """The store: what it holds, what it refuses, and what a write that breaks off leaves of it."""
 
+import csv
 import errno
 import json
 import os
+import shutil
 import sys
 from contextlib import suppress
 
@@ -12,7 +14,7 @@ import xarray as xr
 import zarr
 
 import adobest_pp
-from adobest_pp.studies import Study, cells_of, layout, open_study, run_study, study_status
+from adobest_pp.studies import Study, cells_of, layout, locks, open_study, run_study, runs, study_status
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.reading import _rate, export_study
 from adobest_pp.studies.store import StudyStore
@@ -185,14 +187,13 @@ def test_a_store_that_grows_is_the_old_one_until_the_last_write(made, path):
         store.commit(0, [outcome(made, 0, 1.0)])
     longer = study(runs=9)
     before = open_study(path)
+    shutil.copytree(path, path.with_name("copy.zarr"))
     with pytest.MonkeyPatch.context() as patch:
         disk = FullDisk(patch, room=1000)
-        patch.setattr(layout, "_write_root", lambda *_: None)
-        layout.grow(path, longer)
-    for room in range(disk.writes + 1):
+        layout.grow(path.with_name("copy.zarr"), longer)
+    for room in range(disk.writes):
         with pytest.MonkeyPatch.context() as patch:
             FullDisk(patch, room)
-            patch.setattr(layout, "_write_root", _no_room)
             with pytest.raises(OSError, match="No space left"):
                 StudyStore(path, longer)
         xr.testing.assert_identical(open_study(path), before)
@@ -202,10 +203,6 @@ def test_a_store_that_grows_is_the_old_one_until_the_last_write(made, path):
     with StudyStore(path, longer) as store:
         assert store.waiting(0).tolist() == [*range(1, 9)]
     assert open_study(path)["tv"].values[0, 0] == 1.0
-
-
-def _no_room(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_what_is_no_store_is_refused_and_left_alone(made, tmp_path):
@@ -229,39 +226,50 @@ class FullDisk:
 
     def __init__(self, monkeypatch, room):
         self.room, self.writes = room, 0
-        plain = zarr.storage._local._put
+        monkeypatch.setattr(zarr.storage._local, "_put", self.limited(zarr.storage._local._put))
+        monkeypatch.setattr(runs, "write_json", self.limited(layout.write_json))
+        monkeypatch.setattr(layout, "write_json", runs.write_json)
 
-        def put(path, value, exclusive=False):
+    def limited(self, write):
+        def put(path, *arguments, **options):
             self.writes += 1
             if self.writes > self.room:
                 # Half of it is on disk by then.
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.with_suffix(".0123.partial").write_bytes(b"half")
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return plain(path, value, exclusive)
+            return write(path, *arguments, **options)
 
-        monkeypatch.setattr(zarr.storage._local, "_put", put)
+        return put
 
 
-def test_a_write_that_breaks_off_anywhere_is_as_if_it_had_not_been_made(made, path):
-    with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
+def test_a_write_that_breaks_off_anywhere_is_whole_or_as_if_it_had_not_been_made(made, tmp_path):
+    with pytest.MonkeyPatch.context() as patch, StudyStore(tmp_path / "whole.zarr", made) as store:
         store.commit(0, [outcome(made, 0, 1.0)])
         disk = FullDisk(patch, room=1000)
         store.commit(0, [outcome(made, 1, 2.0)])
-    before, writes = open_study(path), disk.writes
-    assert writes >= len(made.measures) + 2
+    whole, writes, found = open_study(tmp_path / "whole.zarr"), disk.writes, []
+    assert writes >= len(made.measures) + 5
     for room in range(writes):
-        with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
-            FullDisk(patch, room)
-            with pytest.raises(OSError, match=r"could not be written to .*No space left.*once there is room"):
-                store.commit(0, [outcome(made, 2, 3.0)])
+        path = tmp_path / f"{room}.zarr"
+        with StudyStore(path, made) as store:
+            store.commit(0, [outcome(made, 0, 1.0)])
+            before = open_study(path)
+            with pytest.MonkeyPatch.context() as patch:
+                FullDisk(patch, room)
+                with pytest.raises(OSError, match=r"could not be written to .*No space left.*once there is room"):
+                    store.commit(0, [outcome(made, 1, 2.0)])
         after = open_study(path)
+        found.append(after["status"].values[0, 1] == DONE)
         for name in ("status", *made.measures):
-            xr.testing.assert_identical(after[name], before[name])
-    with StudyStore(path, made) as store:
-        assert not list(path.rglob("*.partial"))
-        store.commit(0, [outcome(made, 2, 3.0)])
-    assert open_study(path)["tv"].values[0, :3].tolist() == [1.0, 2.0, 3.0]
+            xr.testing.assert_identical(after[name], (whole if found[-1] else before)[name])
+        with StudyStore(path, made) as store:
+            assert not list(path.rglob("*.partial"))
+            assert not (path / "journal.json").exists()
+            xr.testing.assert_identical(open_study(path), after)
+            store.commit(0, [outcome(made, 2, 3.0)])
+        assert open_study(path)["tv"].values[0, 2] == 3.0
+    assert found == [False] + [True] * (writes - 1)
 
 
 def test_a_second_attempt_that_breaks_off_anywhere_leaves_the_failure_with_its_error_or_neither(made, tmp_path):
@@ -308,24 +316,31 @@ def test_a_first_failure_that_breaks_off_anywhere_is_never_without_its_error(mad
     assert found == {NOT_RUN, FAILED}
 
 
-def test_what_was_written_of_a_run_in_flight_is_not_shown(made, path):
+def test_what_a_killed_process_was_about_to_commit_is_there(made, path):
     with pytest.MonkeyPatch.context() as patch, StudyStore(path, made) as store:
         store.commit(0, [outcome(made, 0, 1.0), Outcome(1, {}, 0.5, "no")])
         patch.setitem(store._arrays, "status", None)  # killed before the last write
         with pytest.raises(AttributeError):
             store.commit(0, [outcome(made, 2, 2.0), Outcome(3, {}, 0.5, "neither")])
-    assert not xr.open_zarr(path)["seconds"][0].isnull().any()
-    dataset = open_study(path)
-    np.testing.assert_array_equal(dataset["seconds"][0], [0.25, 0.5, np.nan, np.nan])
-    assert dataset["finished_at"][0].isnull().values.tolist() == [False, False, True, True]
-    assert dataset["error"].values[0].tolist() == ["", "no", "", ""]
-
-
-def test_what_a_killed_process_of_the_same_number_left_is_in_nobodys_way(made, path):
-    leftover = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    layout.create(leftover, study(runs=9), {})
+    assert xr.open_zarr(path)["status"].values[0].tolist() == [DONE, FAILED, NOT_RUN, NOT_RUN]
+    read_only = open_study(path)
     StudyStore(path, made).close()
-    assert os.listdir(path.parent) == [path.name]
+    for dataset in (read_only, open_study(path), xr.open_zarr(path).load()):
+        assert dataset["status"].values[0].tolist() == [DONE, FAILED, DONE, FAILED]
+        np.testing.assert_array_equal(dataset["tv"][0], [1.0, np.nan, 2.0, np.nan])
+        assert dataset["error"].values[0].tolist() == ["", "no", "", "neither"]
+        np.testing.assert_array_equal(dataset["finished_at"], read_only["finished_at"])
+
+
+def test_what_killed_processes_left_is_in_nobodys_way(made, path):
+    leftover = path.with_name(f".{path.name}.0123456789ab.tmp")
+    busy = path.with_name(f".{path.name}.ba9876543210.tmp")
+    for half in (leftover, busy):
+        layout._fill(half, study(runs=9), {})
+    lock = locks.lock_folder(busy)  # of a process that is making it
+    StudyStore(path, made).close()
+    os.close(lock)
+    assert sorted(os.listdir(path.parent)) == [busy.name, path.name]
     assert open_study(path).sizes["run"] == made.runs
 
 
@@ -385,3 +400,18 @@ def test_export_is_the_same_in_both_formats(made, path, tmp_path):
     for wrong in (tmp_path / "results.xlsx", tmp_path / "nowhere" / "results.csv"):
         with pytest.raises(ValueError, match=r"out must name a \.nc or \.csv file"):
             export_study(path, wrong)
+
+
+def test_no_cell_of_an_exported_table_is_a_formula(path, tmp_path):
+    formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\u3000=1", "＝1+1", "-1", "plain"]
+    content = {"name": "own", "runs": 1, "seed": 1, "measures": ["y"], "grid": {"x": formulas}}
+    made = Study.from_dict(content | {"run": "tests.studies.own_runs:coin_run"})
+    with StudyStore(path, made) as store:
+        for cell, formula in enumerate(formulas):
+            store.commit(cell, [Outcome(0, {}, -0.5, formula)])
+    export_study(path, tmp_path / "results.csv")
+    with (tmp_path / "results.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("x", "error"):
+        assert [row[name] for row in rows] == [f"'{formula}" for formula in formulas[:-2]] + formulas[-2:]
+    assert {row["seconds"] for row in rows} == {"-0.5"}
