@@ -1,8 +1,9 @@
 """Damage every kind of file that we write, and read it: it must be refused, or hold the same as before.
 
 A kind is a name, a function that writes such a file (or a folder of files) and one that returns what it holds, as a
-value that can be compared. Add a kind to `KINDS`, and all of the following is done to it: single bits and bytes are
-changed, files are cut off, and sectors of 512 bytes are filled with zeros, at random places. Run this part alone with
+value that can be compared. Add a kind to `KINDS`, and all of the following is done to it, at random places: single bits
+and bytes are changed, files are cut off or made longer, sectors of 512 bytes are filled with zeros, and files are
+removed or trade places. Run this part alone with
 ``python -m validation.damaged_files``; it is part of ``python -m validation.faults``.
 """
 
@@ -27,10 +28,11 @@ import adobest_pp as ad
 from adobest_pp._files import netcdf_bytes, write_whole
 from adobest_pp.data import Gathered, netcdf, read_tree
 from adobest_pp.online import PlainCollector
+from validation import damaged_stores
 from validation.common import Finding, Options, each, finding, main, table
 
 # How often each kind of damage is done to each kind of file, in a quick run and in a full one.
-TIMES = {True: 10, False: 300}
+TIMES = {True: 5, False: 150}
 FEWEST = 1_000
 # Seconds of work after which the reader of netCDF gives up here, and on the clock after which that counts as a hang.
 LIMIT, PATIENCE = 0.5, 30.0
@@ -51,6 +53,8 @@ class Kind:
         Writes a file at a path that does not exist; a folder, if there are several files.
     read : callable
         Returns what is at the path, in values that `==` compares; raises ValueError or OSError if that is damaged.
+    file : str
+        How the file or folder is called.
     checked : bool
         Whether it has a checksum. Without one, what is read may be something else, but reading must end all the same.
     """
@@ -58,6 +62,7 @@ class Kind:
     name: str
     write: Callable[[Path], Any]
     read: Callable[[Path], Any]
+    file: str = "file.parquet"
     checked: bool = True
 
 
@@ -150,6 +155,8 @@ KINDS = [
         lambda path: _read_gathered(ad.gather(path, progressbar=False)),
     ),
     Kind("store of gathered answers", _write_store, lambda path: _read_gathered(Gathered.open(path))),
+    Kind("store of a study", damaged_stores.write, damaged_stores.read, "study.zarr"),
+    Kind("store of a killed study", damaged_stores.write_half, damaged_stores.read, "study.zarr"),
     Kind(
         "netCDF of xarray itself",
         lambda path: _responses().to_xarray().to_netcdf(path, engine="h5netcdf"),
@@ -184,12 +191,37 @@ def zero_sector(content: bytearray, at: int, rng: np.random.Generator) -> bytear
     return content
 
 
-DAMAGES: dict[str, Callable[[bytearray, int, np.random.Generator], bytearray]] = {
+def lengthen(content: bytearray, at: int, rng: np.random.Generator) -> bytearray:
+    """Add bytes at the end."""
+    return content + rng.bytes(1 + at % SECTOR)
+
+
+DAMAGES: dict[str, Callable[[bytearray, int, np.random.Generator], bytearray] | None] = {
     "bits": change_bit,
     "bytes": change_byte,
     "cuts": cut,
     "sectors": zero_sector,
+    "longer": lengthen,
+    # What is done to whole files: see `damage`.
+    "removed": None,
+    "swapped": None,
 }
+
+
+def damage(how: str, file: Path, files: Sequence[Path], rng: np.random.Generator) -> int:
+    """Damage a file; return at which byte. `files` are all of its folder, of which one trades places with it."""
+    content = file.read_bytes()
+    at = int(rng.integers(len(content)))
+    change = DAMAGES[how]
+    if change is not None:
+        file.write_bytes(bytes(change(bytearray(content), at, rng)))
+    elif how == "removed":
+        file.unlink()
+    else:
+        other = files[int(rng.integers(len(files)))]
+        file.write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    return at
 
 
 @dataclass(frozen=True)
@@ -204,10 +236,11 @@ class Tally:
 def damaged(kind: Kind, times: int, seed: int) -> Tally:
     """Damage a kind of file so many times in each way, and read it each time."""
     with tempfile.TemporaryDirectory() as folder:
-        original = Path(folder) / "original" / "file.parquet"
+        original, copy = Path(folder) / "original" / kind.file, Path(folder) / "copy" / kind.file
         original.parent.mkdir()
+        copy.parent.mkdir()
         kind.write(original)
-        expected = kind.read(original)
+        expected = kind.read(_copied(original, copy))  # reading may finish what a killed process began
         attempt = functools.partial(_attempt, kind, original, expected, seed)
         found = each(attempt, [(how, i) for how in DAMAGES for i in range(times)], kind.name)
     return Tally(kind, Counter(outcome for outcome, _ in found), [told for _, told in found if told])
@@ -218,20 +251,21 @@ def _attempt(kind: Kind, original: Path, expected: Any, seed: int, case: tuple[s
     how, i = case
     rng = np.random.default_rng([seed, [*DAMAGES].index(how), i])
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / original.name
-        (shutil.copytree if original.is_dir() else shutil.copy)(original, path)
-        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        path = _copied(original, Path(folder) / original.name)
+        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
         file = files[int(rng.integers(len(files)))]
-        content = file.read_bytes()
-        at = int(rng.integers(len(content)))
-        changed = bytes(DAMAGES[how](bytearray(content), at, rng))
-        file.write_bytes(changed)
+        at = damage(how, file, files, rng)
         began = time.perf_counter()
         outcome, told = _outcome(kind, path, expected)
         if time.perf_counter() - began > PATIENCE:
             outcome, told = "hang", "took too long"
-    where = f"{kind.name}: {how} at {at} of {len(content)} in {file.name} (seed {seed}, number {i}): {told}"
+    where = f"{kind.name}: {how} at {at} in {file.name} (seed {seed}, number {i}): {told}"
     return outcome, where if outcome in ("raw error", "hang") or (outcome == "other" and kind.checked) else ""
+
+
+def _copied(original: Path, path: Path) -> Path:
+    (shutil.copytree if original.is_dir() else shutil.copy)(original, path)
+    return path
 
 
 def _outcome(kind: Kind, path: Path, expected: Any) -> tuple[str, str]:
