@@ -100,11 +100,6 @@ class Gathered:
         one = Tally(packed, np.ones(len(packed), dtype=np.int64))
         return add_up([one, Tally(packed[:0], one.count[:0])])
 
-    def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
-        """Return `evidence`, and the row of each answer, in the order of the rows."""
-        evidence = self.evidence()
-        return evidence, np.repeat(np.arange(evidence.n_rows), evidence.count)
-
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
         total: list[NDArray[np.float64]] | None = None

@@ -262,7 +262,10 @@ def _sample_compiled(
     chains: int,
 ) -> "xr.DataTree":
     """Run the chains one after the other and stack them."""
-    evidence, row_of = responses.evidence_and_index()
+    if isinstance(responses, Responses):
+        evidence, row_of = responses.evidence_and_index()
+    else:
+        evidence, row_of = responses.evidence(), None
     langevin = None if settings is None else Langevin(evidence, row_of, prior, settings)
 
     def chain(rng: np.random.Generator) -> Iterator[Block]:
