@@ -207,10 +207,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals without Greek letters
     try:
-        app(None if arguments is None else list(arguments))
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning
+            app(None if arguments is None else list(arguments))
     except (ValueError, OSError) as problem:
         typer.echo(f"adobest: {visible(problem)}", err=True)
         sys.exit(2)
+
+
+def _tell_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning on one line, without the line of code that it came from."""
+    typer.echo(f"adobest: {visible(message)}", err=True)
 
 
 def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:

@@ -116,7 +116,7 @@ def print_collection(
         "sample.",
         chosen,
         *_of_empty_values(collector),
-        f"Randomized answers: {path}",
+        f"Randomized answers: {visible(path)}",
     ]
     if not listed:
         sentences.append(
@@ -162,4 +162,4 @@ def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list
     console.print(table)
     for sentence in sentences:
         console.print(f"• {visible(sentence)}", highlight=False, markup=False)
-    console.print(f"\nReport: {written[0]}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"\nReport: {visible(written[0])}", highlight=False, markup=False, soft_wrap=True)
