@@ -38,6 +38,7 @@ class Request:
     responses: str | None
     question: str | None
     collection: dict[str, Any]  # epsilon, mechanism, kappa, utility, alpha
+    allow_copies: bool = False
 
     def check(self) -> None:
         """Raise ValueError if options contradict each other."""
@@ -48,6 +49,8 @@ class Request:
         if self.responses is not None:
             self._check_responses(self.responses)
             return
+        if self.allow_copies:
+            raise ValueError("--allow-copies must come with --responses, whose files it is about")
         if (self.data is None) != (self.column is None):
             raise ValueError("--data and --column must be given together: a file, and its column of private values")
         if self.categories is not None and self.data is None:
@@ -76,7 +79,9 @@ class Request:
             with naming_responses(self.responses, HINT):
                 labels = labels_in(self.categories)
                 told = self._mechanism(labels)
-                return poll_of_responses(self.responses, self.question, told, labels, self.column, progressbar)
+                return poll_of_responses(
+                    self.responses, self.question, told, labels, self.column, progressbar, self.allow_copies
+                )
         options = {name: value for name, value in self.collection.items() if value is not None}
         options |= {"question": self.question, "random_seed": seed, "progressbar": progressbar}
         if self.data is None:

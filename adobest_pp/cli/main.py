@@ -14,7 +14,7 @@ import typer
 
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
-from adobest_pp.cli.planning import mechanisms, plan
+from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan
 from adobest_pp.cli.study import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -100,6 +100,7 @@ def compare(
         str | None, typer.Option(help="The possible values, separated by commas; or @file, one a line.")
     ] = None,
     responses: Annotated[str | None, typer.Option(help=RESPONSES_HELP)] = None,
+    allow_copies: Annotated[bool, typer.Option("--allow-copies", help=COPIES_HELP)] = False,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
     kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,
@@ -116,7 +117,7 @@ def compare(
     from adobest_pp.cli.compare import Request, run
 
     collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
-    request = Request(people, data, column, categories, responses, question, collection)
+    request = Request(people, data, column, categories, responses, question, collection, allow_copies)
     run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
 
 

@@ -191,6 +191,7 @@ def poll_of_responses(
     categories: Sequence[str] | None = None,
     column: str | None = None,
     progressbar: bool = False,
+    allow_copies: bool = False,
 ) -> Poll:
     """Read randomized answers that were collected before.
 
@@ -201,10 +202,10 @@ def poll_of_responses(
         which are gathered.
     question : str, optional
         The question, as the report shows it.
-    mechanism, categories, column, progressbar
-        As of `adobest_pp.gather`: for files that do not tell them.
+    mechanism, categories, column, progressbar, allow_copies
+        As of `adobest_pp.gather`.
     """
-    responses = read_answers(path, mechanism, categories, column, progressbar)
+    responses = read_answers(path, mechanism, categories, column, progressbar, allow_copies)
     origin = f"{len(responses):,} randomized answers, read from a file."
     if isinstance(responses, Gathered):
         files = f"{len(responses.files):,} file" + ("s" if len(responses.files) > 1 else "")

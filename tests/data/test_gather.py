@@ -106,7 +106,7 @@ def test_answers_are_codes_or_labels(tmp_path, form):
         stream.write_table(table, max_chunksize=9)
     gathered = ad.gather(tmp_path, responses.mechanism, column="said", categories=NAMES)
     evidence = responses.evidence()
-    assert gathered.evidence() == evidence.merge(evidence, evidence)
+    assert gathered.evidence() == evidence._replace(count=3 * evidence.count)
     assert gathered.categories == NAMES
 
 
@@ -344,3 +344,55 @@ def test_a_column_that_was_named_by_mistake_is_not_shown(tmp_path, mechanism, va
     with pytest.raises(ValueError, match="column 'phone' must hold") as caught:
         ad.gather(path, mechanism, column="phone")
     assert not any(part in str(caught.value).replace(str(path), "") for part in ("secret", "4711", "47.11"))
+
+
+# ---------------------------------------------------------------- nobody is counted twice
+def test_links_to_a_file_are_that_file(tmp_path):
+    """However a file is named a second time: a hard link, a symbolic link, its folder twice or under a linked name."""
+    srr, path = ad.SRR(3, 1.0), tmp_path / "in" / "a.parquet"
+    path.parent.mkdir()
+    write(three(3), path)
+    os.link(path, tmp_path / "hard.parquet")
+    (tmp_path / "soft.parquet").symlink_to(path)
+    (tmp_path / "folder").symlink_to(path.parent, target_is_directory=True)
+    for other in ("hard.parquet", "soft.parquet", "folder", "in", "in/*.parquet"):
+        for allow_copies in (False, True):
+            match = r"paths must name each file once, got '.*a.parquet' and '.*', which are one file"
+            refused(tmp_path, match, [path, str(tmp_path / other)], srr, allow_copies=allow_copies)
+
+
+@pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(4, 1.0), ad.UnaryEncoding(30, 1.0)], ids=repr)
+def test_copies_of_a_file_are_refused(tmp_path, mechanism):
+    responses = simulated(mechanism, 100, 1)
+    for name in ("a", "b"):
+        write(responses, tmp_path / f"{name}.parquet")
+    write(simulated(mechanism, 100, 2), tmp_path / "c.parquet")
+    match = (
+        r"paths must hold answers of different people, got '.*a.parquet' and '.*b.parquet', which hold the same 100 "
+        r"answers in the same order: leave one out, or pass allow_copies=True if they are different people's"
+    )
+    refused(tmp_path, match, tmp_path, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    assert len(ad.gather(tmp_path, allow_copies=True)) == 300
+    assert len(ad.gather([tmp_path / "a.parquet", tmp_path / "c.parquet"])) == 200
+
+
+def test_few_answers_may_be_equal_by_chance(tmp_path, caplog):
+    """One answer a file is equal in many files; 25 equal ones are worth a warning, and all of one kind no more."""
+    for i in range(30):
+        (tmp_path / f"{i}.csv").write_text(f"answer\n{i % 3}\n")
+    with caplog.at_level(logging.WARNING, "adobest_pp"):
+        assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 30
+        assert not caplog.text
+        for name in ("x", "y"):
+            (tmp_path / f"{name}.csv").write_text("answer\n" + "0\n" * 25)
+        assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 80
+    assert caplog.text.count("Check that you have not counted people twice: ") == 1
+    assert "y.csv', which hold the same 25 answers in the same order" in caplog.text
+
+
+def test_files_that_only_begin_alike_are_no_copies(tmp_path, monkeypatch):
+    monkeypatch.setattr("adobest_pp.data.copies._START", 16)
+    for name, last in (("a", 0), ("b", 1), ("c", 2)):
+        (tmp_path / f"{name}.csv").write_text("answer\n" + "0\n1\n2\n" * 50 + f"{last}\n")
+    assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 453
