@@ -2,15 +2,21 @@
 
 The rule of every writer of the package: a target is a new file, or an ordinary file that the caller asked to replace
 and that no collector has open. A link is followed. Anything else (a folder, a device, a pipe) raises an error. A writer
-that is killed or runs out of space leaves the old file or the new one, never a part of it.
+that is killed or runs out of space leaves the old file or the new one, never a part of it. What a killed writer leaves
+beside the target, a hidden file that ends in ``.tmp``, the next writer to the same target removes.
 """
 
 import errno
+import hashlib
 import os
+import platform
+import re
 import secrets
+import shutil
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,8 +35,10 @@ __all__ = [
     "netcdf_end",
     "open_locked",
     "refusal",
+    "remove_leftovers",
     "replacing",
     "temporary_beside",
+    "temporary_name",
     "write_all",
     "write_whole",
 ]
@@ -38,6 +46,8 @@ __all__ = [
 # What the journal of a collection begins with, right behind the netCDF part of its file.
 JOURNAL = b"adobest_pp journal 1 "
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# Seconds after which a temporary file is nobody's, whatever process made it.
+_ABANDONED = 86_400.0
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
@@ -108,7 +118,8 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
     An OSError within, such as a full disk, is raised again as `refusal` words it.
     """
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    remove_leftovers(target.parent, f".{target.name[:100]}.")
+    temporary = target.with_name(temporary_name(f".{target.name[:100]}."))
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield temporary
@@ -118,6 +129,60 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         raise refusal(problem, target) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_name(prefix: str) -> str:
+    """Return a new name for a file or folder that belongs to this process until it is finished."""
+    return f"{prefix}{_machine()}-{os.getpid()}-{secrets.token_hex(6)}.tmp"
+
+
+def remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove what has a `temporary_name` with this prefix and was left by a process of ours that has ended.
+
+    A process of another machine, and one that cannot be asked for, is taken to have ended after a day.
+    """
+    pattern = re.compile(re.escape(prefix) + r"(?:([0-9a-f]{8})-([0-9]{1,10})-)?[0-9a-f]{12}\.tmp")
+    try:
+        found = [(entry, pattern.fullmatch(entry.name)) for entry in os.scandir(folder)]
+    except OSError:
+        return
+    for entry, match in found:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:  # removed meanwhile
+            continue
+        is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+        if match is None or not is_ours or not _is_abandoned(match, status.st_mtime):
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        elif stat.S_ISREG(status.st_mode):
+            with suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _is_abandoned(name: "re.Match[str]", modified: float) -> bool:
+    machine, process = name.groups()
+    if time.time() - modified > _ABANDONED:
+        return True
+    if machine != _machine() or fcntl is None or int(process) == os.getpid():
+        return False
+    try:
+        os.kill(int(process), 0)  # only asks whether it is there
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _machine() -> str:
+    """Return a name for this machine, and this container, within which the numbers of processes are unique."""
+    try:
+        processes = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        processes = ""
+    return hashlib.sha256(f"{platform.node()} {processes}".encode()).hexdigest()[:8]
 
 
 def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool, own: bool = False) -> None:

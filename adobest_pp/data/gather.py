@@ -17,7 +17,7 @@ from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import SUBSET, Described, described, is_set
 from adobest_pp.data.copies import equal_files, log_orders, refuse_copy
 from adobest_pp.data.evidence import unique_rows
-from adobest_pp.data.gathered import FileCounts, Gathered
+from adobest_pp.data.gathered import FileCounts, Gathered, notes_of
 from adobest_pp.data.piece_readers import Tasks, cluster, threads
 from adobest_pp.data.pieces import FORMATS, Outcome, Piece, Plan, plan_of
 from adobest_pp.data.set_store import SetStore, StoreWriter
@@ -234,12 +234,11 @@ class _Gathering:
 
     def _finish(self) -> Gathered:
         good = [i for i in range(len(self._paths)) if i not in self._damaged]
-        content: Tally | SetStore = self._total if self._writer is None else self._writer.finish(good)
         files = {self._paths[i]: self._counts[i] for i in good}
-        gathered = Gathered(self._known.mechanism, self._known.categories, content, files)
-        if self._writer is not None and not self._writer.temporary:
-            gathered.keep()
-        return gathered
+        content: Tally | SetStore = self._total
+        if self._writer is not None:
+            content = self._writer.finish(good, notes_of(*self._known, files))
+        return Gathered(*self._known, content, files)
 
 
 def _tell_empty(gathered: Gathered) -> None:

@@ -13,17 +13,16 @@ from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import is_set
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
-from adobest_pp.data.set_store import SetStore
+from adobest_pp.data.set_store import SetStore, open_store
 from adobest_pp.data.tallies import Tally, add_up, decoded, evidence_of
 from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, mechanism_from_settings
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["SCHEMA", "FileCounts", "Gathered", "check_responses"]
+__all__ = ["SCHEMA", "FileCounts", "Gathered", "check_responses", "notes_of"]
 
 SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1
-_NOTES = "gathered.json"
 
 
 class FileCounts(NamedTuple):
@@ -140,7 +139,8 @@ class Gathered:
         """Return a labelled dataset: the distinct answers with counts, or, where there is a store, its sums only."""
         import xarray as xr
 
-        attributes = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "notes": json.dumps(self._notes())}
+        notes = notes_of(self.mechanism, self.categories, self.files)
+        attributes = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "notes": json.dumps(notes)}
         attributes["mechanism_settings"] = json.dumps(self.mechanism.settings())
         coords = {"category": list(self.categories)}
         if self._tally is None:
@@ -166,11 +166,6 @@ class Gathered:
         tally = Tally(keys, np.asarray(dataset["count"].values, dtype=np.int64))
         return cls(*_of_notes(notes), content=tally, files=_files_of(notes))
 
-    def keep(self) -> None:
-        """Write what belongs to the store beside it, so that `open` finds it."""
-        assert self.store is not None
-        (self.store.folder / _NOTES).write_text(json.dumps(self._notes()))
-
     @classmethod
     def open(cls, store: str | os.PathLike[str]) -> "Gathered":
         """Open the folder that `gather` was told to keep a store in.
@@ -182,17 +177,19 @@ class Gathered:
         """
         folder = check_path(store, "store")
         try:
-            notes = json.loads((folder / _NOTES).read_text())
-            return cls(*_of_notes(notes), content=SetStore(folder, temporary=False), files=_files_of(notes))
-        except (OSError, ValueError, KeyError, TypeError):
-            raise ValueError(f"store must be a folder that `gather` made, got {brief(str(store))}") from None
+            notes, content = open_store(folder)
+            return cls(*_of_notes(notes), content=content, files=_files_of(notes))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"store must be a folder that `gather` made, undamaged, got {brief(str(store))}") from None
 
-    def _notes(self) -> dict[str, Any]:
-        return {
-            "mechanism_settings": self.mechanism.settings(),
-            "categories": list(self.categories),
-            "files": {name: list(each) for name, each in self.files.items()},
-        }
+
+def notes_of(mechanism: Mechanism, categories: tuple[str, ...], files: dict[str, FileCounts]) -> dict[str, Any]:
+    """Return what is needed to interpret counted answers, as plain values."""
+    return {
+        "mechanism_settings": mechanism.settings(),
+        "categories": list(categories),
+        "files": {name: list(each) for name, each in files.items()},
+    }
 
 
 def check_responses(responses: Any) -> None:

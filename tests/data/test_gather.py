@@ -1,7 +1,12 @@
 """Any number of answers: files of every kind add up to the evidence of all answers, to the last bit."""
 
+import errno
 import logging
 import os
+import resource
+import subprocess
+import sys
+import tempfile
 
 import numpy as np
 import pyarrow as pa
@@ -396,3 +401,89 @@ def test_files_that_only_begin_alike_are_no_copies(tmp_path, monkeypatch):
     for name, last in (("a", 0), ("b", 1), ("c", 2)):
         (tmp_path / f"{name}.csv").write_text("answer\n" + "0\n1\n2\n" * 50 + f"{last}\n")
     assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 453
+
+
+# ---------------------------------------------------------------- kills, full disks and damage
+UNARY = ad.UnaryEncoding(30, 1.0)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files of this test alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+DYING = """
+import sys
+import adobest_pp as ad
+
+def die(*_):
+    raise SystemExit
+
+StoreWriter.finish, StoreWriter.discard = die, lambda self: None  # as a kill would: nothing is cleaned up
+for options in {}, {"store": sys.argv[2]}:
+    try:
+        ad.gather(sys.argv[1], **options)
+    except SystemExit:
+        pass
+"""
+
+
+def test_what_a_killed_process_leaves_does_not_block_the_next(tmp_path, temporary):
+    whole = simulated(UNARY, 100, 1)
+    whole.to_parquet(tmp_path / "a.parquet")
+    arguments = [str(tmp_path / "a.parquet"), str(tmp_path / "store")]
+    subprocess.run([sys.executable, "-c", DYING, *arguments], check=True, env=os.environ | {"TMPDIR": str(temporary)})
+    (left,) = os.listdir(temporary)
+    assert len(os.listdir(temporary / left)) > 1
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".store.")]
+    assert not (tmp_path / "store").exists()
+    gathered = ad.gather(tmp_path / "a.parquet")
+    assert os.listdir(temporary) == [gathered.store.folder.name] != [left]
+    del gathered
+    assert not os.listdir(temporary)
+    assert ad.gather(*arguments[:1], store=arguments[1]).evidence() == whole.evidence()
+    assert sorted(os.listdir(tmp_path)) == ["a.parquet", "store", "temporary"]
+
+
+@pytest.mark.parametrize("store", [None, "store"])
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, temporary, store):
+    """A real limit of the operating system, on the pieces and on the file that they are joined in."""
+    simulated(UNARY, 400, 1).to_parquet(tmp_path / "a.parquet")
+    options = {} if store is None else {"store": tmp_path / store}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (100, 1000, 1700):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try:
+            with pytest.raises(
+                OSError, match=r"the answers could not be kept in '.*, and nothing of them is left"
+            ) as info:
+                ad.gather(tmp_path / "a.parquet", progressbar=False, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert info.value.errno == errno.EFBIG
+        assert "\n" not in str(info.value)
+        assert sorted(os.listdir(tmp_path)) == ["a.parquet", "temporary"]
+        assert not os.listdir(temporary)
+
+
+def test_a_damaged_store_is_refused(tmp_path):
+    """Every kind of damage to either file: 200 flips, cuts and zeroed blocks."""
+    simulated(UNARY, 100, 1).to_parquet(tmp_path / "a.parquet")
+    ad.gather(tmp_path / "a.parquet", store=tmp_path / "store")
+    rng = np.random.default_rng(1)
+    for name in ("sets.npy", "gathered.json"):
+        path = tmp_path / "store" / name
+        good = path.read_bytes()
+        for place in rng.integers(0, len(good), 100):
+            bad = bytearray(good)
+            bad[place] ^= 1 << rng.integers(8)
+            for content in (bytes(bad), good[:place], good[:place] + bytes(len(good) - place)):
+                path.write_bytes(content)
+                with pytest.raises(ValueError, match="store must be a folder that `gather` made, undamaged"):
+                    Gathered.open(tmp_path / "store")
+        path.write_bytes(good)
+    assert len(Gathered.open(tmp_path / "store")) == 100
