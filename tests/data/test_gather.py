@@ -419,6 +419,7 @@ def temporary(tmp_path, monkeypatch):
 DYING = """
 import sys
 import adobest_pp as ad
+from adobest_pp.data.set_store import StoreWriter
 
 def die(*_):
     raise SystemExit
