@@ -8,6 +8,7 @@ beside the target, a hidden file that ends in ``.tmp``, the next writer to the s
 
 import errno
 import hashlib
+import json
 import os
 import platform
 import re
@@ -31,14 +32,17 @@ __all__ = [
     "has_journal",
     "install",
     "lock",
+    "locked_folder",
     "netcdf_bytes",
     "netcdf_end",
     "open_locked",
     "refusal",
     "remove_leftovers",
     "replacing",
+    "seal",
     "temporary_beside",
     "temporary_name",
+    "unseal",
     "write_all",
     "write_whole",
 ]
@@ -48,6 +52,8 @@ JOURNAL = b"adobest_pp journal 1 "
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Seconds after which a temporary file is nobody's, whatever process made it.
 _ABANDONED = 86_400.0
+# Seconds to wait for another process that has locked a folder.
+_PATIENCE = 10.0
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
@@ -237,11 +243,54 @@ def lock(descriptor: int, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder, where the file system has locks."""
+    if fcntl is None:
+        yield
+        return
+    descriptor, end = os.open(folder, os.O_RDONLY), time.monotonic() + _PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write_all(descriptor: int, content: bytes | memoryview) -> None:
     """Write all of the content at the current position of an open file."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def seal(content: dict[str, Any]) -> bytes:
+    """Return plain values as JSON with their checksum."""
+    return json.dumps({"content": content, "sha256": _digest(content)}, indent=1).encode()
+
+
+def unseal(sealed: bytes) -> dict[str, Any]:
+    """Return what was sealed, or raise ValueError if it is not as it was written."""
+    found = json.loads(sealed)
+    if not isinstance(found, dict) or not isinstance(found.get("content"), dict):
+        raise ValueError("not a sealed file")
+    content: dict[str, Any] = found["content"]
+    if found.get("sha256") != _digest(content):
+        raise ValueError("not as it was written")
+    return content
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def netcdf_bytes(dataset: Any) -> bytes:

@@ -39,6 +39,7 @@ class Request:
     question: str | None
     collection: dict[str, Any]  # epsilon, mechanism, kappa, utility, alpha
     allow_copies: bool = False
+    ask_again: bool = False
 
     def check(self) -> None:
         """Raise ValueError if options contradict each other."""
@@ -46,6 +47,8 @@ class Request:
             raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
         if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
             raise ValueError("--people, --data and --responses must not be given together: choose one of them")
+        if self.ask_again and self.data is None:
+            raise ValueError("--ask-again must come with --data, whose people it is about")
         if self.responses is not None:
             self._check_responses(self.responses)
             return
@@ -89,7 +92,8 @@ class Request:
         assert self.column is not None
         # Asking people again would spend their privacy budget again.
         with _made(kept.parent):
-            return poll_of_people(self.data, self.column, categories=labels_in(self.categories), out=kept, **options)
+            options |= {"categories": labels_in(self.categories), "ask_again": self.ask_again}
+            return poll_of_people(self.data, self.column, out=kept, **options)
 
     def _mechanism(self, labels: list[str] | None) -> Mechanism | None:
         """Return the mechanism that is said of answers in tables, if it is."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_path
-from adobest_pp._files import remove_leftovers, temporary_name
+from adobest_pp._files import remove_leftovers, seal, temporary_name, unseal
 from adobest_pp.data.evidence import unique_rows
 
 __all__ = ["SetStore", "StoreWriter", "open_store"]
@@ -100,7 +100,7 @@ class StoreWriter:
         if self._target is None:
             return SetStore(self.folder, temporary=True)
         with self._saying_why():
-            (self.folder / _NOTES).write_text(_sealed(notes | {"sets_sha256": digest}))
+            (self.folder / _NOTES).write_bytes(seal(notes | {"sets_sha256": digest}))
             if os.path.lexists(self._target):  # another program has made it meanwhile
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             os.rename(self.folder, self._target)
@@ -136,25 +136,16 @@ class StoreWriter:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _sealed(notes: dict[str, Any]) -> str:
-    """Return notes as JSON with their checksum."""
-    return json.dumps({"notes": notes, "sha256": _digest(notes)})
-
-
-def _digest(notes: Any) -> str:
-    return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
-
-
 def open_store(folder: Path) -> tuple[dict[str, Any], SetStore]:
     """Return the notes and the sets of a folder, or raise an error if they are not as they were written."""
-    found = json.loads((folder / _NOTES).read_text())
-    if "sha256" not in found:  # written before there were checksums
+    sealed = (folder / _NOTES).read_bytes()
+    found = json.loads(sealed)
+    if "mechanism_settings" in found:  # written before there were checksums
         return found, SetStore(folder, temporary=False)
-    notes: dict[str, Any] = found["notes"]
+    notes = unseal(sealed)
     with (folder / _FILE).open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if _digest(notes) != found["sha256"] or notes["sets_sha256"] != digest:
-        raise ValueError("the store is not as it was written")
+        if notes["sets_sha256"] != hashlib.file_digest(file, "sha256").hexdigest():
+            raise ValueError("the sets are not as they were written")
     return notes, SetStore(folder, temporary=False)
 
 

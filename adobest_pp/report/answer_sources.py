@@ -150,20 +150,23 @@ def poll_of_people(
     random_seed: int | None = None,
     progressbar: bool = False,
     out: str | os.PathLike[str] | None = None,
+    ask_again: bool = False,
 ) -> Poll:
     """Ask everyone in a file. Their values are randomized exactly, one by one, and not kept.
 
-    With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues.
+    With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues. People
+    who were asked before are asked once more only with `ask_again`.
 
     See Also
     --------
     adobest_pp.online.collect_csv : Asks them.
     """
     from adobest_pp.online import collect_csv
+    from adobest_pp.online.ledger import Ledger
 
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     options = _given(kappa=kappa, utility=utility, alpha=alpha, random_seed=random_seed)
-    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, **options)
+    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, ask_again, **options)
     collector.close()
     responses = collector.responses
     origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
@@ -175,6 +178,7 @@ def poll_of_people(
     )
     if categories is None:
         protection += " The list of categories was read from it too, so it shows that somebody has each of them."
+    protection += f" {Ledger(path).in_words()}"
     settings = {**collector._described(), "column": column, "random_seed": random_seed}
     asked = choice_in_words(name, is_default=mechanism is None)
     return Poll(question or column, responses, origin, protection, None, settings, asked)

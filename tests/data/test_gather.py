@@ -439,7 +439,7 @@ def test_what_a_killed_process_leaves_does_not_block_the_next(tmp_path, temporar
     arguments = [str(tmp_path / "a.parquet"), str(tmp_path / "store")]
     subprocess.run([sys.executable, "-c", DYING, *arguments], check=True, env=os.environ | {"TMPDIR": str(temporary)})
     (left,) = os.listdir(temporary)
-    assert len(os.listdir(temporary / left)) > 1
+    assert os.listdir(temporary / left)
     assert [name for name in os.listdir(tmp_path) if name.startswith(".store.")]
     assert not (tmp_path / "store").exists()
     gathered = ad.gather(tmp_path / "a.parquet")
