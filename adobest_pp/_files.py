@@ -21,6 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from adobest_pp._checks import check_flag, check_path
+
 try:
     import fcntl
 except ImportError:  # not on Windows, where nothing keeps a second process from the same file
@@ -68,7 +70,8 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "
     name : str
         How errors name the path.
     """
-    given, target = os.fspath(path), Path(os.path.realpath(path))
+    given, target = os.fspath(check_path(path, name)), Path(os.path.realpath(path))
+    check_flag(overwrite, "overwrite")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{name} must name a file in a folder that exists, got {given!r}")
     try:

@@ -107,7 +107,7 @@ def simulated_poll(
     origin = f"{people:,} simulated people, asked one after the other; the true shares are known."
     protection = "People are simulated by a seeded generator: nobody's privacy is at stake."
     asked = choice_in_words(name, is_default=mechanism is None)
-    return Poll(question or QUESTION, responses, origin, protection, np.array(SHARES), settings, asked)
+    return Poll(_question(question, QUESTION), responses, origin, protection, np.array(SHARES), settings, asked)
 
 
 def _simulated(
@@ -181,7 +181,16 @@ def poll_of_people(
     protection += f" {Ledger(path).in_words()}"
     settings = {**collector._described(), "column": column, "random_seed": random_seed}
     asked = choice_in_words(name, is_default=mechanism is None)
-    return Poll(question or column, responses, origin, protection, None, settings, asked)
+    return Poll(_question(question, column), responses, origin, protection, None, settings, asked)
+
+
+def _question(question: Any, otherwise: str) -> str:
+    """Return the question as the report shows it, or raise ValueError."""
+    if question is None:
+        return otherwise
+    if not isinstance(question, str) or not question.isprintable():
+        raise ValueError(f"question must be one line of printable text, got {brief(question)}")
+    return question or otherwise
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -220,4 +229,4 @@ def poll_of_responses(
     settings = responses.mechanism.settings()
     source = "as the file says" if mechanism is None else "as was said of the file"
     asked = f"The mechanism is {type(responses.mechanism).__name__}, {source}."
-    return Poll(question or "A private question", responses, origin, protection, None, settings, asked)
+    return Poll(_question(question, "A private question"), responses, origin, protection, None, settings, asked)

@@ -9,8 +9,9 @@ from typing import Any
 import xarray as xr
 
 from adobest_pp import __version__
+from adobest_pp._checks import check_path
 from adobest_pp._files import netcdf_bytes, replacing, write_whole
-from adobest_pp._text import csv_cell
+from adobest_pp._text import brief, csv_cell
 from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.report.conclusions import conclusions, divergences
 from adobest_pp.report.figures import save_figures
@@ -42,7 +43,9 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
         `sample` returned them, ``comparison``, ``explanation/sgld`` (if it is not at the posterior) and
         ``contraction`` (unless answers were gathered, or are too many).
     """
-    place = Path(folder)
+    place = check_path(folder, "folder")
+    if not isinstance(findings, Findings):
+        raise ValueError(f"findings must be those of grade_samplers, got {brief(findings)}")
     place.mkdir(parents=True, exist_ok=True)
     settings = settings_of(findings)
     figures = save_figures(findings, place / "figures")

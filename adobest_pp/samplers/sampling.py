@@ -136,6 +136,7 @@ def sample(
     }
     check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
+    check_flag(progressbar, "progressbar")
     settings = _settings(sampler, options)
     if check_flag(log_likelihood, "log_likelihood"):
         if not isinstance(responses, Responses):
