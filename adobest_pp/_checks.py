@@ -93,7 +93,7 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
         raise TypeError
     try:
         array = np.asarray(values)
-    except (ValueError, OverflowError):
+    except Exception:  # whatever an object of another library raises
         raise TypeError from None
     if array.dtype.kind in kinds:
         return array
@@ -139,6 +139,14 @@ def check_positive(value: Any, name: str) -> float:
     number = check_real(value, name, "a positive number")
     if not number > 0:
         raise ValueError(f"{name} must be a positive number, got {brief(value)}")
+    return number
+
+
+def check_probability(value: Any) -> float:
+    """Return a probability between 0 and 1, or raise ValueError."""
+    number = check_real(value, "probability", "a number between 0 and 1")
+    if not 0 < number < 1:
+        raise ValueError(f"probability must be a number between 0 and 1, got {brief(value)}")
     return number
 
 

@@ -2,19 +2,27 @@
 
 The rule of every writer of the package: a target is a new file, or an ordinary file that the caller asked to replace
 and that no collector has open. A link is followed. Anything else (a folder, a device, a pipe) raises an error. A writer
-that is killed or runs out of space leaves the old file or the new one, never a part of it.
+that is killed or runs out of space leaves the old file or the new one, never a part of it. What a killed writer leaves
+beside the target, a hidden file that ends in ``.tmp``, the next writer to the same target removes.
 """
 
 import errno
 import hashlib
 import io
+import json
 import os
+import platform
+import re
 import secrets
+import shutil
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from adobest_pp._checks import check_flag, check_path
 
 try:
     import fcntl
@@ -30,12 +38,17 @@ __all__ = [
     "has_journal",
     "install",
     "lock",
+    "locked_folder",
     "netcdf_bytes",
     "netcdf_end",
     "open_locked",
     "refusal",
+    "remove_leftovers",
     "replacing",
+    "seal",
     "temporary_beside",
+    "temporary_name",
+    "unseal",
     "write_all",
     "write_whole",
 ]
@@ -47,6 +60,10 @@ CHECKSUM = b"adobest_pp sha256 "
 # What the attribute _NCProperties of such a file ends with: that the last line must be there.
 SAYS_CHECKSUM = b",adobest_pp=sha256"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# Seconds after which a temporary file is nobody's, whatever process made it.
+_ABANDONED = 86_400.0
+# Seconds to wait for another process that has locked a folder.
+_PATIENCE = 10.0
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
@@ -61,7 +78,8 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "
     name : str
         How errors name the path.
     """
-    given, target = os.fspath(path), Path(os.path.realpath(path))
+    given, target = os.fspath(check_path(path, name)), Path(os.path.realpath(path))
+    check_flag(overwrite, "overwrite")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{name} must name a file in a folder that exists, got {given!r}")
     try:
@@ -117,7 +135,8 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
     An OSError within, such as a full disk, is raised again as `refusal` words it.
     """
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    remove_leftovers(target.parent, f".{target.name[:100]}.")
+    temporary = target.with_name(temporary_name(f".{target.name[:100]}."))
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield temporary
@@ -127,6 +146,60 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         raise refusal(problem, target) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_name(prefix: str) -> str:
+    """Return a new name for a file or folder that belongs to this process until it is finished."""
+    return f"{prefix}{_machine()}-{os.getpid()}-{secrets.token_hex(6)}.tmp"
+
+
+def remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove what has a `temporary_name` with this prefix and was left by a process of ours that has ended.
+
+    A process of another machine, and one that cannot be asked for, is taken to have ended after a day.
+    """
+    pattern = re.compile(re.escape(prefix) + r"(?:([0-9a-f]{8})-([0-9]{1,10})-)?[0-9a-f]{12}\.tmp")
+    try:
+        found = [(entry, pattern.fullmatch(entry.name)) for entry in os.scandir(folder)]
+    except OSError:
+        return
+    for entry, match in found:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:  # removed meanwhile
+            continue
+        is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+        if match is None or not is_ours or not _is_abandoned(match, status.st_mtime):
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        elif stat.S_ISREG(status.st_mode):
+            with suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _is_abandoned(name: "re.Match[str]", modified: float) -> bool:
+    machine, process = name.groups()
+    if time.time() - modified > _ABANDONED:
+        return True
+    if machine != _machine() or fcntl is None or int(process) == os.getpid():
+        return False
+    try:
+        os.kill(int(process), 0)  # only asks whether it is there
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _machine() -> str:
+    """Return a name for this machine, and this container, within which the numbers of processes are unique."""
+    try:
+        processes = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        processes = ""
+    return hashlib.sha256(f"{platform.node()} {processes}".encode()).hexdigest()[:8]
 
 
 def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool, own: bool = False) -> None:
@@ -181,11 +254,54 @@ def lock(descriptor: int, path: str | os.PathLike[str]) -> None:
         ) from None
 
 
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for the same folder, where the file system has locks."""
+    if fcntl is None:
+        yield
+        return
+    descriptor, end = os.open(folder, os.O_RDONLY), time.monotonic() + _PATIENCE
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write_all(descriptor: int, content: bytes | memoryview) -> None:
     """Write all of the content at the current position of an open file."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def seal(content: dict[str, Any]) -> bytes:
+    """Return plain values as JSON with their checksum."""
+    return json.dumps({"content": content, "sha256": _digest(content)}, indent=1).encode()
+
+
+def unseal(sealed: bytes) -> dict[str, Any]:
+    """Return what was sealed, or raise ValueError if it is not as it was written."""
+    found = json.loads(sealed)
+    if not isinstance(found, dict) or not isinstance(found.get("content"), dict):
+        raise ValueError("not a sealed file")
+    content: dict[str, Any] = found["content"]
+    if found.get("sha256") != _digest(content):
+        raise ValueError("not as it was written")
+    return content
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:

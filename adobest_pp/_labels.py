@@ -1,17 +1,18 @@
 """Category labels: checking them, and putting labelled values in their order.
 
-Labels that look alike raise ValueError, and so does a labelled vector whose labels are not exactly the categories: no
-value is ever given to another category in silence.
+Labels that look the same raise ValueError, and so does a labelled vector whose labels are not the categories: no value
+is ever given to another category in silence. Labels that are easily mistaken for each other give a warning.
 """
 
 import sys
 import unicodedata
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from adobest_pp._text import brief, visible
+from adobest_pp._text import brief, is_hidden, visible
 
 __all__ = [
     "appearance",
@@ -21,6 +22,7 @@ __all__ = [
     "check_stored_labels",
     "flaw_of",
     "labels_of",
+    "resemblance",
     "same_labels",
 ]
 
@@ -29,6 +31,13 @@ __all__ = [
 MAX_LABEL, MAX_MARKS = 500, 30
 # Variation selectors: they choose a form of the character before, and show nothing themselves.
 _SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+# Embeddings, overrides and isolates: a terminal shows the text behind them in another order.
+_REORDERING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+# Cyrillic and Greek letters, each above the Latin one that it looks like.
+_LATIN = str.maketrans(
+    "АВЕКМНОРСТУХЅІЈԚԜасеорхуѕіјһԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧαινορυχϲϳ",
+    "ABEKMHOPCTYXSIJQWaceopxysijhdqwlABEZHIKMNOPTYXaivopuxcj",
+)
 
 
 def appearance(label: str) -> str:
@@ -37,16 +46,33 @@ def appearance(label: str) -> str:
     Characters are composed (NFC), white space counts as one space and not at all at the ends, and characters that show
     nothing, such as a zero-width space, are left out.
     """
-    seen = "".join(
-        c for c in unicodedata.normalize("NFC", label) if unicodedata.category(c) != "Cf" and ord(c) not in _SELECTORS
-    )
+    seen = "".join(c for c in unicodedata.normalize("NFC", label) if not _shows_nothing(c))
     return visible(seen)
+
+
+def _shows_nothing(c: str) -> bool:
+    category = unicodedata.category(c)
+    return category == "Cf" or ord(c) in _SELECTORS or (is_hidden(c) and category not in ("Cc", "Cs"))
+
+
+def resemblance(label: str) -> str:
+    """Return what labels have in common that are easily mistaken for each other.
+
+    Those are labels that differ only in capitals, in the form of characters (a full-width or a raised digit), or in
+    letters of the Latin, Cyrillic and Greek alphabets that look the same.
+    """
+    if label.isascii():
+        return label.casefold()
+    letters = unicodedata.normalize("NFKC", label).translate(_LATIN)
+    return unicodedata.normalize("NFKC", letters.casefold())
 
 
 def flaw_of(label: str) -> str | None:
     """Return what is wrong with a label by itself, without the label, or None."""
     if any(unicodedata.category(c) in ("Cc", "Cs") for c in label):
         return "one with a control character or half of a character"
+    if any(ord(c) in _REORDERING for c in label):
+        return "one with a character that changes the direction of the text"
     if not appearance(label):
         return "one with nothing to see in it"
     if label != label.strip():
@@ -74,6 +100,7 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
         if look in seen:
             raise ValueError(f"{allowed}, got {seen[look]!a} and {label!a}, which look alike")
         seen[look] = label
+    _warn_of_resemblance(labels)
     return labels
 
 
@@ -82,6 +109,28 @@ def check_stored_labels(categories: Any, n_categories: int) -> tuple[str, ...]:
     if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
         raise ValueError(f"categories must be a list of {n_categories} texts, got {brief(categories)}")
     return check_labels(categories, n_categories)
+
+
+def _warn_of_resemblance(labels: Sequence[str]) -> None:
+    """Warn of labels that are easily mistaken for each other. Python shows the same warning once."""
+    seen: dict[str, str] = {}
+    for label in labels:
+        other = seen.setdefault(resemblance(label), label)
+        if other is not label:
+            warnings.warn(
+                f"categories {other!r} and {label!r}{_alphabets(other, label)} are easily mistaken for each other: "
+                "check that they are meant to be two",
+                UserWarning,
+                stacklevel=1,
+            )
+            return
+
+
+def _alphabets(*labels: str) -> str:
+    """Return the alphabets of two labels, such as " (Latin and Cyrillic)", if they differ."""
+    found = [{unicodedata.name(c, "").partition(" ")[0].capitalize() for c in label} for label in labels]
+    named = [" + ".join(sorted(each & {"Cyrillic", "Greek", "Latin"})) or "other" for each in found]
+    return f" ({' and '.join(named)})" if len({*named}) > 1 else ""
 
 
 def _label(value: Any, allowed: str) -> str:

@@ -4,6 +4,8 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from adobest_pp._checks import check_flag
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -26,6 +28,7 @@ class SlowProgress:
     """
 
     def __init__(self, total: int, label: str, enabled: bool = True) -> None:
+        check_flag(enabled, "progressbar")
         self._total, self._label = total, label
         self._done, self._note = 0, ""
         self._bar: Progress | None = None

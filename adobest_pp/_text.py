@@ -3,17 +3,31 @@
 import html
 import unicodedata
 
-__all__ = ["brief", "csv_cell", "listed", "markdown", "visible"]
+__all__ = ["brief", "csv_cell", "is_hidden", "listed", "markdown", "visible"]
 
 LONGEST = 80
 # Also as the wide characters of East Asian keyboards.
 _FORMULAS = tuple("=+-@＝＋－＠")
 
+# Format characters that are seen, as the Arabic number sign is, or that scripts and emoji need: the zero-width joiners.
+_FORMATS = {0x200C, 0x200D, *range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+# Fillers and blanks that show nothing, though Unicode counts them as letters, marks and symbols.
+_BLANKS = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
+
+
+def is_hidden(character: str) -> bool:
+    """Tell whether a character could deceive a reader: it shows nothing, controls a terminal or reorders the text.
+
+    Bidirectional controls are among them: they make a terminal show the letters behind them in another order.
+    """
+    code, category = ord(character), unicodedata.category(character)
+    return category in ("Cc", "Cs") or (category == "Cf" and code not in _FORMATS) or code in _BLANKS
+
 
 def visible(text: object) -> str:
-    """Return a text on one line, without characters that control a terminal or break an XML file."""
+    """Return a text on one line, with a replacement character for each that `is_hidden`."""
     line = " ".join(str(text).split())
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in line)
+    return line if line.isascii() and line.isprintable() else "".join("\ufffd" if is_hidden(c) else c for c in line)
 
 
 def brief(value: object) -> str:

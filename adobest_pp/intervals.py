@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_prior, check_real
+from adobest_pp._checks import as_numbers, check_prior, check_probability
 from adobest_pp._text import brief
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> ND
     >>> shortest_intervals(np.column_stack([share, 1 - share])).round(2).tolist()
     [[0.0, 0.96], [0.04, 1.0]]
     """
-    share = check_real(probability, "probability", "a number between 0 and 1")
-    if not 0 < share < 1:
-        raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
+    share = check_probability(probability)
     ordered = np.sort(_check_shares(draws), axis=0)
     inside = int(np.ceil(share * len(ordered) - 1e-9))
     begin = np.argmin(ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1], axis=0)

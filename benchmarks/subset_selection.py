@@ -15,7 +15,8 @@ from numba import njit
 from timing import best_seconds, markdown_table
 
 from adobest_pp import RRRR
-from adobest_pp.design import UTILITIES, UTILITY_CODES, choose_size
+from adobest_pp.design import UTILITIES, UTILITY_CODES
+from adobest_pp.design.subset_choice import choose_size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles import DENSE_UTILITIES

@@ -5,16 +5,20 @@ them, and makes values of its own.
 """
 
 import inspect
+import traceback
 
 import numpy as np
 import pymc  # noqa: F401  (it raises the recursion limit, which hypothesis does not want to happen in a test)
 import pytest
+import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import adobest_pp as ad
 from adobest_pp import diagnostics, likelihood, plots
+from adobest_pp.report import grade_samplers, write_report
+from adobest_pp.report.answer_sources import poll_of_responses, simulated_poll
 from validation import bad_commands, bad_inputs, public_functions
 
 ENTRIES = public_functions.entries()
@@ -135,3 +139,110 @@ def test_a_harness_that_could_not_fail_would_be_none():
     assert bad_inputs.judge(entry(lambda x: 1), "x", "a", "a")[0] == "wrong"
     assert bad_inputs.judge(entry(lambda x: str(type(x))), "x", np.int64(3), np.int64(3))[0] == "wrong"
     assert bad_inputs.judge(entry(lambda x: x + 1), "x", np.int64(3), np.int64(3))[0] == "right"
+
+
+# ---------------------------------------------------------------- no error from within
+class Unreadable:
+    """An object of another library that NumPy and `repr` cannot read."""
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("no array")
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+
+RESPONSES = ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 1, 2])
+EVIDENCE = RESPONSES.evidence()
+THETA, INDEX = [0.5, 0.3, 0.2], [0, 1, 2]
+OTHERS = {
+    "zero_sum": (ad.model.zero_sum, {"free": [[1.0, 0.0]]}),
+    "multinomial_logit": (
+        ad.model.multinomial_logit,
+        {"covariates": [[0.0]], "coefficients": [[0.0, 0.0], [1.0, 0.0]]},
+    ),
+    "transition_matrix": (
+        ad.model.transition_matrix,
+        {"subset_mask": [True, False], "epsilon1": 1.0, "epsilon2": 1.0},
+    ),
+    "transition_rows": (
+        ad.model.transition_rows,
+        {"answers": [0], "subset_mask": [True, False], "epsilon1": 1.0, "epsilon2": 1.0},
+    ),
+    "marginal_log_likelihood": (ad.model.marginal_log_likelihood, {"theta": THETA, "evidence": EVIDENCE}),
+    "pointwise_log_likelihood": (
+        ad.model.pointwise_log_likelihood,
+        {"theta": THETA, "evidence": EVIDENCE, "index": INDEX},
+    ),
+    "pairs_log_likelihood": (
+        ad.model.pairs_log_likelihood,
+        {"theta": [THETA], "evidence": EVIDENCE, "index": INDEX, "group": [0, 0, 0]},
+    ),
+    "GridPosterior.interval": (likelihood.grid_posterior(RESPONSES, 1.0, 10).interval, {"probability": 0.9}),
+    "GridPosterior.level": (likelihood.grid_posterior(RESPONSES, 1.0, 10).level, {"probability": 0.9}),
+    "write_report": (write_report, {"findings": None, "folder": "no/such/folder"}),
+    "grade_samplers": (grade_samplers, {"poll": None}),
+    "poll_of_responses": (poll_of_responses, {"path": "none.nc", "question": "Why?"}),
+    "simulated_poll": (simulated_poll, {"n_people": 3, "question": "Why?"}),
+    "Responses.to_netcdf": (RESPONSES.to_netcdf, {"path": "no/such/folder/x.nc", "overwrite": False}),
+    "Responses.to_parquet": (RESPONSES.to_parquet, {"path": "no/such/folder/x.parquet", "overwrite": False}),
+    "PlainCollector.save": (
+        ad.online.PlainCollector(ad.SRR(3, 1.0)).save,
+        {"path": "no/such/folder/x.nc", "overwrite": False},
+    ),
+    "sample": (ad.sample, {"responses": RESPONSES, "sampler": "best", "progressbar": False}),
+    "gather": (ad.gather, {"paths": "none", "allow_copies": False, "progressbar": False}),
+    "concat": (ad.concat, {"responses": [RESPONSES], "allow_copies": False}),
+    "collect_csv": (
+        ad.online.collect_csv,
+        {"path": "none.csv", "column": "vote", "epsilon": 1.0, "ask_again": False, "out": "no/such/folder/x.nc"},
+    ),
+}
+
+
+def raw_error(call, arguments):
+    """Return an error that is no sentence of ours, if the call raises one."""
+    try:
+        call(**arguments)
+    except (ValueError, OSError) as problem:
+        is_ours = "adobest_pp" in traceback.extract_tb(problem.__traceback__)[-1].filename
+        return None if is_ours and str(problem).isprintable() else problem
+    except Exception as problem:
+        return problem
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [*((name, 5) for name in OTHERS), *(pytest.param(name, 1, marks=pytest.mark.slow) for name in OTHERS)],
+)
+def test_no_function_raises_an_error_from_within(name, step, tmp_path, monkeypatch):
+    """Whatever is given for one argument: the call returns, or one sentence of ours tells what is wrong."""
+    monkeypatch.chdir(tmp_path)
+    call, good = OTHERS[name]
+    hostile = [*(bad_inputs.hostile(place) for place in range(0, bad_inputs.n_hostile(), step)), Unreadable(), None]
+    for argument in good:
+        found = [raw_error(call, good | {argument: value}) for value in hostile]
+        assert not any(found), (argument, [each for each in found if each])
+
+
+def test_arrays_that_cannot_be_read_are_refused():
+    for call in (
+        lambda: likelihood.log_likelihood(Unreadable(), EVIDENCE),
+        lambda: ad.sample(RESPONSES, prior=Unreadable()),
+        lambda: ad.privacy_loss(Unreadable()),
+        lambda: ad.Responses.from_arrays(ad.RRRR(3, 1.0), [0], Unreadable()),
+        lambda: plots.plot_channel(ad.SRR(3, 1.0), ax=Unreadable()),
+    ):
+        with pytest.raises(ValueError, match=r"must be .*, got"):
+            call()
+
+
+def test_a_figure_is_drawn_on_axes_only():
+    draws = xr.DataArray(
+        np.full((1, 4, 3), 1 / 3), coords={"category": ["a", "b", "c"]}, dims=("chain", "draw", "category")
+    )
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"theta": draws})})
+    for ax in (True, "x", np.zeros(3), object()):
+        with pytest.raises(ValueError, match="axes must be"):
+            plots.plot_estimates({"one": tree}, ax=ax)

@@ -4,10 +4,12 @@ import errno
 import os
 import stat
 import threading
+import time
+import warnings
 
 import pytest
 
-from adobest_pp._files import check_target, replacing, write_whole
+from adobest_pp._files import check_target, replacing, temporary_name, write_whole
 
 
 def names(folder):
@@ -135,3 +137,44 @@ def test_of_many_writers_of_a_new_file_one_succeeds(tmp_path):
     assert len(told) == 1
     assert (tmp_path / "new").read_bytes() == b"%d" % told[0]
     assert names(tmp_path) == ["new"]
+
+
+# ---------------------------------------------------------------- what a killed writer leaves
+def die_while_writing(path):
+    """Write in a process that ends within, as a kill would end it: nothing is cleaned up."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child uses none of the threads that there may be
+        process = os.fork()
+    if process == 0:
+        with replacing(path) as temporary:
+            temporary.write_bytes(b"half")
+            os._exit(9)
+    os.waitpid(process, 0)
+    return process
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
+    path = tmp_path / "file"
+    for _ in range(2):
+        die_while_writing(path)
+    die_while_writing(tmp_path / "other")
+    assert len(names(tmp_path)) == 2  # the second writer has removed what the first one left
+    write_whole(path, b"whole", overwrite=False)
+    assert path.read_bytes() == b"whole"
+    assert [name.partition(".")[2].partition(".")[0] for name in names(tmp_path)] == ["other", ""]
+
+
+def test_files_of_writers_that_may_be_at_work_stay_for_a_day(tmp_path):
+    mine = temporary_name(".file.")
+    machine, _, token = mine.removeprefix(".file.").removesuffix(".tmp").split("-")
+    ended = die_while_writing(tmp_path / "other")
+    kept = [mine, f".file.{machine}-{os.getppid()}-{token}.tmp", f".file.00000000-{ended}-{token}.tmp"]
+    kept += [f".file.{token}.tmp", ".file.notes.tmp", "file.tmp"]
+    for name in kept:
+        (tmp_path / name).write_bytes(b"half")
+    write_whole(tmp_path / "file", b"whole", overwrite=False)
+    assert {*kept} < {*names(tmp_path)}
+    for name in kept:
+        os.utime(tmp_path / name, (0, time.time() - 100_000))
+    write_whole(tmp_path / "file", b"whole", overwrite=True)
+    assert {*kept} & {*names(tmp_path)} == {".file.notes.tmp", "file.tmp"}

@@ -1,5 +1,8 @@
 """Labels stay with their values, whatever order things come in; and labels that look alike are refused."""
 
+import subprocess
+import sys
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -22,6 +25,7 @@ from adobest_pp import (
 )
 from adobest_pp._checks import check_prior, check_probabilities
 from adobest_pp._labels import appearance
+from adobest_pp._text import csv_cell, visible
 from adobest_pp.diagnostics import best_subset_frequency, compare, contraction, step_size_study
 from tests.strategies import data_sets, simulated
 
@@ -184,10 +188,67 @@ def test_labels_that_a_reader_could_not_tell_apart_or_see_are_refused(labels):
 
 
 def test_labels_that_only_resemble_each_other_are_taken():
-    for pair in (["a", "A"], ["2", "²"], ["中", "国"], ["a b", "ab"], ["é", "e"], [0, 1], [np.int64(0), np.str_("x")]):
+    for pair in (["中", "国"], ["a b", "ab"], ["é", "e"], ["вода", "vodka"], [0, 1], [np.int64(0), np.str_("x")]):
         assert Responses(SRR(2, 1.0), pair).categories == tuple(map(str, pair))
 
 
+@pytest.mark.parametrize(
+    ("pair", "named"),
+    [
+        (["a", "а"], "'a' and 'а' (Latin and Cyrillic)"),
+        (["AB", "ΑΒ"], "'AB' and 'ΑΒ' (Latin and Greek)"),
+        (["paypal", "pаypаl"], "'paypal' and 'pаypаl' (Latin and Cyrillic + Latin)"),
+        (["yes", "Yes"], "'yes' and 'Yes'"),
+        (["2", "²"], "'2' and '²'"),
+        (["ﬁn", "fin"], "'ﬁn' and 'fin'"),
+    ],
+)
+def test_labels_that_are_easily_mistaken_for_each_other_are_taken_with_a_warning(pair, named):
+    with pytest.warns(UserWarning, match="easily mistaken") as told:
+        assert Responses(SRR(3, 1.0), [*pair, "other"]).categories[:2] == tuple(pair)
+    assert [str(each.message) for each in told] == [
+        f"categories {named} are easily mistaken for each other: check that they are meant to be two"
+    ]
+
+
+def test_the_same_warning_is_shown_once(capfd):
+    code = "import adobest_pp as ad\nfor _ in range(3): ad.Responses(ad.SRR(2, 1.0), ['yes', 'Yes'])"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert capfd.readouterr().err.count("easily mistaken") == 1
+
+
+@pytest.mark.parametrize("code", [0x202A, 0x202E, 0x2066, 0x2069])
+def test_labels_that_reorder_the_text_behind_them_are_refused(code):
+    with pytest.raises(ValueError, match="one with a character that changes the direction of the text: 'b") as caught:
+        Responses(SRR(2, 1.0), ["a", f"b{chr(code)}c"])
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(0, 0x1B, 0x7F, 0x9B, 0xAD, 0x61C, 0x200B, 0x200E, 0x200F, 0x2060, 0x3164, 0x2800, 0xFEFF, 0xE0041, 0xD800),
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    ],
+)
+def test_what_could_deceive_a_reader_is_made_visible(code):
+    assert visible(f"a{chr(code)}b") == "a\ufffdb"
+
+
+def test_what_scripts_need_is_shown_as_it_is():
+    for text in ("می‌خواهم", "👩‍👧", "שלום", "é", "²", "a b"):
+        assert visible(text) == text
+
+
+def test_cells_that_a_spreadsheet_would_run_are_quoted():
+    for text in ("=cmd|' /C calc'!A0", "+a", "-2+3", "@SUM(1)", "\t=1", "\r=1"):
+        assert csv_cell(text) == f"'{text}"
+    for text in ("yes", "a=b", "", "1", "-1"):
+        assert csv_cell(text) == text
+
+
+@pytest.mark.filterwarnings("ignore:categories .* are easily mistaken")
 @given(st.text(), st.text())
 def test_what_is_accepted_looks_different_and_comes_back(first, second):
     try:

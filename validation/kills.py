@@ -130,7 +130,9 @@ def _kill_collecting(folder: Path, people: Path, kills: int, moments: random.Ran
 
 
 def _collect(people: Path, out: Path) -> None:
-    collect_csv(people, "vote", 1.0, "rrrr", categories=LABELS, progressbar=False, random_seed=1, out=out)
+    collect_csv(
+        people, "vote", 1.0, "rrrr", categories=LABELS, progressbar=False, random_seed=1, out=out, ask_again=True
+    )
 
 
 def _kill_commands(folder: Path, people: Path, kills: int, moments: random.Random) -> Kills:
@@ -149,7 +151,7 @@ def _kill_commands(folder: Path, people: Path, kills: int, moments: random.Rando
 
 
 def _command(people: Path, out: Path) -> "subprocess.Popen[bytes]":
-    options = ["--column", "vote", "--epsilon", "1", "--mechanism", "rrrr", "--seed", "1", "--quiet"]
+    options = ["--column", "vote", "--epsilon", "1", "--mechanism", "rrrr", "--seed", "1", "--quiet", "--ask-again"]
     options += ["--categories", ",".join(LABELS)]
     command = [sys.executable, "-m", "adobest_pp", "collect", str(people), *options, "--out", str(out)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

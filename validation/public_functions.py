@@ -269,7 +269,7 @@ def _data() -> list[Entry]:
         _entry(
             "Evidence.merge",
             lambda others: evidence.merge(others),
-            {"others": evidence},
+            {"others": RESPONSES.evidence()},
             {"others": of_type(ad.Evidence)},
         ),
         _entry(

@@ -38,6 +38,8 @@ class Request:
     responses: str | None
     question: str | None
     collection: dict[str, Any]  # epsilon, mechanism, kappa, utility, alpha
+    allow_copies: bool = False
+    ask_again: bool = False
 
     def check(self) -> None:
         """Raise ValueError if options contradict each other."""
@@ -45,9 +47,13 @@ class Request:
             raise ValueError(f"--question must be one line of printable text, got {self.question!r}")
         if sum(option is not None for option in (self.people, self.data, self.responses)) > 1:
             raise ValueError("--people, --data and --responses must not be given together: choose one of them")
+        if self.ask_again and self.data is None:
+            raise ValueError("--ask-again must come with --data, whose people it is about")
         if self.responses is not None:
             self._check_responses(self.responses)
             return
+        if self.allow_copies:
+            raise ValueError("--allow-copies must come with --responses, whose files it is about")
         if (self.data is None) != (self.column is None):
             raise ValueError("--data and --column must be given together: a file, and its column of private values")
         if self.categories is not None and self.data is None:
@@ -85,7 +91,9 @@ class Request:
             with naming_responses(self.responses, HINT):
                 labels = labels_in(self.categories)
                 told = self._mechanism(labels)
-                poll = poll_of_responses(self.responses, self.question, told, labels, self.column, progressbar)
+                poll = poll_of_responses(
+                    self.responses, self.question, told, labels, self.column, progressbar, self.allow_copies
+                )
             self._check_class(poll)
             return poll
         options = {name: value for name, value in self.collection.items() if value is not None}
@@ -95,7 +103,8 @@ class Request:
         assert self.column is not None
         # Asking people again would spend their privacy budget again.
         with _made(kept.parent):
-            return poll_of_people(self.data, self.column, categories=labels_in(self.categories), out=kept, **options)
+            options |= {"categories": labels_in(self.categories), "ask_again": self.ask_again}
+            return poll_of_people(self.data, self.column, out=kept, **options)
 
     def _check_class(self, poll: Poll) -> None:
         """Raise ValueError if the answers are not of the class that ``--mechanism module:Class`` names."""

@@ -77,4 +77,5 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
         text = str(problem)
         if not text.startswith("paths must "):
             raise
-        raise ValueError(f"--responses must {text.removeprefix('paths must ')}") from None
+        told = text.removeprefix("paths must ").replace("pass allow_copies=True", "give --allow-copies")
+        raise ValueError(f"--responses must {told}") from None

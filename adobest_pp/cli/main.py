@@ -14,7 +14,7 @@ import typer
 
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
-from adobest_pp.cli.planning import mechanisms, plan
+from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan
 from adobest_pp.cli.study import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -42,6 +42,10 @@ RESPONSES_HELP = (
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
+AGAIN_HELP = (
+    "Ask people once more who were asked for this column before: their budgets add up. Also goes on where the ledger "
+    "beside their file cannot be written."
+)
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 
 
@@ -101,6 +105,8 @@ def compare(
         str | None, typer.Option(help="The possible values, separated by commas; or @file, one a line.")
     ] = None,
     responses: Annotated[str | None, typer.Option(help=RESPONSES_HELP)] = None,
+    allow_copies: Annotated[bool, typer.Option("--allow-copies", help=COPIES_HELP)] = False,
+    ask_again: Annotated[bool, typer.Option("--ask-again", help=AGAIN_HELP)] = False,
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one answer (default: 1).")] = None,
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
     kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,
@@ -117,7 +123,7 @@ def compare(
     from adobest_pp.cli.compare import Request, run
 
     collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
-    request = Request(people, data, column, categories, responses, question, collection)
+    request = Request(people, data, column, categories, responses, question, collection, allow_copies, ask_again)
     run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
 
 
@@ -154,16 +160,21 @@ def collect(
     ] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
+    ask_again: Annotated[bool, typer.Option("--ask-again", help=AGAIN_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Ask everyone in a file privately, and write their randomized answers. Who has an empty value is not asked.
+    """Ask everyone in a file privately, and write their randomized answers. Rows with an empty value are skipped.
 
     Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
-    it stopped, and asks nobody twice.
+    it stopped, and asks nobody twice. People who were added at the end of the file are asked then.
+
+    A ledger beside the file of people, <file>.adobest-ledger, keeps account of what they have spent. Another --out for
+    the same column needs --ask-again: everybody answers once more, and the budgets add up.
     """
     from adobest_pp.cli.inputs import labels_in, make_known
     from adobest_pp.cli.tables import print_collection
     from adobest_pp.online import collect_csv
+    from adobest_pp.online.ledger import Ledger
     from adobest_pp.online.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
     make_known(mechanism)
@@ -172,10 +183,10 @@ def collect(
     given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every, "random_seed": seed}
     options = {option: value for option, value in given.items() if value is not None}
     with _telling_how_to_go_on(out):
-        collector = collect_csv(people, column, epsilon, name, labels, not quiet, out, **options)
+        collector = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, **options)
     if not quiet:
         chosen = choice_in_words(name, is_default=mechanism is None)
-        print_collection(collector, out, chosen, shown_under, listed=labels is not None)
+        print_collection(collector, out, [chosen, Ledger(people).in_words()], shown_under, listed=labels is not None)
 
 
 @app.command(epilog="Example: adobest teach 3")
@@ -222,10 +233,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals without Greek letters
     try:
-        app(None if arguments is None else list(arguments))
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning
+            app(None if arguments is None else list(arguments))
     except (ValueError, OSError) as problem:
         typer.echo(f"adobest: {visible(problem)}", err=True)
         sys.exit(2)
+
+
+def _tell_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning on one line, without the line of code that it came from."""
+    typer.echo(f"adobest: {visible(message)}", err=True)
 
 
 def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:

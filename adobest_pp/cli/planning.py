@@ -22,6 +22,7 @@ PILOT_HELP = (
     "A pilot to plan for: randomized answers, in netCDF of collect, or Parquet or Arrow files of Responses.to_parquet "
     "(a folder of them or a pattern in quotes)."
 )
+COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
 KINDS = (".png", ".svg", ".pdf")
 
@@ -38,6 +39,7 @@ def plan(
         str | None, typer.Option(help="An example to plan for: even, uneven or sparse (default: uneven).")
     ] = None,
     responses: Annotated[str | None, typer.Option(help=PILOT_HELP)] = None,
+    allow_copies: Annotated[bool, typer.Option("--allow-copies", help=COPIES_HELP)] = False,
     mechanism: Annotated[
         list[str] | None,
         typer.Option(help="A mechanism to choose from, or your module:Class; may be repeated (default: all)."),
@@ -58,7 +60,7 @@ def plan(
     for name in mechanism or ():
         make_known(name)
     target = _check_out(out)
-    shares = _theta(theta, shape, responses, progressbar=not json)
+    shares = _theta(theta, shape, responses, allow_copies, progressbar=not json)
     labels = _categories(categories)
     if labels is None and isinstance(shares, str):
         raise ValueError("--categories must be given: their number or labels, or --theta or --responses in its place")
@@ -109,7 +111,7 @@ def mechanisms(
         _print_mechanisms(table)
 
 
-def _theta(theta: str | None, shape: str | None, responses: str | None, progressbar: bool) -> Any:
+def _theta(theta: str | None, shape: str | None, responses: str | None, allow_copies: bool, progressbar: bool) -> Any:
     """Return what to plan for: shares, a pilot or the name of an example."""
     if sum(option is not None for option in (theta, shape, responses)) > 1:
         raise ValueError("--theta, --shape and --responses must not be given together: choose one of them")
@@ -121,7 +123,7 @@ def _theta(theta: str | None, shape: str | None, responses: str | None, progress
     from adobest_pp.data.answer_files import read_answers
 
     with naming_responses(responses, "write it with Responses.to_parquet, or give its shares with --theta"):
-        return read_answers(responses, progressbar=progressbar)
+        return read_answers(responses, progressbar=progressbar, allow_copies=allow_copies)
 
 
 def _categories(text: str | None) -> Any:

@@ -97,7 +97,12 @@ def _audit_verdict(result: Audit) -> str:
 
 
 def print_collection(
-    collector: "KeptCollection", path: Path, chosen: str, prior: float | Literal["learned"] = "learned", *, listed: bool
+    collector: "KeptCollection",
+    path: Path,
+    told: list[str],
+    prior: float | Literal["learned"] = "learned",
+    *,
+    listed: bool,
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
     estimate = collector.estimate(prior=prior)
@@ -114,9 +119,9 @@ def print_collection(
         f"By {sampler} under {prior_in_words(prior)}. “Up to”: the category may be empty.",
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
-        chosen,
+        *map(visible, told),
         *_of_empty_values(collector),
-        f"Randomized answers: {path}",
+        f"Randomized answers: {visible(path)}",
     ]
     if not listed:
         sentences.append(
@@ -162,4 +167,4 @@ def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list
     console.print(table)
     for sentence in sentences:
         console.print(f"• {visible(sentence)}", highlight=False, markup=False)
-    console.print(f"\nReport: {written[0]}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"\nReport: {visible(written[0])}", highlight=False, markup=False, soft_wrap=True)

@@ -28,6 +28,7 @@ def read_answers(
     categories: Sequence[Any] | None = None,
     column: str | None = None,
     progressbar: bool = True,
+    allow_copies: bool = False,
 ) -> Responses | Gathered:
     """Return the randomized answers of a netCDF file, or of tables, or raise ValueError if there are none.
 
@@ -35,12 +36,17 @@ def read_answers(
     ----------
     path : path or pattern
         A netCDF file of `Responses.to_netcdf` or of a collection; or what `gather` takes.
-    mechanism, categories, column, progressbar
+    mechanism, categories, column, progressbar, allow_copies
         As of `gather`; for tables alone.
     """
     if is_table(path):
         found: Responses | Gathered = gather(
-            path, mechanism, categories=categories, column=column, progressbar=progressbar
+            path,
+            mechanism,
+            categories=categories,
+            column=column,
+            progressbar=progressbar,
+            allow_copies=allow_copies,
         )
     else:
         found = Responses.from_netcdf(path)

@@ -1,11 +1,16 @@
 """Answers of several collections as one."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from adobest_pp._checks import check_flag
 from adobest_pp._text import brief
+from adobest_pp.data.copies import log_orders, refuse_copy, repeats
+from adobest_pp.data.evidence import unique_rows
 from adobest_pp.data.responses import Responses
 from adobest_pp.mechanisms import Mechanism
 from adobest_pp.mechanisms.mixed import Mixed
@@ -13,13 +18,17 @@ from adobest_pp.mechanisms.mixed import Mixed
 __all__ = ["concat"]
 
 
-def concat(responses: Sequence[Responses]) -> Responses:
+def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Responses:
     """Return the answers of several collections as one, in their order, whatever mechanisms and budgets they had.
 
     Parameters
     ----------
     responses : sequence of Responses
         At least one, all with the same categories in the same order: an answer is a number, whose meaning is the order.
+        Each must hold answers of other people; the same object twice raises ValueError.
+    allow_copies : bool, default False
+        Whether to take responses with equal answers, where that cannot be chance: independent answers would all agree
+        with a probability below 10⁻⁹.
 
     Returns
     -------
@@ -48,11 +57,40 @@ def concat(responses: Sequence[Responses]) -> Responses:
                 f"responses must have the same categories in the same order, got {brief(list(categories))} "
                 f"and, in responses[{i}], {brief(list(each.categories))}"
             )
+    _refuse_copies(given, check_flag(allow_copies, "allow_copies"))
     parts = list(dict.fromkeys(part for each in given for part in _parts(each.mechanism)))
     if len(parts) == 1:
         return _joined(parts[0], given, [each.answers for each in given])
     mixed = Mixed(parts)
     return _joined(mixed, given, [_in_parts(each, mixed) for each in given])
+
+
+def _refuse_copies(given: list[Responses], allowed: bool) -> None:
+    """Raise ValueError if the same answers are there twice."""
+    for first, second, *_ in repeats(range(len(given)), lambda i: id(given[i]) if len(given[i]) else None):
+        raise ValueError(
+            f"responses must be of different people, got the same object as responses[{first}] and responses[{second}]"
+        )
+    for first, *others in [] if allowed else repeats(range(len(given)), lambda i: _content(given[i])):
+        names = f"responses[{first}]", f"responses[{others[0]}]"
+        refuse_copy("responses", names, len(given[first]), log_orders(_counts(given[first])), len(given))
+
+
+def _content(responses: Responses) -> Hashable:
+    """Return what is equal for equal answers in equal order; None without answers."""
+    if not len(responses):
+        return None
+    index, sets = responses.subset_index, np.packbits(responses.subsets, axis=1)
+    tables = (responses.answers, index, sets)
+    return responses.mechanism, *(hashlib.sha256(np.ascontiguousarray(each)).digest() for each in tables)
+
+
+def _counts(responses: Responses) -> NDArray[np.int64]:
+    """Return how often each distinct answer occurs, under the subset that was published with it."""
+    answers = responses.answers.reshape(len(responses), -1)
+    index = responses.subset_index.reshape(-1, 1) if responses.mechanism.publishes_subset else answers[:, :0]
+    rows = np.ascontiguousarray(np.hstack([answers, index]).astype(np.int64))
+    return np.bincount(unique_rows(rows.view(np.uint8))[1])
 
 
 def _parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:

@@ -125,6 +125,8 @@ class Evidence(NamedTuple):
                 raise ValueError(
                     f"others must be about the same {self.n_categories} categories, got one about {other.n_categories}"
                 )
+        if len({id(each) for each in (self, *others)}) <= len(others) and self.n_responses:
+            raise ValueError("others must be of the answers of other people, got the same Evidence twice")
         return merged([self, *others])[0]
 
     def __repr__(self) -> str:

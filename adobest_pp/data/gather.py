@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from adobest_pp._checks import check_path
+from adobest_pp._checks import check_flag, check_path
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import SUBSET, Described, described, is_set
-from adobest_pp.data.gathered import FileCounts, Gathered
+from adobest_pp.data.copies import equal_files, log_orders, refuse_copy
+from adobest_pp.data.evidence import unique_rows
+from adobest_pp.data.gathered import FileCounts, Gathered, notes_of
 from adobest_pp.data.piece_readers import Tasks, cluster, threads
 from adobest_pp.data.pieces import FORMATS, Outcome, Piece, Plan, plan_of
 from adobest_pp.data.set_store import SetStore, StoreWriter
@@ -64,6 +66,7 @@ def gather(
     scheduler: str | None = None,
     store: Source | None = None,
     progressbar: bool = True,
+    allow_copies: bool = False,
 ) -> Gathered:
     """Count the randomized answers of any number of files, in pieces that fit into memory.
 
@@ -88,6 +91,9 @@ def gather(
         on disk, from where ``"sgld_cv"`` reads them. By default it is a temporary folder, removed with the result.
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
+    allow_copies : bool, default False
+        Whether to count files with identical content, where that cannot be chance (see Notes). One file under two
+        names, such as a link, is never counted twice.
 
     Returns
     -------
@@ -104,6 +110,10 @@ def gather(
     -----
     What a piece holds does not depend on who reads it. Where a worker dies, another reads its piece again, and that
     result takes the place of the lost one: nothing is counted twice. A file counts whole or not at all.
+
+    A copy of a file would count its people twice. Two files with identical bytes raise ValueError if independent
+    answers would agree in every row with a probability below 10⁻⁹; where they are so few that this may be chance, they
+    are counted, from 20 answers on with a warning. A copy in another format is not noticed.
 
     See Also
     --------
@@ -122,6 +132,7 @@ def gather(
     >>> tree = ad.sample(gathered, "gibbs", draws=200)
     """
     files = _files_of(paths)
+    copies = {} if check_flag(allow_copies, "allow_copies") else equal_files(list(files))
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     if scheduler is not None:
@@ -135,14 +146,20 @@ def gather(
         _question(plan, path, form, known, columns, has_labels)
         for plan, (path, form) in zip(plans, files.items(), strict=True)
     ]
-    return _Gathering(list(files), plans, known, questions, store).run(scheduler, progressbar)
+    return _Gathering(list(files), plans, known, questions, store, copies).run(scheduler, progressbar)
 
 
 class _Gathering:
     """Adds up what pieces give, file by file."""
 
     def __init__(
-        self, paths: list[str], plans: list[Plan], known: Described, questions: list[Question], store: Source | None
+        self,
+        paths: list[str],
+        plans: list[Plan],
+        known: Described,
+        questions: list[Question],
+        store: Source | None,
+        copies: dict[int, int],
     ) -> None:
         self._paths, self._plans, self._known, self._questions = paths, plans, known, questions
         self._damaged = {i: plan.damaged for i, plan in enumerate(plans) if plan.damaged is not None}
@@ -154,6 +171,9 @@ class _Gathering:
         width = packed if is_set(known.mechanism) else packed * known.mechanism.publishes_subset + 8 * n_columns
         self._total = Tally(np.zeros((0, width), dtype=np.uint8), np.zeros(0, dtype=np.int64))
         self._store = store
+        # The file that each copy has the bytes of, and the orders of its answers so far (see `adobest_pp.data.copies`).
+        self._copies = copies
+        self._orders = dict.fromkeys(copies, 0.0)
         self._writer: StoreWriter | None = None
 
     def run(self, scheduler: str | None, progressbar: bool) -> Gathered:
@@ -194,6 +214,8 @@ class _Gathering:
         answers = 0 if outcome.tally is None else int(outcome.tally.count.sum())
         before = self._counts[file]
         self._counts[file] = FileCounts(before.answers + answers, before.empty + outcome.empty)
+        if file in self._copies and outcome.tally is not None:
+            self._refuse_copy(file, outcome.tally)
         if outcome.tally is not None and self._writer is not None:
             self._writer.write(file, outcome.tally.keys)
         elif outcome.tally is not None:
@@ -201,14 +223,22 @@ class _Gathering:
         if self._left[file] == 0 and self._writer is None:
             self._total = add_up([self._total, *self._parts.pop(file)])
 
+    def _refuse_copy(self, file: int, tally: Tally) -> None:
+        """Add the orders of a piece; once the file is complete, raise ValueError if it must be a copy."""
+        # Where answers hardly ever repeat, a tally lists each as often as it was given.
+        count = tally.count if self._writer is None else np.bincount(unique_rows(tally.keys)[1])
+        self._orders[file] += log_orders(count)
+        if self._left[file] == 0:
+            names = repr(self._paths[self._copies[file]]), repr(self._paths[file])
+            refuse_copy("paths", names, self._counts[file].answers, self._orders[file], len(self._paths))
+
     def _finish(self) -> Gathered:
         good = [i for i in range(len(self._paths)) if i not in self._damaged]
-        content: Tally | SetStore = self._total if self._writer is None else self._writer.finish(good)
         files = {self._paths[i]: self._counts[i] for i in good}
-        gathered = Gathered(self._known.mechanism, self._known.categories, content, files)
-        if self._writer is not None and not self._writer.temporary:
-            gathered.keep()
-        return gathered
+        content: Tally | SetStore = self._total
+        if self._writer is not None:
+            content = self._writer.finish(good, notes_of(*self._known, files))
+        return Gathered(*self._known, content, files)
 
 
 def _tell_empty(gathered: Gathered) -> None:
@@ -231,18 +261,24 @@ def _files_of(paths: Any) -> dict[str, str]:
     if not isinstance(given, list | tuple) or not given:
         raise ValueError(f"paths must be a path, a pattern or a list of them, got {brief(paths)}")
     found: dict[str, str] = {}
-    seen: dict[str, str] = {}
+    seen: dict[Any, str] = {}
     for each in given:
         for path in _matching(str(check_path(each, "paths"))):
             form = FORMATS.get(Path(path).suffix.lower())
             if form is None:
                 raise ValueError(f"paths must name files that end in {', '.join(FORMATS)}, got {path!r}")
-            real = os.path.realpath(path)
-            if real in seen:
-                raise ValueError(f"paths must name each file once, got {seen[real]!r} and {path!r}, which are one file")
-            seen[real] = found[path] = path
+            for real in _identities(path):
+                other = seen.setdefault(real, path)
+                if other is not path:
+                    raise ValueError(f"paths must name each file once, got {other!r} and {path!r}, which are one file")
             found[path] = form
     return dict(sorted(found.items()))
+
+
+def _identities(path: str) -> list[Any]:
+    """Return what two names of one file share: the path without links, and the number of the file on its disk."""
+    status = os.stat(path)
+    return [os.path.realpath(path), *([(status.st_dev, status.st_ino)] if status.st_ino else [])]
 
 
 def _matching(path: str) -> list[str]:

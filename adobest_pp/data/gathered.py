@@ -1,6 +1,5 @@
 """What `gather` gives back: the answers of many files, counted, with what is needed to interpret them."""
 
-import hashlib
 import json
 import os
 from functools import cached_property
@@ -10,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_path
-from adobest_pp._files import write_whole
 from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
 from adobest_pp.data.answer_tables import is_set
 from adobest_pp.data.codes import variable
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.data.responses import Responses
-from adobest_pp.data.set_store import SetStore
+from adobest_pp.data.set_store import SetStore, open_store
 from adobest_pp.data.tallies import Tally, add_up, decoded, evidence_of
 from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, mechanism_from_settings
 from adobest_pp.mechanisms.reading import loads
@@ -26,10 +24,9 @@ from adobest_pp.mechanisms.registry import UnknownMechanism
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["SCHEMA", "FileCounts", "Gathered", "check_responses"]
+__all__ = ["SCHEMA", "FileCounts", "Gathered", "check_responses", "notes_of"]
 
 SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1
-_NOTES = "gathered.json"
 
 
 class FileCounts(NamedTuple):
@@ -106,11 +103,6 @@ class Gathered:
         one = Tally(packed, np.ones(len(packed), dtype=np.int64))
         return add_up([one, Tally(packed[:0], one.count[:0])])
 
-    def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
-        """Return `evidence`, and the row of each answer, in the order of the rows."""
-        evidence = self.evidence()
-        return evidence, np.repeat(np.arange(evidence.n_rows), evidence.count)
-
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
         total: list[NDArray[np.float64]] | None = None
@@ -151,7 +143,8 @@ class Gathered:
         """Return a labelled dataset: the distinct answers with counts, or, where there is a store, its sums only."""
         import xarray as xr
 
-        attributes = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "notes": json.dumps(self._notes())}
+        notes = notes_of(self.mechanism, self.categories, self.files)
+        attributes = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "notes": json.dumps(notes)}
         attributes["mechanism_settings"] = json.dumps(self.mechanism.settings())
         coords = {"category": list(self.categories)}
         if self._tally is None:
@@ -187,13 +180,6 @@ class Gathered:
             raise ValueError(f"dataset must be one of Gathered.to_xarray: {reason}") from None
         return cls(mechanism, categories, Tally(keys, count.astype(np.int64)), files)
 
-    def keep(self) -> None:
-        """Write what belongs to the store beside it, so that `open` finds it."""
-        assert self.store is not None
-        notes = self._notes() | {"sets_sha256": self.store.digest()}
-        content = json.dumps({"notes": notes, "sha256": _digest(notes)})
-        write_whole(self.store.folder / _NOTES, content.encode(), overwrite=False)
-
     @classmethod
     def open(cls, store: str | os.PathLike[str]) -> "Gathered":
         """Open the folder that `gather` was told to keep a store in, or raise ValueError if it is damaged.
@@ -207,12 +193,9 @@ class Gathered:
         """
         folder = check_path(store, "store")
         try:
-            told = loads((folder / _NOTES).read_bytes())
-            notes = told["notes"]
+            notes, sets = open_store(folder)
             mechanism, categories = _of_notes(notes)
-            sets = SetStore(folder, temporary=False)
-            is_whole = told["sha256"] == _digest(notes) and notes["sets_sha256"] == sets.digest()
-            if not is_whole or sets.packed.shape[1] != -(-mechanism.n_categories // 8):
+            if sets.packed.shape[1] != -(-mechanism.n_categories // 8):
                 raise ValueError
             return cls(mechanism, categories, content=sets, files=_files_of(notes, len(sets)))
         except UnknownMechanism:
@@ -222,12 +205,14 @@ class Gathered:
                 f"store must be a folder that `gather` made, got {brief(str(store))}, which is damaged or not one"
             ) from None
 
-    def _notes(self) -> dict[str, Any]:
-        return {
-            "mechanism_settings": self.mechanism.settings(),
-            "categories": list(self.categories),
-            "files": {name: list(each) for name, each in self.files.items()},
-        }
+
+def notes_of(mechanism: Mechanism, categories: tuple[str, ...], files: dict[str, FileCounts]) -> dict[str, Any]:
+    """Return what is needed to interpret counted answers, as plain values."""
+    return {
+        "mechanism_settings": mechanism.settings(),
+        "categories": list(categories),
+        "files": {name: list(each) for name, each in files.items()},
+    }
 
 
 def check_responses(responses: Any) -> None:
@@ -250,10 +235,6 @@ def _files_of(notes: dict[str, Any], total: int) -> dict[str, FileCounts]:
     if sum(each.answers for each in files.values()) != total:
         raise ValueError(f"the answers of its files must be {total} together")
     return files
-
-
-def _digest(notes: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(notes).encode()).hexdigest()
 
 
 def _answers_of(masks: NDArray[np.uint8], mechanism: Mechanism) -> NDArray[Any]:

@@ -30,6 +30,7 @@ FORMATS = {
 # Rows of a piece at most, where the file has groups of rows that are smaller; and batches of an Arrow file.
 _ROWS, _BATCHES = 1 << 22, 64
 _CSV_BYTES = 1 << 24
+NO_TEXT = "the names of its columns are not in UTF-8: save it as UTF-8"
 
 
 class Piece(NamedTuple):
@@ -67,20 +68,31 @@ def plan_of(file: int, path: str, form: str) -> Plan:
     import pyarrow as pa
 
     try:
-        if form == "parquet":
-            return _parquet_plan(file, path)
-        if form == "arrow":
-            with pa.memory_map(path) as source:
-                opened = _open_arrow(source)
-                if not isinstance(opened, pa.ipc.RecordBatchFileReader):
-                    return Plan([Piece(file, path, form, 0, 0)], opened.schema)
-                ends = range(0, opened.num_record_batches, _BATCHES)
-                pieces = [Piece(file, path, form, i, min(i + _BATCHES, opened.num_record_batches)) for i in ends]
-                return Plan(pieces, opened.schema)
-        with _open_csv(path, None) as reader:
-            return Plan([Piece(file, path, form, 0, 0)], reader.schema)
+        plan = _plan_of(file, path, form)
+        if plan.schema is not None and any("\0" in name for name in plan.schema.names):
+            return Plan([], None, NO_TEXT)
+        return plan
+    except UnicodeDecodeError:
+        return Plan([], None, NO_TEXT)
     except (pa.ArrowException, OSError) as problem:
         return Plan([], None, _reason(problem))
+
+
+def _plan_of(file: int, path: str, form: str) -> Plan:
+    import pyarrow as pa
+
+    if form == "parquet":
+        return _parquet_plan(file, path)
+    if form == "arrow":
+        with pa.memory_map(path) as source:
+            opened = _open_arrow(source)
+            if not isinstance(opened, pa.ipc.RecordBatchFileReader):
+                return Plan([Piece(file, path, form, 0, 0)], opened.schema)
+            ends = range(0, opened.num_record_batches, _BATCHES)
+            pieces = [Piece(file, path, form, i, min(i + _BATCHES, opened.num_record_batches)) for i in ends]
+            return Plan(pieces, opened.schema)
+    with _open_csv(path, None) as reader:
+        return Plan([Piece(file, path, form, 0, 0)], reader.schema)
 
 
 def _parquet_plan(file: int, path: str) -> Plan:

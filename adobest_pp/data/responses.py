@@ -376,7 +376,7 @@ def _ndim(subsets: Any) -> int:
     """Return the number of dimensions; 2 for rows of different lengths, which have none."""
     try:
         return np.ndim(subsets)
-    except (TypeError, ValueError):
+    except Exception:  # whatever an object of another library raises
         return 2
 
 

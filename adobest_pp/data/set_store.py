@@ -4,24 +4,31 @@ Pieces are written sorted, as they come, and joined in the order of their bits i
 the last bit whatever the pieces and their order, and no more than some millions of sets are in memory at a time.
 """
 
+import errno
 import hashlib
+import io
 import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_path
+from adobest_pp._files import remove_leftovers, seal, temporary_name, unseal
 from adobest_pp.data.evidence import unique_rows
+from adobest_pp.mechanisms.reading import loads
 
-__all__ = ["SetStore", "StoreWriter"]
+__all__ = ["SetStore", "StoreWriter", "open_store"]
 
-_FILE = "sets.npy"
+_FILE, _NOTES = "sets.npy", "gathered.json"
 # Sets that are sorted at a time.
 _SETS_AT_ONCE = 1 << 21
 _BLOCK = 1 << 16
@@ -58,6 +65,8 @@ class SetStore:
 class StoreWriter:
     """Takes sorted pieces, and makes the store of them, or leaves nothing behind.
 
+    A store that was asked for is made beside its folder, under another name, and takes its place when it is complete.
+
     Parameters
     ----------
     folder : path, optional
@@ -67,46 +76,86 @@ class StoreWriter:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, width: int) -> None:
-        self._width, self.temporary = width, folder is None
-        if folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="adobest-"))
+        self._width = width
+        self._target = None if folder is None else check_path(folder, "store")
+        if self._target is None:
+            place, prefix = Path(tempfile.gettempdir()), "adobest-"
         else:
-            self.folder = check_path(folder, "store")
-            try:
-                self.folder.mkdir()
-            except FileExistsError:
-                raise FileExistsError(f"store must name a new folder, got {str(folder)!r}, which exists") from None
-            except OSError as problem:
-                raise OSError(f"store must name a new folder, got {str(folder)!r}: {problem.strerror}") from None
+            if os.path.lexists(self._target):
+                raise FileExistsError(f"store must name a new folder, got {str(folder)!r}, which exists")
+            place, prefix = self._target.absolute().parent, f".{self._target.name[:100]}."
+        remove_leftovers(place, prefix)
+        self.folder = place / temporary_name(prefix)
+        try:
+            self.folder.mkdir(mode=0o700 if self._target is None else 0o777)
+        except OSError as problem:
+            raise OSError(f"store must name a new folder, got {str(folder or place)!r}: {problem.strerror}") from None
         self._pieces: dict[int, list[Path]] = {}
 
     def write(self, file: int, packed: NDArray[np.uint8]) -> None:
         """Keep the sorted sets of a piece of a file."""
         mine = self._pieces.setdefault(file, [])
         path = self.folder / f"piece-{file}-{len(mine)}.npy"
-        np.save(path, packed)
+        self._write_sets(path, len(packed), iter([packed]))
         mine.append(path)
 
-    def finish(self, files: list[int]) -> SetStore:
-        """Join the pieces of these files, and remove all pieces."""
+    def finish(self, files: list[int], notes: dict[str, Any]) -> SetStore:
+        """Join the pieces of these files, remove all pieces, and write the notes where the store was asked for."""
         paths = [path for file in files for path in self._pieces.get(file, [])]
         pieces = [np.load(path, mmap_mode="r") for path in paths]
-        total = sum(map(len, pieces))
-        target = np.lib.format.open_memmap(self.folder / _FILE, mode="w+", dtype=np.uint8, shape=(total, self._width))
-        start = 0
-        for part in _in_order(pieces, 0, self._width):
-            target[start : start + len(part)] = part
-            start += len(part)
-        target.flush()
-        del target, pieces
+        digest = self._write_sets(self.folder / _FILE, sum(map(len, pieces)), _in_order(pieces, 0, self._width))
+        del pieces
         for mine in self._pieces.values():
             for path in mine:
                 path.unlink()
-        return SetStore(self.folder, self.temporary)
+        if self._target is None:
+            return SetStore(self.folder, temporary=True)
+        with self._saying_why():
+            (self.folder / _NOTES).write_bytes(seal(notes | {"sets_sha256": digest}))
+            if os.path.lexists(self._target):  # another program has made it meanwhile
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            os.rename(self.folder, self._target)
+        return SetStore(self._target, temporary=False)
+
+    def _write_sets(self, path: Path, n: int, parts: Iterator[NDArray[np.uint8]]) -> str:
+        """Write n sets as an .npy file, and return its SHA-256. A memory map would not survive a full disk."""
+        digest = hashlib.sha256()
+        with self._saying_why(), path.open("wb") as file:
+            header = io.BytesIO()
+            about = {"descr": "|u1", "fortran_order": False, "shape": (n, self._width)}
+            np.lib.format.write_array_header_1_0(header, about)
+            for content in chain([header.getvalue()], (part.tobytes() for part in parts)):
+                digest.update(content)
+                file.write(content)
+        return digest.hexdigest()
+
+    @contextmanager
+    def _saying_why(self) -> Iterator[None]:
+        """Tell of a failed write, such as on a full disk, in one sentence."""
+        try:
+            yield
+        except OSError as problem:
+            place, hint = (self._target, "") if self._target else (self.folder.parent, ", or in a store that you name")
+            raise OSError(
+                problem.errno or errno.EIO,
+                f"the answers could not be kept in {str(place)!r}{hint}, and nothing of them is left there: "
+                f"{problem.strerror or problem}",
+            ) from None
 
     def discard(self) -> None:
         """Remove everything."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def open_store(folder: Path) -> tuple[dict[str, Any], SetStore]:
+    """Return the notes and the sets of a folder, or raise an error if they are not as they were written."""
+    sealed = (folder / _NOTES).read_bytes()
+    loads(sealed)  # refuses what only `json` would take
+    notes = unseal(sealed)
+    sets = SetStore(folder, temporary=False)
+    if notes["sets_sha256"] != sets.digest():
+        raise ValueError("the sets are not as they were written")
+    return notes, sets
 
 
 def _in_order(pieces: list[NDArray[np.uint8]], depth: int, width: int) -> Iterator[NDArray[np.uint8]]:

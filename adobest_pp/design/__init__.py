@@ -7,14 +7,14 @@
   `asymptotic_variance` and `efficiency`: how far from it a mechanism is.
 - `mechanism_table` and `efficiency_table`: all mechanisms side by side.
 - `plan`: how many people, which ε and which mechanism a collection takes.
-- `choose_size`: the same choice compiled, for the online loop; `UTILITY_CODES` has the names that the loop takes.
+- `UTILITY_CODES` has the names that the online loop takes.
 """
 
 from adobest_pp.design.efficiency import asymptotic_variance, efficiency
 from adobest_pp.design.optimal import Design, optimal_mechanism
 from adobest_pp.design.overview import efficiency_table, mechanism_table
 from adobest_pp.design.plan import Plan, plan
-from adobest_pp.design.subset_choice import UTILITY_CODES, choose_size
+from adobest_pp.design.subset_choice import UTILITY_CODES
 from adobest_pp.design.subsets import select_subset, semi_adaptive_subset
 from adobest_pp.design.utilities import UTILITIES, Utility, utility
 
@@ -25,7 +25,6 @@ __all__ = [
     "Plan",
     "Utility",
     "asymptotic_variance",
-    "choose_size",
     "efficiency",
     "efficiency_table",
     "mechanism_table",

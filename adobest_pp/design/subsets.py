@@ -36,7 +36,7 @@ def select_subset(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDA
     Notes
     -----
     Equal θ are ordered by category index. Sizes whose values agree to 1e-12 (relative) are tied, and the smallest
-    is chosen. The online loop makes the same choice in compiled code (``adobest_pp.design.choose_size``).
+    is chosen. The online loop makes the same choice in compiled code (``adobest_pp.design.subset_choice``).
 
     Examples
     --------

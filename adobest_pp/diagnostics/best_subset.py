@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._text import brief
-from adobest_pp.design import UTILITY_CODES, choose_size
+from adobest_pp.design import UTILITY_CODES
+from adobest_pp.design.subset_choice import choose_size
 from adobest_pp.mechanisms import check_rrrr
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, xlogy
 
-from adobest_pp._checks import check_integer, check_prior
+from adobest_pp._checks import check_integer, check_prior, check_probability
 from adobest_pp.data.gathered import Gathered, check_responses
 from adobest_pp.data.responses import Responses
 
@@ -39,6 +39,7 @@ class GridPosterior(NamedTuple):
 
     def interval(self, probability: float = 0.95) -> NDArray[np.float64]:
         """Return the ends of the intervals with equal tails, of shape (2, K)."""
+        check_probability(probability)
         tails = [(1 - probability) / 2, (1 + probability) / 2]
         ends = []
         for column in self._flat().T:
@@ -49,6 +50,7 @@ class GridPosterior(NamedTuple):
 
     def level(self, probability: float) -> float:
         """Return ln p(θ) at the edge of the smallest region that holds this probability."""
+        check_probability(probability)
         heights = self.log_density.ravel()
         order = np.argsort(-heights)
         held = np.cumsum(self.mass.ravel()[order])

@@ -55,7 +55,7 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     """Read a published question on a device, or raise ValueError: then the device must not answer.
 
     Whatever the text, that takes less than a second and 100 MB: a question has at most 1,000,000 bytes, 20,000
-    categories, and 500,000 sets times categories.
+    categories, and 300,000 sets times categories.
 
     Parameters
     ----------

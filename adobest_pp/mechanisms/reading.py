@@ -14,7 +14,7 @@ __all__ = ["check_depth", "loads"]
 # A published question. Within these bounds a device reads it, audits it and answers it within a second and 100 MB.
 MAX_TEXT = 1_000_000  # bytes
 MAX_ASKED = 20_000  # categories
-MAX_TABLE = 500_000  # sets times categories: the weights that an answer is drawn against
+MAX_TABLE = 300_000  # sets times categories: the weights that an answer is drawn against
 
 # Settings, in a question or a file.
 MAX_DEPTH = 16  # lists and mappings within each other

@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
-from adobest_pp.model.ops import partial_gradients, source_version
+from adobest_pp.model.ops import as_tensor, partial_gradients, source_version
 
 __all__ = ["check_covariates", "multinomial_logit", "zero_sum"]
 
@@ -45,7 +45,7 @@ def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
     from adobest_pp.model import logit_likelihood  # noqa: F401
 
     table = check_covariates(covariates)
-    weights = pt.as_tensor(coefficients).astype("float64")
+    weights = as_tensor(coefficients, "coefficients", "float64")
     if weights.ndim != 2 or weights.type.shape[0] not in (None, 1 + table.shape[1]):
         got = "×".join(map(str, weights.type.shape)) or "one number"
         rows = f"{1 + table.shape[1]} rows, the intercepts and one a covariate"
@@ -71,7 +71,7 @@ def zero_sum(free: Any) -> TensorVariable:
     >>> ad.model.zero_sum([[1.0, 0.0]]).eval(mode="FAST_COMPILE").round(3)
     array([[ 0.789, -0.211, -0.577]])
     """
-    matrix = pt.as_tensor(free).astype("float64")
+    matrix = as_tensor(free, "free", "float64")
     if matrix.ndim != 2:
         raise ValueError(
             f"free must be a matrix, one row for each list that sums to zero, got {matrix.ndim} dimensions"

@@ -24,6 +24,7 @@ from pytensor.tensor.math import Sum
 from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.variable import TensorVariable
 
+from adobest_pp._text import brief
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.likelihood import core, pairs
 from adobest_pp.likelihood.core import row_probabilities, value_and_gradient
@@ -97,7 +98,7 @@ class PointwiseLogLikelihood(PointwiseTerms):
     def make_node(self, theta: Any, *arguments: Any) -> Apply:
         """Check and convert the inputs."""
         *evidence, index = arguments
-        rows = pt.as_tensor(index).astype("int64")
+        rows = as_tensor(index, "index", "int64")
         inputs = [_theta_vector(theta), *evidence_tensors(evidence), rows]
         return Apply(self, inputs, [pt.tensor(dtype="float64", shape=rows.type.shape)])
 
@@ -121,11 +122,27 @@ def partial_gradients(
     return list(graph_replace(slopes, dict(zip(apart, inputs, strict=True)), strict=False))
 
 
+def as_tensor(value: Any, name: str, dtype: str | None = None) -> TensorVariable:
+    """Return numbers as a tensor, or raise ValueError that names the argument."""
+    try:
+        tensor = pt.as_tensor(value)
+        return tensor if dtype is None else tensor.astype(dtype)
+    except Exception:  # PyTensor has no one error for this
+        raise ValueError(f"{name} must be numbers or a tensor of PyTensor, got {brief(value)}") from None
+
+
+def check_evidence(evidence: Any) -> Evidence:
+    """Return evidence, or raise ValueError."""
+    if not isinstance(evidence, Evidence):
+        raise ValueError(f"evidence must be an Evidence, such as of Responses.evidence, got {brief(evidence)}")
+    return evidence
+
+
 def _theta_vector(theta: Any) -> TensorVariable:
-    vector = pt.as_tensor(theta)
+    vector = as_tensor(theta, "theta", "float64")
     if vector.ndim != 1:
         raise ValueError(f"theta must be a vector of category probabilities, got {vector.ndim} dimensions")
-    return vector.astype("float64")
+    return vector
 
 
 def evidence_tensors(evidence: Sequence[Any]) -> list[TensorVariable]:

@@ -7,8 +7,10 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
+from adobest_pp._checks import as_numbers
+from adobest_pp._text import brief
 from adobest_pp.data.evidence import Evidence
-from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
+from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood, as_tensor, check_evidence
 from adobest_pp.model.pair_ops import PointwisePairsLogLikelihood
 
 __all__ = [
@@ -51,9 +53,10 @@ def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorV
            [0.118, 0.118, 0.322, 0.205],
            [0.118, 0.118, 0.205, 0.322]])
     """
-    mask = pt.as_tensor(subset_mask).astype(bool)
+    mask = _masks(subset_mask)
     answers = pt.arange(mask.shape[-1])
-    per_answer = [value[..., None] if value.ndim else value for value in map(pt.as_tensor, (epsilon1, epsilon2))]
+    budgets = as_tensor(epsilon1, "epsilon1"), as_tensor(epsilon2, "epsilon2")
+    per_answer = [value[..., None] if value.ndim else value for value in budgets]
     return transition_rows(answers, mask[..., None, :], *per_answer)
 
 
@@ -74,24 +77,32 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     TensorVariable
         Of shape (..., K); P(Y=y) is its product with θ, summed.
     """
-    mask = pt.as_tensor(subset_mask).astype(bool)
+    mask, given = _masks(subset_mask), as_tensor(answers, "answers")
     # A Python number such as 1.0 would become a single-precision tensor, and so would its exponential.
-    first, second = (pt.as_tensor(budget).astype("float64")[..., None] for budget in (epsilon1, epsilon2))
+    budgets = as_tensor(epsilon1, "epsilon1", "float64"), as_tensor(epsilon2, "epsilon2", "float64")
+    first, second = (budget[..., None] for budget in budgets)
     size = mask.sum(axis=-1, keepdims=True)
     rest = mask.shape[-1] - size
     inner = 1 / (pt.exp(first) + size)
     outer = pt.switch(size > 0, pt.exp(first) * inner, 1.0) / (pt.exp(second) + rest - 1)
 
-    is_answer = pt.eq(pt.as_tensor(answers)[..., None], pt.arange(mask.shape[-1]))
+    is_answer = pt.eq(given[..., None], pt.arange(mask.shape[-1]))
     answer_inside = (mask & is_answer).any(axis=-1, keepdims=True)
     others = pt.switch(answer_inside, inner, pt.switch(mask, inner / rest, outer))
     own = pt.switch(answer_inside, pt.expm1(first) * inner, pt.expm1(second) * outer)
     return others + is_answer * own
 
 
+def _masks(subset_mask: Any) -> TensorVariable:
+    mask = as_tensor(subset_mask, "subset_mask", "bool")
+    if mask.ndim == 0:
+        raise ValueError(f"subset_mask must have the categories as its last dimension, got {brief(subset_mask)}")
+    return mask
+
+
 def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:
     """Return ln P(answers | θ) as a scalar graph; off the simplex it is −inf."""
-    return MarginalLogLikelihood(on_simplex=True)(theta, *evidence) + evidence.constant
+    return MarginalLogLikelihood(on_simplex=True)(theta, *check_evidence(evidence)) + evidence.constant
 
 
 def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> TensorVariable:
@@ -106,7 +117,19 @@ def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> Tens
     index : array of int, shape (n,)
         The row of each response, from `Responses.evidence_index`.
     """
-    return PointwiseLogLikelihood()(theta, *evidence, index)
+    return PointwiseLogLikelihood()(theta, *check_evidence(evidence), index)
+
+
+def _places(values: Any, n: int | None, name: str) -> NDArray[np.int64]:
+    """Return rows of a table as integers, or raise ValueError; `n` is how many rows there are, if that is known."""
+    allowed = f"{name} must be integers from 0" + ("" if n is None else f" to {n - 1}")
+    try:
+        places = as_numbers(values, "iu").astype(np.int64)
+    except TypeError:
+        raise ValueError(f"{allowed}, got {brief(values)}") from None
+    if places.ndim != 1 or (places.size and (places.min() < 0 or (n is not None and places.max() >= n))):
+        raise ValueError(f"{allowed}, got {brief(values)}")
+    return places
 
 
 def pairs_log_likelihood(
@@ -125,7 +148,10 @@ def pairs_log_likelihood(
     group : array of int, shape (n,)
         The row of θ of each response.
     """
-    keys = group.astype(np.int64) * evidence.n_rows + index
+    rows, groups = _places(index, check_evidence(evidence).n_rows, "index"), _places(group, None, "group")
+    if rows.shape != groups.shape:
+        raise ValueError(f"group must be one integer for each response, {rows.size} of them, got {groups.size}")
+    keys = groups * evidence.n_rows + rows
     pairs, pair_of, weight = np.unique(keys, return_inverse=True, return_counts=True)
     places = np.divmod(pairs, max(evidence.n_rows, 1))
-    return PointwisePairsLogLikelihood()(theta, *evidence, *places, weight, pair_of)
+    return PointwisePairsLogLikelihood()(as_tensor(theta, "theta"), *evidence, *places, weight, pair_of)

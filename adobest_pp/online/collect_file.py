@@ -9,28 +9,38 @@ process ends, nobody has seen that answer, and the one that is drawn for this pe
 may be written a few at a time.
 
 The file must tell nothing about the values but the answers. It names what was asked: the column, the number of rows and
-of those without a value (not which: people are counted past them), and when the file of people was last changed. It
-holds neither a checksum nor the size of that file: with few categories, either could tell how many people are in each.
+of those without a value (not which: people are counted past them), when the file of people was last changed, and a
+random name. It holds neither a checksum nor the size of that file: with few categories, either could tell how many
+people are in each.
+
+A ledger beside the file of people (`adobest_pp.online.ledger`) knows that random name. By it the people of a collection
+are recognized whatever the time and the format of their file, and nobody is asked the same twice unnoticed.
 """
 
+import logging
 import os
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_path
+from adobest_pp._checks import check_flag, check_path
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._progress import SlowProgress
 from adobest_pp.online.collector import AdaptiveCollector
 from adobest_pp.online.csv_column import NO_VALUE, read_column
+from adobest_pp.online.design_collector import DesignCollector
 from adobest_pp.online.kept import KeptCollection
-from adobest_pp.online.mechanism_choice import DEFAULT_MECHANISM, make_collector
+from adobest_pp.online.ledger import Entry, Ledger, Values, new_entry
+from adobest_pp.online.mechanism_choice import DEFAULT_MECHANISM, make_collector, mechanism_name
 
 __all__ = ["collect_csv"]
+
+logger = logging.getLogger("adobest_pp")
 
 # Answers wait at most this many seconds before they are written.
 PATIENCE = 0.2
@@ -45,6 +55,7 @@ def collect_csv(
     categories: Sequence[str] | None = None,
     progressbar: bool = True,
     out: str | os.PathLike[str] | None = None,
+    ask_again: bool = False,
     **options: Any,
 ) -> KeptCollection:
     r"""Collect one column of a file of people, each value by its own exact randomized answer.
@@ -68,7 +79,11 @@ def collect_csv(
         Whether to show progress once it takes longer than two seconds.
     out : path, optional
         A new file to keep the collection in. If it is the file of the same collection, stopped at any moment, that
-        collection is resumed: people who have answered are not asked again.
+        collection is resumed: people who have answered are not asked again, and those who have been added at the end of
+        their file are.
+    ask_again : bool, default False
+        Whether to ask people once more who were asked for this column before, as the ledger beside their file says.
+        Their budgets add up. Also goes on where the ledger cannot be written.
     **options
         Settings of the mechanism, such as `kappa` of RRRR, and further arguments of its collector: `AdaptiveCollector`
         for RRRR, `DesignCollector` for ``"design"``, else `PlainCollector`.
@@ -78,31 +93,64 @@ def collect_csv(
     AdaptiveCollector, DesignCollector or PlainCollector
         With the responses, and ready to go on. Its `did_not_answer` is the number of people without a value.
 
+    Warns
+    -----
+    A warning is logged if the people of the file have answered before, about this or another column: what each of them
+    tells about themselves is bounded by the sum of the budgets.
+
     Examples
     --------
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> from adobest_pp.online import collect_csv
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     file.write("id,vote\n1,yes\n2,no\n3,\n4,yes\n") and file.flush()
-    ...     collector = collect_csv(file.name, "vote", epsilon=1.0, categories=["yes", "no", "unsure"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "people.csv"
+    ...     _ = path.write_text("id,vote\n1,yes\n2,no\n3,\n4,yes\n")
+    ...     collector = collect_csv(path, "vote", epsilon=1.0, categories=["yes", "no", "unsure"])
     >>> len(collector.responses), collector.did_not_answer
     (3, 1)
     """
     check_path(path)
+    check_flag(ask_again, "ask_again")
     source = {"column": column, "modified": os.stat(path).st_mtime_ns} if os.path.isfile(path) else {}
     values, labels = read_column(path, column, categories)
     x = values[values != NO_VALUE]
     if not x.size:
         raise ValueError(f"path must name a file with a value of at least one person, got none in {os.fspath(path)!r}")
     people = source | {"rows": values.size, "empty": values.size - x.size}
-    collector = make_collector(mechanism, labels, epsilon, x.size, options)
+
+    def make(n_people: int = x.size) -> KeptCollection:
+        return make_collector(mechanism, labels, epsilon, n_people, options)
+
+    collector = make()
+    texts, ledger = Values(values, labels), Ledger(path)
+    if out is not None and os.path.realpath(check_path(out, "out")) in (os.path.realpath(path), str(ledger.path)):
+        raise ValueError(f"out must not be the file of the people or its ledger, got {os.fspath(out)!r}")
+    entry = new_entry(column, epsilon, mechanism_name(mechanism), out)
     if out is None:
+        ledger.confirm(column, epsilon, texts, ask_again)
         collector._people = people | {"asked": 0}
         _ask(collector, x, progressbar)
+        # Only now does anybody see the answers.
+        _enter(ledger, entry, texts, ask_again)
         return collector
-    if os.path.realpath(out) == os.path.realpath(path):
-        raise ValueError(f"out must not be the file of the people, got {os.fspath(out)!r}")
-    kept = _kept(collector, people, out)
+    is_new = not os.path.exists(out)
+    if is_new:
+        ledger.confirm(column, epsilon, texts, ask_again)
+        kept = collector
+        kept._people = people | {"collection": entry.collection, "asked": 0}
+        kept.save(out)
+    else:
+        kept = _resumed(out, make, people, ledger, texts)
+        name = kept._people["collection"] if kept._people else ""
+        entry = ledger.find(name) or entry._replace(collection=name)
+    try:
+        _enter(ledger, entry, texts, ask_again)
+    except BaseException:
+        kept.close()
+        if is_new:  # nobody has been asked
+            with suppress(OSError):
+                os.unlink(os.path.realpath(out))
+        raise
     try:
         _ask(kept, x, progressbar)
         with suppress(OSError):  # all answers are in the file; this only makes it smaller
@@ -113,13 +161,24 @@ def collect_csv(
     return kept
 
 
-def _kept(collector: KeptCollection, source: dict[str, Any], out: str | os.PathLike[str]) -> KeptCollection:
-    """Return the collection in a file, new or resumed, or raise FileExistsError if the file is another one."""
-    name = os.fspath(out)
-    if not os.path.exists(out):
-        collector._people = source | {"asked": 0}
-        collector.save(out)
-        return collector
+def _enter(ledger: Ledger, entry: Entry, texts: Values, ask_again: bool) -> None:
+    """Make or bring up to date the entry of a collection, and warn if people have spent more than its budget."""
+    known = ledger.find(entry.collection)
+    if known is None or known.rows < len(texts):
+        ledger.enter(entry, texts, ask_again)
+    if known is None and len(ledger.entries) > 1:
+        logger.warning("%s", ledger.in_words())
+
+
+def _resumed(
+    out: str | os.PathLike[str],
+    make: Callable[..., KeptCollection],
+    source: dict[str, Any],
+    ledger: Ledger,
+    texts: Values,
+) -> KeptCollection:
+    """Return the collection in a file, or raise FileExistsError if it is another one."""
+    name, collector = os.fspath(out), make()
     if not os.path.isfile(out):
         raise ValueError(f"out must name a new file, or one to go on with, got {name!r}, which is neither")
     try:
@@ -127,24 +186,52 @@ def _kept(collector: KeptCollection, source: dict[str, Any], out: str | os.PathL
         saved = AdaptiveCollector.load(out, None if isinstance(own, str) else own)
     except ValueError as reason:
         raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
-    differs = _differences(saved, collector, source)
-    if differs:
-        saved.close()
-        raise FileExistsError(
-            f"out must name a new file, or one of the same people and settings to go on with, got {name!r}, which "
-            f"differs in {', '.join(differs)}"
+    try:
+        if isinstance(saved, DesignCollector) and isinstance(collector, DesignCollector):
+            collector = make(saved.n_people)  # people who were added do not change what was planned
+        differs = _other_people(saved, source, ledger, texts) + _other_settings(saved, collector)
+        if differs:
+            raise FileExistsError(
+                f"out must name a new file, or one of the same people and settings to go on with, got {name!r}, which "
+                f"differs in {', '.join(differs)}"
+            )
+        before = saved._people or {}
+        saved._people = (
+            source
+            | {"collection": secrets.token_hex(16)}
+            | {key: before[key] for key in ("collection", "asked") if key in before}
         )
+        if "collection" not in before:  # an earlier version made it
+            saved.save(out)
+    except BaseException:
+        saved.close()
+        raise
     return saved
 
 
-def _differences(saved: KeptCollection, collector: KeptCollection, source: dict[str, Any]) -> list[str]:
-    """Return what a saved collection does not share with the one that is asked for."""
-    names = {"modified": "people (the file was changed)", "empty": "people without a value"}
-    asked = {"empty": 0} | (saved._people or {})
-    differs = [names.get(key, key) for key in source if asked.get(key) != source[key]]
-    differs = differs if saved._people else ["the people"]
+def _other_people(saved: KeptCollection, source: dict[str, Any], ledger: Ledger, texts: Values) -> list[str]:
+    """Return how the people of a saved collection differ from those of the file, other than by some at its end."""
+    before = saved._people
+    if before is None or "asked" not in before:
+        return ["the people"]
+    if before.get("column") != source["column"]:
+        return ["column"]
+    known = ledger.find(before.get("collection"))
+    if known is not None:
+        same = ledger.is_same(known, texts)
+        return [] if same else [f"people (of the {known.rows} rows, some were changed, moved or removed)"]
+    if before["asked"] == 0:
+        return []  # stopped before the collection was entered
+    # An earlier version made it, or the ledger is lost: only the file's time is left to recognize it by.
+    names = {"modified": f"people (the file was changed, and {ledger.path.name!r} does not know this collection)"}
+    names["empty"] = "people without a value"
+    return [names.get(key, key) for key in source if ({"empty": 0} | before).get(key) != source[key]]
+
+
+def _other_settings(saved: KeptCollection, collector: KeptCollection) -> list[str]:
+    """Return the settings that a saved collection does not share with the one that is asked for."""
     was, now = saved._described(), collector._described()
-    differs += [key for key in now if now[key] != was.get(key)]
+    differs = [key for key in now if now[key] != was.get(key)]
     return differs + ["categories"] * (saved.responses.categories != collector.responses.categories)
 
 

@@ -71,6 +71,8 @@ def _values(path: str | os.PathLike[str], column: str) -> list[str]:
         with open(path, newline="", encoding="utf-8-sig") as handle:
             rows = csv.reader(handle, strict=True)
             header = [_as_text(cell) for cell in next(rows, [])]
+            if any("\0" in cell for cell in header):
+                raise csv.Error("UTF-16")
             # The first row is not shown: without a header it would be that of a person.
             if wanted not in header:
                 raise ValueError(f"column must be named in the first row of {name!r}, got {brief(column)}")
@@ -90,7 +92,9 @@ def _values(path: str | os.PathLike[str], column: str) -> list[str]:
                     )
                 values.append(_as_text(row[place]))
     except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"path must name a CSV file in UTF-8, got {name!r}, which is not one") from None
+        raise ValueError(
+            f"path must name a CSV file in UTF-8, got {name!r}, which is not one: save it as UTF-8"
+        ) from None
     return values
 
 

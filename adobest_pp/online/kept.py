@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import check_path
+from adobest_pp._checks import check_flag, check_path
 from adobest_pp._files import check_target, netcdf_bytes
 from adobest_pp.data.journal import Journal
 from adobest_pp.data.response_files import COLLECTION, Stored, read_stored
@@ -135,6 +135,8 @@ class KeptCollection(ABC):
         overwrite : bool, default False
             Replace another file that exists; never one that another collector has open.
         """
+        check_path(path)
+        check_flag(overwrite, "overwrite")
         self._settle()
         attributes = {COLLECTION: NOTE, **self._attributes()}
         if self._people is not None:

@@ -41,6 +41,6 @@ def table_values(path: str | os.PathLike[str], column: str) -> list[str]:
         texts: list[str] = pc.fill_null(values.cast(pa.large_string()), "").to_pylist()
     except KeyError as problem:
         raise ValueError(problem.args[0]) from None
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise ValueError(f"path must name a Parquet or Arrow file, got {name!r}, which is damaged or none") from None
     return texts

@@ -28,7 +28,7 @@ def check_axes(axes: Any, n: int, told: str) -> NDArray[np.object_]:
     """Return n matplotlib axes as an array of shape (n,), or raise ValueError."""
     try:
         panels = np.asarray(axes, dtype=object).ravel()
-    except (TypeError, ValueError):
+    except Exception:  # whatever an object of another library raises
         raise ValueError(f"axes must be {told}, got {brief(axes)}") from None
     if panels.shape != (n,):
         raise ValueError(f"axes must be {told}, got {panels.size}")

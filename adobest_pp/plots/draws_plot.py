@@ -13,7 +13,7 @@ from adobest_pp._checks import check_probabilities
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.plots._category_names import legend_entry, shorten
 from adobest_pp.plots._fonts import legible
-from adobest_pp.plots._inputs import check_categories, check_thetas
+from adobest_pp.plots._inputs import check_axes, check_categories, check_thetas
 from adobest_pp.plots._looks import COLORS, look
 
 __all__ = ["plot_estimates", "plot_ranks", "plot_traces"]
@@ -68,6 +68,7 @@ def plot_estimates(
     shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
     if ax is None:
         _, ax = plt.subplots(figsize=(8, 1.2 + 0.42 * len(labels)), layout="constrained")
+    (ax,) = check_axes(ax, 1, "one")
     places = np.arange(len(labels))
     if shares is not None:
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.88", label="true share")

@@ -107,7 +107,7 @@ def simulated_poll(
     origin = f"{people:,} simulated people, asked one after the other; the true shares are known."
     protection = "People are simulated by a seeded generator: nobody's privacy is at stake."
     asked = choice_in_words(name, is_default=mechanism is None)
-    return Poll(question or QUESTION, responses, origin, protection, np.array(SHARES), settings, asked)
+    return Poll(_question(question, QUESTION), responses, origin, protection, np.array(SHARES), settings, asked)
 
 
 def _simulated(
@@ -150,20 +150,23 @@ def poll_of_people(
     random_seed: int | None = None,
     progressbar: bool = False,
     out: str | os.PathLike[str] | None = None,
+    ask_again: bool = False,
 ) -> Poll:
     """Ask everyone in a file. Their values are randomized exactly, one by one, and not kept.
 
-    With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues.
+    With `out`, every answer is in that file as soon as it is given, and a collection that was stopped continues. People
+    who were asked before are asked once more only with `ask_again`.
 
     See Also
     --------
     adobest_pp.online.collect_csv : Asks them.
     """
     from adobest_pp.online import collect_csv
+    from adobest_pp.online.ledger import Ledger
 
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     options = _given(kappa=kappa, utility=utility, alpha=alpha, random_seed=random_seed)
-    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, **options)
+    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, ask_again, **options)
     collector.close()
     responses = collector.responses
     origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
@@ -175,9 +178,19 @@ def poll_of_people(
     )
     if categories is None:
         protection += " The list of categories was read from it too, so it shows that somebody has each of them."
+    protection += f" {Ledger(path).in_words()}"
     settings = {**collector._described(), "column": column, "random_seed": random_seed}
     asked = choice_in_words(name, is_default=mechanism is None)
-    return Poll(question or column, responses, origin, protection, None, settings, asked)
+    return Poll(_question(question, column), responses, origin, protection, None, settings, asked)
+
+
+def _question(question: Any, otherwise: str) -> str:
+    """Return the question as the report shows it, or raise ValueError."""
+    if question is None:
+        return otherwise
+    if not isinstance(question, str) or not question.isprintable():
+        raise ValueError(f"question must be one line of printable text, got {brief(question)}")
+    return question or otherwise
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -191,6 +204,7 @@ def poll_of_responses(
     categories: Sequence[str] | None = None,
     column: str | None = None,
     progressbar: bool = False,
+    allow_copies: bool = False,
 ) -> Poll:
     """Read randomized answers that were collected before.
 
@@ -201,10 +215,10 @@ def poll_of_responses(
         which are gathered.
     question : str, optional
         The question, as the report shows it.
-    mechanism, categories, column, progressbar
-        As of `adobest_pp.gather`: for files that do not tell them.
+    mechanism, categories, column, progressbar, allow_copies
+        As of `adobest_pp.gather`.
     """
-    responses = read_answers(path, mechanism, categories, column, progressbar)
+    responses = read_answers(path, mechanism, categories, column, progressbar, allow_copies)
     origin = f"{len(responses):,} randomized answers, read from a file."
     if isinstance(responses, Gathered):
         files = f"{len(responses.files):,} file" + ("s" if len(responses.files) > 1 else "")
@@ -215,4 +229,4 @@ def poll_of_responses(
     settings = responses.mechanism.settings()
     source = "as the file says" if mechanism is None else "as was said of the file"
     asked = f"The mechanism is {type(responses.mechanism).__name__}, {source}."
-    return Poll(question or "A private question", responses, origin, protection, None, settings, asked)
+    return Poll(_question(question, "A private question"), responses, origin, protection, None, settings, asked)

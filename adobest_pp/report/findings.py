@@ -9,6 +9,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from adobest_pp._checks import check_integer, is_learned
+from adobest_pp._text import brief
 from adobest_pp.data.draws import theta_of
 from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
@@ -162,6 +163,8 @@ def grade_samplers(
     >>> list(findings.draws)
     ['nuts', 'gibbs', 'sgld', 'sgld_cv']
     """
+    if not isinstance(poll, Poll):
+        raise ValueError(f"poll must be a Poll, such as of simulated_poll, got {brief(poll)}")
     seed = check_integer(random_seed, "random_seed", 0)
     if REFERENCE in left_out(poll.responses, prior):
         return _ungraded(poll, prior, draws, seed, on_stage, progressbar)

@@ -9,7 +9,9 @@ from typing import Any
 import xarray as xr
 
 from adobest_pp import __version__
+from adobest_pp._checks import check_path
 from adobest_pp._files import netcdf_bytes, replacing, write_whole
+from adobest_pp._text import brief, csv_cell
 from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.report.conclusions import conclusions, divergences
 from adobest_pp.report.figures import save_figures
@@ -42,17 +44,27 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
         ``explanation/sgld`` (if it is not at the posterior) and ``contraction`` (unless answers were gathered, or are
         too many).
     """
-    place = Path(folder)
+    place = check_path(folder, "folder")
+    if not isinstance(findings, Findings):
+        raise ValueError(f"findings must be those of grade_samplers, got {brief(findings)}")
     place.mkdir(parents=True, exist_ok=True)
     settings = settings_of(findings)
     figures = save_figures(findings, place / "figures")
     report, posterior, table = (place / name for name in ("report.html", "posterior.nc", "comparison.csv"))
     write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
     with replacing(table) as path:
-        findings.comparison.to_dataframe().to_csv(path, encoding="utf-8")
+        _as_cells(findings.comparison).to_csv(path, index=False, encoding="utf-8")
     with replacing(report) as path:
         path.write_text(page(findings, figures, settings), encoding="utf-8")
     return [report, posterior, table, *(path for figure in figures.values() for path in (figure.png, figure.svg))]
+
+
+def _as_cells(comparison: xr.Dataset) -> Any:
+    """Return a table by sampler and category, in which no label is a formula to a spreadsheet."""
+    table = comparison.to_dataframe().reset_index()
+    text = table.select_dtypes(exclude="number").columns
+    table[text] = table[text].map(lambda cell: csv_cell(cell) if isinstance(cell, str) else cell)
+    return table
 
 
 def settings_of(findings: Findings) -> dict[str, Any]:

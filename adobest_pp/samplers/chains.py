@@ -60,7 +60,7 @@ def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> It
     n_draws, rng
         As for `gibbs_chain`.
     """
-    settings, evidence, n, k = langevin.settings, langevin.evidence, langevin.row_of.size, langevin.prior.size
+    settings, evidence, n, k = langevin.settings, langevin.evidence, langevin.n_responses, langevin.prior.size
     phi, anchor = langevin.start(rng), langevin.first_anchor()
     per_update = k + min(settings.batch_size or 0, n)
     rows = per_update if settings.batch_size else evidence.n_rows + k * (evidence.n_sets + 1)

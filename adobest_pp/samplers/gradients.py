@@ -82,7 +82,7 @@ class EvidenceGradient:
 
     def populations(self) -> tuple[int, ...]:
         """Return the number of responses, alone."""
-        return (self.langevin.row_of.size,)
+        return (self.langevin.n_responses,)
 
     def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
         """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""

@@ -30,11 +30,14 @@ INTERPRETED = Mode("py", "fast_compile")
 
 
 class Surrogate(NamedTuple):
-    """A model that is φ_i ~ Gamma(ρ_i, 1), and answers given θ = φ/Σφ: ρ, and the evidence with the row of each."""
+    """A model that is φ_i ~ Gamma(ρ_i, 1), and answers given θ = φ/Σφ: ρ, the evidence, and the row of each answer.
+
+    Gathered answers are only counted: their `row_of` is None.
+    """
 
     prior: Array
     evidence: Evidence
-    row_of: NDArray[np.int64]
+    row_of: NDArray[np.int64] | None
 
 
 def value_variables(variables: Any, model: "Model", name: str) -> list[Any]:
@@ -66,8 +69,6 @@ def surrogate_of(model: "Model", values: Sequence[Any]) -> Surrogate | None:
         return None
     if not np.all(scale == 1):
         return None
-    if row_of is None:
-        row_of = np.repeat(np.arange(evidence.n_rows), evidence.count)
     return Surrogate(np.array(np.broadcast_to(rho, evidence.n_categories), dtype=np.float64), evidence, row_of)
 
 

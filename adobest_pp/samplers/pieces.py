@@ -38,8 +38,9 @@ class Langevin:
     ----------
     evidence : Evidence
         Collapsed responses.
-    row_of : array of int, shape (n,)
-        The row of evidence of each response.
+    row_of : array of int, shape (n,), or None
+        The row of evidence of each response. None for counted answers: they are numbered in the order of the rows, and
+        no memory is needed for each.
     prior : array of shape (K,)
         Concentration of the Dirichlet prior.
     settings : LangevinSettings
@@ -47,15 +48,21 @@ class Langevin:
 
     Attributes
     ----------
+    n_responses : int
+        The number of responses n.
     diffusion : Diffusion
         With its metric, where it has one.
     mode : Anchor or None
         An anchor near the mode, where a piece needs it: the first of control variates, and where the metric is taken.
     """
 
-    def __init__(self, evidence: Evidence, row_of: NDArray[np.int64], prior: Array, settings: LangevinSettings) -> None:
+    def __init__(
+        self, evidence: Evidence, row_of: NDArray[np.int64] | None, prior: Array, settings: LangevinSettings
+    ) -> None:
         self.evidence, self.prior, self.settings = evidence, prior, settings
-        self.row_of = np.ascontiguousarray(row_of, dtype=np.int64)
+        self.n_responses = evidence.n_responses
+        self._row_of = None if row_of is None else np.ascontiguousarray(row_of, dtype=np.int64)
+        self._ends = np.cumsum(evidence.count)
         needs_mode = settings.gradient == "control_variates" or settings.diffusion == "log_ratio"
         self._rows = rows_of(evidence) if needs_mode else None
         self.mode = self.anchor(near_mode(evidence, prior, np.random.default_rng(0))) if needs_mode else None
@@ -67,7 +74,7 @@ class Langevin:
             assert self.mode is not None
             return metric_at(self.mode, self.prior)
         if name == "cox_ingersoll_ross":
-            return CoxIngersollRoss(self.prior, float(self.row_of.size))
+            return CoxIngersollRoss(self.prior, float(self.n_responses))
         return Mirrored(self.prior) if name == "mirrored" else of_phi(name, self.prior)
 
     def anchor(self, theta: Array) -> Anchor:
@@ -90,7 +97,7 @@ class Langevin:
     @property
     def total(self) -> float:
         """The mean of Σφ as the diffusion has it."""
-        n = self.row_of.size if self.settings.diffusion == "cox_ingersoll_ross" else 0
+        n = self.n_responses if self.settings.diffusion == "cox_ingersoll_ross" else 0
         return float(self.prior.sum() + n)
 
     def estimator(self, batches: NDArray[np.int64], anchor: Anchor | None) -> Gradient:
@@ -98,10 +105,16 @@ class Langevin:
         size = batches.shape[1]
         if size == 0:
             return FullEvidence(self.evidence)
-        rows, scale = self.row_of[batches], self.row_of.size / size
+        rows, scale = self._rows_of(batches), self.n_responses / size
         if anchor is None:
             return Minibatch(self.evidence, rows, scale)
         return AnchoredBatch(self.evidence, rows, scale, anchor)
+
+    def _rows_of(self, responses: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of evidence of each of these responses, given by their numbers."""
+        if self._row_of is not None:
+            return self._row_of[responses]
+        return np.searchsorted(self._ends, responses, side="right")
 
     def first_anchor(self) -> Anchor | None:
         """Return the anchor near the mode, or None where the gradient has none."""

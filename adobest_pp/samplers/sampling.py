@@ -136,6 +136,7 @@ def sample(
     }
     check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
+    check_flag(progressbar, "progressbar")
     settings = _settings(sampler, options)
     if check_flag(log_likelihood, "log_likelihood"):
         if not isinstance(responses, Responses):
@@ -262,7 +263,10 @@ def _sample_compiled(
     chains: int,
 ) -> "xr.DataTree":
     """Run the chains one after the other and stack them."""
-    evidence, row_of = responses.evidence_and_index()
+    if isinstance(responses, Responses):
+        evidence, row_of = responses.evidence_and_index()
+    else:
+        evidence, row_of = responses.evidence(), None
     langevin = None if settings is None else Langevin(evidence, row_of, prior, settings)
 
     def chain(rng: np.random.Generator) -> Iterator[Block]:

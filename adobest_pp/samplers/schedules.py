@@ -153,7 +153,7 @@ def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
     """Return plain values from which `schedule_from_settings` builds an equal schedule, or the repr of a function."""
     if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps | MetricSteps):
         return {"schedule": type(schedule).__name__, **asdict(schedule)}
-    return repr(schedule)
+    return brief(schedule)
 
 
 def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:

@@ -1,6 +1,7 @@
 """`adobest compare` and `adobest plan` of randomized answers in Parquet, Arrow and CSV files."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -154,3 +155,14 @@ def test_a_pilot_in_tables_is_planned_for(days, tmp_path, capsys):
     done = run_here(capsys, "plan", "--responses", plain, *line)
     assert done.returncode == 2
     assert "write it with Responses.to_parquet" in done.stderr
+
+
+def test_copies_are_refused_unless_they_are_said_to_be_of_others(days, tmp_path, capsys):
+    shutil.copy(days / "monday.parquet", days / "sunday.parquet")
+    told = refused(capsys, tmp_path, "--responses", days)
+    assert "--responses must hold answers of different people, got '" in told
+    assert told.endswith("leave one out, or give --allow-copies if they are different people's\n")
+    assert "--allow-copies must come with --responses" in refused(capsys, tmp_path, "--allow-copies")
+    options = ("--people", 1000, "--epsilon", 1, "--mechanism", "srr")
+    done = run_here(capsys, "plan", *options, "--responses", days, "--allow-copies", "--json")
+    assert done.returncode == 0, done.stderr

@@ -1,11 +1,15 @@
 """Answers of several mechanisms or budgets as one."""
 
+import itertools
+import math
+
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
 
 import adobest_pp as ad
+from adobest_pp.data.copies import log_orders
 from adobest_pp.diagnostics import goodness_of_fit
 from adobest_pp.mechanisms import Mixed, mechanism_from_settings
 from oracles import answer_rows
@@ -168,3 +172,52 @@ def test_bad_parts_and_answers_are_refused(both):
     with pytest.raises(ValueError, match="parts must be a list of settings"):
         ad.Responses.from_xarray(damaged)
     assert isinstance(damaged, xr.Dataset)
+
+
+# ---------------------------------------------------------------- nobody is counted twice
+def again(responses):
+    """Return other responses with the same answers."""
+    return ad.Responses.from_xarray(responses.to_xarray())
+
+
+def test_the_same_object_twice_is_refused():
+    few = simulated(ad.SRR(K, 1.0), 2, 1)
+    for allow_copies in (False, True):
+        with pytest.raises(ValueError, match=r"the same object as responses\[0\] and responses\[2\]"):
+            ad.concat([few, again(few), few], allow_copies=allow_copies)
+    evidence = few.evidence()
+    with pytest.raises(ValueError, match="others must be of the answers of other people, got the same Evidence twice"):
+        evidence.merge(evidence)
+    nobody = ad.Responses(ad.SRR(K, 1.0))
+    assert len(ad.concat([nobody, nobody])) == 0
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, ad.SubsetSelection(12, 1.0, 4)], ids=repr)
+def test_equal_answers_are_refused_where_they_cannot_be_chance(mechanism):
+    responses = simulated(mechanism, 100, 1)
+    match = (
+        r"responses must hold answers of different people, got responses\[1\] and responses\[2\], which hold the same "
+        "100 answers in the same order: leave one out, or pass allow_copies=True"
+    )
+    with pytest.raises(ValueError, match=match):
+        ad.concat([simulated(mechanism, 100, 2), responses, again(responses)])
+    assert len(ad.concat([responses, again(responses)], allow_copies=True)) == 200
+    with pytest.raises(ValueError, match="allow_copies must be True or False, got 1"):
+        ad.concat([responses], allow_copies=1)
+
+
+def test_few_answers_may_be_equal_by_chance(caplog):
+    """Ten people who answer one by one, and two groups of 25 who all answer the same: that is worth a warning."""
+    ones = [ad.Responses.from_arrays(ad.SRR(2, 1.0), [i % 2]) for i in range(10)]
+    assert len(ad.concat(ones)) == 10
+    assert not caplog.text
+    same = [ad.Responses.from_arrays(ad.SRR(2, 1.0), [0] * 25) for _ in range(2)]
+    assert len(ad.concat(same)) == 50
+    assert "responses[0] and responses[1], which hold the same 25 answers in the same order" in caplog.text
+
+
+def test_independent_answers_are_not_taken_for_copies():
+    """The chance that the rule allows for is one over the number of orders: counted here one by one."""
+    for counts in ([4, 4], [3, 3, 2], [8], [1] * 6):
+        orders = len({*itertools.permutations(np.repeat(np.arange(len(counts)), counts).tolist())})
+        assert log_orders(np.array(counts)) == pytest.approx(math.log(orders), abs=1e-9)

@@ -1,8 +1,13 @@
 """Any number of answers: files of every kind add up to the evidence of all answers, to the last bit."""
 
+import errno
 import json
 import logging
 import os
+import resource
+import subprocess
+import sys
+import tempfile
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +112,7 @@ def test_answers_are_codes_or_labels(tmp_path, form):
         stream.write_table(table, max_chunksize=9)
     gathered = ad.gather(tmp_path, responses.mechanism, column="said", categories=NAMES)
     evidence = responses.evidence()
-    assert gathered.evidence() == evidence.merge(evidence, evidence)
+    assert gathered.evidence() == evidence._replace(count=3 * evidence.count)
     assert gathered.categories == NAMES
 
 
@@ -449,3 +454,150 @@ def test_a_column_that_was_named_by_mistake_is_not_shown(tmp_path, mechanism, va
     with pytest.raises(ValueError, match="column 'phone' must hold") as caught:
         ad.gather(path, mechanism, column="phone")
     assert not any(part in str(caught.value).replace(str(path), "") for part in ("secret", "4711", "47.11"))
+
+
+# ---------------------------------------------------------------- nobody is counted twice
+def test_links_to_a_file_are_that_file(tmp_path):
+    """However a file is named a second time: a hard link, a symbolic link, its folder twice or under a linked name."""
+    srr, path = ad.SRR(3, 1.0), tmp_path / "in" / "a.parquet"
+    path.parent.mkdir()
+    write(three(3), path)
+    os.link(path, tmp_path / "hard.parquet")
+    (tmp_path / "soft.parquet").symlink_to(path)
+    (tmp_path / "folder").symlink_to(path.parent, target_is_directory=True)
+    for other in ("hard.parquet", "soft.parquet", "folder", "in", "in/*.parquet"):
+        for allow_copies in (False, True):
+            match = r"paths must name each file once, got '.*a.parquet' and '.*', which are one file"
+            refused(tmp_path, match, [path, str(tmp_path / other)], srr, allow_copies=allow_copies)
+
+
+@pytest.mark.parametrize("mechanism", [ad.SRR(3, 1.0), ad.RRRR(4, 1.0), ad.UnaryEncoding(30, 1.0)], ids=repr)
+def test_copies_of_a_file_are_refused(tmp_path, mechanism):
+    responses = simulated(mechanism, 100, 1)
+    for name in ("a", "b"):
+        write(responses, tmp_path / f"{name}.parquet")
+    write(simulated(mechanism, 100, 2), tmp_path / "c.parquet")
+    match = (
+        r"paths must hold answers of different people, got '.*a.parquet' and '.*b.parquet', which hold the same 100 "
+        r"answers in the same order: leave one out, or pass allow_copies=True if they are different people's"
+    )
+    refused(tmp_path, match, tmp_path, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    assert len(ad.gather(tmp_path, allow_copies=True)) == 300
+    assert len(ad.gather([tmp_path / "a.parquet", tmp_path / "c.parquet"])) == 200
+
+
+def test_few_answers_may_be_equal_by_chance(tmp_path, caplog):
+    """One answer a file is equal in many files; 25 equal ones are worth a warning, and all of one kind no more."""
+    for i in range(30):
+        (tmp_path / f"{i}.csv").write_text(f"answer\n{i % 3}\n")
+    with caplog.at_level(logging.WARNING, "adobest_pp"):
+        assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 30
+        assert not caplog.text
+        for name in ("x", "y"):
+            (tmp_path / f"{name}.csv").write_text("answer\n" + "0\n" * 25)
+        assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 80
+    assert caplog.text.count("Check that you have not counted people twice: ") == 1
+    assert "y.csv', which hold the same 25 answers in the same order" in caplog.text
+
+
+def test_files_that_only_begin_alike_are_no_copies(tmp_path, monkeypatch):
+    monkeypatch.setattr("adobest_pp.data.copies._START", 16)
+    for name, last in (("a", 0), ("b", 1), ("c", 2)):
+        (tmp_path / f"{name}.csv").write_text("answer\n" + "0\n1\n2\n" * 50 + f"{last}\n")
+    assert len(ad.gather(tmp_path, ad.SRR(3, 1.0))) == 453
+
+
+# ---------------------------------------------------------------- kills, full disks and damage
+UNARY = ad.UnaryEncoding(30, 1.0)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files of this test alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+DYING = """
+import sys
+import adobest_pp as ad
+from adobest_pp.data.set_store import StoreWriter
+
+def die(*_):
+    raise SystemExit
+
+StoreWriter.finish, StoreWriter.discard = die, lambda self: None  # as a kill would: nothing is cleaned up
+for options in {}, {"store": sys.argv[2]}:
+    try:
+        ad.gather(sys.argv[1], **options)
+    except SystemExit:
+        pass
+"""
+
+
+def test_what_a_killed_process_leaves_does_not_block_the_next(tmp_path, temporary):
+    whole = simulated(UNARY, 100, 1)
+    whole.to_parquet(tmp_path / "a.parquet")
+    arguments = [str(tmp_path / "a.parquet"), str(tmp_path / "store")]
+    subprocess.run([sys.executable, "-c", DYING, *arguments], check=True, env=os.environ | {"TMPDIR": str(temporary)})
+    (left,) = os.listdir(temporary)
+    assert os.listdir(temporary / left)
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".store.")]
+    assert not (tmp_path / "store").exists()
+    gathered = ad.gather(tmp_path / "a.parquet")
+    assert os.listdir(temporary) == [gathered.store.folder.name] != [left]
+    del gathered
+    assert not os.listdir(temporary)
+    assert ad.gather(*arguments[:1], store=arguments[1]).evidence() == whole.evidence()
+    assert sorted(os.listdir(tmp_path)) == ["a.parquet", "store", "temporary"]
+
+
+@pytest.mark.parametrize("store", [None, "store"])
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, temporary, store):
+    """A real limit of the operating system, on the pieces and on the file that they are joined in."""
+    simulated(UNARY, 400, 1).to_parquet(tmp_path / "a.parquet")
+    options = {} if store is None else {"store": tmp_path / store}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (100, 1000, 1700):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try:
+            with pytest.raises(
+                OSError, match=r"the answers could not be kept in '.*, and nothing of them is left"
+            ) as info:
+                ad.gather(tmp_path / "a.parquet", progressbar=False, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert info.value.errno == errno.EFBIG
+        assert "\n" not in str(info.value)
+        assert sorted(os.listdir(tmp_path)) == ["a.parquet", "temporary"]
+        assert not os.listdir(temporary)
+
+
+def test_a_damaged_store_is_refused(tmp_path):
+    """Every kind of damage to either file: 200 flips, cuts and zeroed blocks."""
+    simulated(UNARY, 100, 1).to_parquet(tmp_path / "a.parquet")
+    ad.gather(tmp_path / "a.parquet", store=tmp_path / "store")
+    rng = np.random.default_rng(1)
+    for name in ("sets.npy", "gathered.json"):
+        path = tmp_path / "store" / name
+        good = path.read_bytes()
+        for place in rng.integers(0, len(good), 100):
+            bad = bytearray(good)
+            bad[place] ^= 1 << rng.integers(8)
+            for content in (bytes(bad), good[:place], good[:place] + bytes(len(good) - place)):
+                path.write_bytes(content)
+                with pytest.raises(ValueError, match="store must be a folder that `gather` made, got .*, which is damaged"):
+                    Gathered.open(tmp_path / "store")
+        path.write_bytes(good)
+    assert len(Gathered.open(tmp_path / "store")) == 100
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_csv_file_in_another_encoding_is_told(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_text("answer\n0\n1\n2\n", encoding=encoding)
+    match = r"got '.*a.csv' \(the names of its columns are not in UTF-8: save it as UTF-8\)"
+    refused(tmp_path, match, path, ad.SRR(3, 1.0), error=DamagedAnswers)

@@ -1,6 +1,5 @@
 """Mechanisms by name: ours at once, those of other packages if a person names them, and none because a file does."""
 
-import hashlib
 import json
 import sys
 import textwrap
@@ -11,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import adobest_pp as ad
+from adobest_pp._files import seal
 from adobest_pp.data import Gathered
 from adobest_pp.data.answer_tables import table_of
 from adobest_pp.data.question_answers import QuestionAnswers
@@ -99,9 +99,7 @@ def read_store(settings, path):
     ad.gather(path / "sets.parquet", store=path / "store", progressbar=False)
     (notes,) = [each for each in (path / "store").iterdir() if each.suffix == ".json"]
     told = json.loads(notes.read_text())
-    planted = told["notes"] | {"mechanism_settings": settings}
-    digest = hashlib.sha256(json.dumps(planted).encode()).hexdigest()  # a stranger can compute it, too
-    notes.write_text(json.dumps({"notes": planted, "sha256": digest}))
+    notes.write_bytes(seal(told["content"] | {"mechanism_settings": settings}))  # a stranger can do that, too
     Gathered.open(path / "store")
 
 

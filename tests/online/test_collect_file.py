@@ -16,6 +16,7 @@ from adobest_pp.design import candidates
 from adobest_pp.mechanisms import find_mechanism, register, registry
 from adobest_pp.online import PlainCollector, collect_csv, mechanism_choice
 from adobest_pp.online import collect_file as people_module
+from adobest_pp.online import ledger as ledger_module
 from adobest_pp.report.answer_sources import poll_of_people
 from tests.cli.test_main import adobest, run_here
 from tests.online import saved
@@ -52,7 +53,9 @@ def test_a_file_is_collected_and_reopened(people, tmp_path):
 
 
 def test_answers_are_drawn_anew_each_time(people):
-    first, second = (collect_csv(people, "vote", 1.0, random_seed=0, progressbar=False) for _ in range(2))
+    first, second = (
+        collect_csv(people, "vote", 1.0, random_seed=0, progressbar=False, ask_again=True) for _ in range(2)
+    )
     assert not np.array_equal(first.responses.answers, second.responses.answers)
 
 
@@ -67,7 +70,7 @@ def test_nothing_but_answers_is_written(people, tmp_path, capsys):
     answered = [responses.categories[i] for i in responses.answers]
     # At epsilon 0.1 and three categories an answer is true about four times in ten; 60 of 60 would be a leak.
     assert sum(a == b for a, b in zip(answered, truth, strict=True)) < 50
-    assert {path.name for path in tmp_path.iterdir()} == {"people.csv", "responses.nc"}
+    assert {path.name for path in tmp_path.iterdir()} == {"people.csv", "people.csv.adobest-ledger", "responses.nc"}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_empty_values_are_counted_and_are_no_answers(tmp_path):
     collector = collect_csv(path, "vote", 1.0, progressbar=False)
     assert (len(collector.responses), collector.did_not_answer) == (2, 3)
     assert collector.responses.categories == ("okapi", "quetzal")
-    assert "Of 5 rows, 3 have an empty value" in poll_of_people(path, "vote").origin
+    assert "Of 5 rows, 3 have an empty value" in poll_of_people(path, "vote", ask_again=True).origin
 
 
 def test_a_file_without_any_value_and_a_missing_file_are_refused(tmp_path):
@@ -133,7 +136,7 @@ def test_every_registered_mechanism_collects_by_name(people, monkeypatch):
 
     names = [name for name in candidates.PLANNED if name != candidates.DESIGN]
     for name in [*names, "MySelection", "local_hashing"]:
-        collector = collect_csv(people, "vote", 1.0, name, progressbar=False, random_seed=1)
+        collector = collect_csv(people, "vote", 1.0, name, progressbar=False, random_seed=1, ask_again=True)
         kind = find_mechanism(name)
         assert isinstance(collector, AdaptiveCollector if kind is RRRR else PlainCollector)
         assert (len(collector.responses), type(collector.responses.mechanism)) == (60, kind)
@@ -209,7 +212,8 @@ def test_a_stopped_collection_goes_on_and_asks_nobody_twice(people, tmp_path, mo
         stop_after(patch, 1, mechanism)
         again = collect(people, out, **options)  # nobody is left to ask
     assert np.array_equal(again.answers, whole.answers)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv", "responses.nc"]
+    names = ["people.csv", "people.csv.adobest-ledger", "responses.nc"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_each_person_answers_for_themselves_whoever_has_no_value(people, tmp_path, monkeypatch):
@@ -310,7 +314,9 @@ def test_a_resumed_collection_is_as_one_that_never_stopped(people, tmp_path, mon
         with pytest.raises(Stopped):
             collect(people, tmp_path / "stopped.nc")
     monkeypatch.setattr(RRRR, "privatize", answer)
-    stopped, whole = (collect(people, tmp_path / name) for name in ("stopped.nc", "whole.nc"))
+    stopped, whole = (
+        collect(people, tmp_path / name, ask_again=name == "whole.nc") for name in ("stopped.nc", "whole.nc")
+    )
     assert np.array_equal(stopped.subsets[stopped.subset_index], whole.subsets[whole.subset_index])
     assert np.array_equal(stopped.answers, whole.answers)
 
@@ -340,7 +346,8 @@ def test_other_people_or_settings_are_refused_and_nothing_changes(people, tmp_pa
     copy = tmp_path / "copy.csv"
     shutil.copy2(people, copy)
     copy.write_text(copy.read_text() + "60,okapi\n")
-    with pytest.raises(FileExistsError, match=told + r"people \(the file was changed\), rows$"):
+    unknown = r"people \(the file was changed, and 'copy.csv.adobest-ledger' does not know this collection\), rows$"
+    with pytest.raises(FileExistsError, match=told + unknown):
         collect(copy, out)
     assert out.read_bytes() == content
     os.utime(copy, ns=(0, people.stat().st_mtime_ns))
@@ -385,7 +392,11 @@ def test_the_target_is_checked_before_anybody_is_asked(people, tmp_path, monkeyp
 
 
 def test_the_file_tells_nothing_of_the_people_but_their_answers(people, tmp_path, monkeypatch):
-    """Two files of people that differ in nothing but their values: with the same answers, the files are the same."""
+    """Two files of people that differ in nothing but their values: with the same answers, the files are the same.
+
+    Each has a random name, which is made the same here.
+    """
+    monkeypatch.setattr(ledger_module.secrets, "token_hex", lambda n: "0" * 2 * n)
     monkeypatch.setattr(RRRR, "privatize", lambda self, x, subset: np.int64(0))
     other = tmp_path / "other.csv"
     lines = [line.replace("quetzal", "okapi") for line in people.read_text().splitlines()]

@@ -112,3 +112,13 @@ def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"path must name a Parquet or Arrow file, got .* damaged or none"):
         read_column(path, "vote", None)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_file_in_another_encoding_is_told(tmp_path, encoding):
+    path = tmp_path / "people.csv"
+    path.write_text("vote\nquetzal\nokapi\n", encoding=encoding)
+    with pytest.raises(
+        ValueError, match=r"path must name a CSV file in UTF-8, got .*, which is not one: save it as UTF-8"
+    ):
+        read_column(path, "vote", None)

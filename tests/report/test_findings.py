@@ -132,7 +132,9 @@ def test_samplers_are_graded_whatever_was_asked_with(mechanism):
 def test_who_holds_the_values_of_a_file_is_told(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("vote\na\nb\n")
-    listed, read = (poll_of_people(path, "vote", categories=labels).protection for labels in (["a", "b"], None))
+    listed, read = (
+        poll_of_people(path, "vote", categories=labels, ask_again=True).protection for labels in (["a", "b"], None)
+    )
     assert "nothing here protects them from those who have that file" in listed
     assert "list of categories was read" not in listed
     assert "list of categories was read" in read

@@ -17,7 +17,7 @@ from adobest_pp.intervals import privacy_share, shortest_intervals
 from adobest_pp.report import write_report
 from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.findings import SAMPLERS
-from adobest_pp.report.folder import summary
+from adobest_pp.report.folder import _as_cells, summary
 from tests.report.conftest import HOSTILE
 
 FIGURES = ("estimate", "comparison", "traces", "ranks", "contraction")
@@ -164,3 +164,16 @@ def test_the_summary_is_json_without_nan(hostile_findings):
     assert "main_cause" not in told["samplers"]["sgld_cv"]
     assert told["samplers"]["nuts"]["verdict"] == "reference"
     assert told["samplers"]["nuts"]["fault"] is None
+
+
+def test_no_label_in_the_table_is_a_formula():
+    labels, figures = ["=cmd|' /C calc'!A0", "@x", "yes"], [-1.0, 2.0, 3.0]
+    worst = ("sampler", ["-1+1"])
+    comparison = xr.Dataset(
+        {"mean": (("sampler", "category"), [figures]), "location_category": worst},
+        {"sampler": ["nuts"], "category": labels},
+    )
+    table = _as_cells(comparison)
+    assert table["category"].tolist() == ["'=cmd|' /C calc'!A0", "'@x", "yes"]
+    assert table["location_category"].tolist() == ["'-1+1"] * 3
+    assert table["mean"].tolist() == figures
