@@ -1,5 +1,6 @@
 """What a lesson asks and claims, as values that a test can check: statements, questions and exercises."""
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,6 +8,8 @@ from typing import Any, NamedTuple
 from adobest_pp.teaching.running import Confined, NotRun
 
 __all__ = ["Exercise", "Question", "Statement", "Verdict", "state"]
+
+NOT_CHECKED = "Exercises are not checked by an optimized Python: start adobest teach without -O and PYTHONOPTIMIZE."
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class Exercise:
 
     def grade(self, code: str) -> Verdict:
         """Have the reader's code run by a process that can do nothing but compute, and check what it returns."""
+        if sys.flags.optimize:  # then Python leaves out every `assert` of the check
+            return Verdict(False, NOT_CHECKED)
         try:
             with Confined(code, self.name) as process:
                 right, told = self._check(process)

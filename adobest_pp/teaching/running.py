@@ -9,6 +9,7 @@ import tempfile
 import threading
 from contextlib import ExitStack, suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,7 +48,7 @@ class Confined:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="adobest-exercise-"))
             program = [sys.executable, "-I", "-X", "utf8", str(Path(__file__).with_name("confined.py"))]
             self._process = subprocess.Popen(
-                [*program, *(["numpy"] if "numpy" in self.code else [])],
+                [*program, *(_folder_of_numpy() if "numpy" in self.code else ())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -171,6 +172,12 @@ def can_run() -> bool:
 
 def _trusted() -> bool:
     return os.environ.get(TRUST) == "1"
+
+
+def _folder_of_numpy() -> list[str]:
+    """Return where NumPy is, which may be a folder that an isolated Python does not look into, such as the user's."""
+    found = find_spec("numpy")
+    return [str(Path(found.origin).parents[1])] if found and found.origin else []
 
 
 def _cut(text: str) -> str:

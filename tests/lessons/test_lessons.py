@@ -1,6 +1,7 @@
 """Every lesson runs, says what the code computes, asks what has one right answer, and has a solution that works."""
 
 import re
+import shutil
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,29 @@ NUMBERS = range(1, len(LESSONS) + 1)
 def lesson(number):
     """What a lesson shows and defines; each runs once for all tests."""
     return run_lesson(number)
+
+
+@pytest.mark.parametrize(("file", "section"), [("pyproject.toml", "tool.marimo.runtime"), (".marimo.toml", "runtime")])
+def test_no_settings_come_from_the_folders_above(tmp_path, monkeypatch, file, section):
+    """Such as /tmp, where others can write: marimo looks there for where to import from, and for `.env`."""
+    from marimo._config.manager import get_default_config_manager
+    from marimo._config.utils import get_user_config_path
+
+    def imports_from():
+        get_user_config_path.cache_clear()
+        settings = get_default_config_manager(current_path=str(place)).get_config(hide_secrets=False)["runtime"]
+        return [Path(each).name for each in settings.get("pythonpath", ())]
+
+    place = tmp_path / "site-packages" / "lessons"
+    shutil.copytree(folder(), place, ignore=shutil.ignore_patterns("data", "__pycache__"))
+    (tmp_path / file).write_text(f'[{section}]\npythonpath = ["evil"]\n')
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    assert imports_from() == []
+    (place / file).unlink()
+    assert imports_from() == ["evil"]  # so this is where marimo looks
+    get_user_config_path.cache_clear()
 
 
 def of_type(number, kind):

@@ -1,7 +1,9 @@
 """The code of an exercise computes and does nothing else: what it tries gives one sentence, and the lesson goes on."""
 
+import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -29,6 +31,14 @@ def double(function):
 EXERCISE = Exercise("Write `double(x)`.", "double", "def double(x):\n    return x\n", "", double)
 
 
+def asserting(function):
+    for x in (1, 2.5):
+        assert abs(function(x) - 2 * x) < 1e-9
+
+
+ASSERTING = Exercise("As the lessons do.", "double", "", "", asserting)
+
+
 def grade(code, **others):
     """Grade code whose ``{...}`` are replaced, and see that no process is left."""
     for name, value in others.items():
@@ -49,8 +59,51 @@ def test_right_and_wrong():
     assert grade("def double(x):\n    return x") == (False, "double(1) must be 2", "")
     assert grade("import numpy as np\ndouble = lambda x: np.add(x, np.float32(x))").right
     assert grade("from fractions import Fraction\ndouble = lambda x: Fraction(2) * Fraction(x)").right
+    assert grade("from decimal import Decimal\ndouble = lambda x: 2 * Decimal(x)").right
+    assert grade("from __future__ import annotations\ndef double(x: float) -> float: return 2 * x").right
+    assert grade("import warnings\nwarnings.warn('twice')\ndouble = lambda x: 2 * x").right
     assert grade("x = 1").told == "There is no function called double yet."
     assert grade("double = 2").told == "There is no function called double yet."
+
+
+@confines
+def test_numpy_has_what_its_own_functions_open_later():
+    code = """
+import numpy as np
+x = np.random.default_rng(1).normal(size=100)
+np.median(x), np.quantile(x, 0.1), np.unique(x), np.histogram(x, bins="auto"), np.intersect1d(x, x)
+np.polynomial.Polynomial([1, 2])(x)
+double = lambda x: np.where(x > 0, 2 * x, np.nan)
+"""
+    assert grade(code) == (True, "That is right.", "")
+
+
+@confines
+def test_numpy_is_found_where_the_lessons_have_it():
+    """As in a user's folder, or one of PYTHONPATH: an isolated Python looks into neither."""
+    import numpy as np
+
+    (place,) = running._folder_of_numpy()
+    assert place == str(Path(np.__file__).parents[1])
+    program = [sys.executable, "-I", "-S", str(Path(running.__file__).with_name("confined.py")), place]
+    asked = json.dumps({"code": "import numpy\ndouble = numpy.add", "name": "double"})
+    done = subprocess.run(program, input=asked, capture_output=True, text=True, check=True, env=running.ONE_THREAD)
+    assert done.stdout.splitlines() == ['{"locked": true}', '{"callable": true}']
+
+
+@confines
+def test_a_wrong_number_is_wrong():
+    assert ASSERTING.grade("double = lambda x: 2 * x").right
+    for wrong in ("float('nan')", "float('inf')", "-1", "True", "10**4000", "2j", "[2]", "'2'", "None"):
+        assert not ASSERTING.grade(f"double = lambda x: {wrong}").right
+
+
+@confines
+def test_nothing_is_right_where_python_leaves_out_asserts():
+    code = "from tests.lessons.test_running import ASSERTING; print(ASSERTING.grade('double = lambda x: x'))"
+    where = Path(__file__).parents[2]
+    told = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True, cwd=where)
+    assert told.stdout.startswith("Verdict(right=False, told='Exercises are not checked by an optimized Python: ")
 
 
 @confines
@@ -150,22 +203,58 @@ import sys
 ctypes = sys.modules["ctypes"]
 call = ctypes.CDLL(None, use_errno=True).syscall
 numbers = {"open": 2, "openat": 257, "socket": 41, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435, "execve": 59,
-    "ptrace": 101, "prlimit": 302, "io_uring": 425, "bpf": 321, "seccomp": 317, "prctl": 157, "x32": 0x40000002}
+    "ptrace": 101, "prlimit": 302, "io_uring": 425, "bpf": 321, "seccomp": 317, "prctl": 157,
+    "madvise": 28, "x32": 0x40000002}
 print({name: (call(number, b"{secret}", 0, 0, 0), ctypes.get_errno()) for name, number in numbers.items()})
 double = lambda x: 2 * x
 """
     verdict = grade(code, secret=tmp_path / "secret")
     assert verdict.right
     results = eval(verdict.printed)
-    assert len(results) == 15
+    assert len(results) == 16
     assert set(results.values()) == {(-1, 1)}  # EPERM
+
+
+@confines
+def test_a_file_that_cannot_be_opened_is_no_lock():
+    """On a system without seccomp whose root folder is closed to this user."""
+    code = """
+import os, platform
+from adobest_pp.teaching import confined
+column, architecture, _ = confined.MACHINES[platform.machine()]
+confined.MACHINES[platform.machine()] = column, architecture, 9_999
+def refuse(*given): raise PermissionError
+os.open = refuse
+print(confined.lock())
+"""
+    where = Path(__file__).parents[2]
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=where)
+    assert told.stdout == "False\n"
+
+
+@confines
+def test_it_ends_with_the_server_that_is_killed(tmp_path):
+    code = """
+from adobest_pp.teaching.running import Confined
+with Confined("import time\\ndef wait(): time.sleep(99)", "wait") as process:
+    process.define()
+    print(process._process.pid, flush=True)
+    process.call()
+"""
+    command, environment = [sys.executable, "-c", code], os.environ | {"TMPDIR": str(tmp_path)}
+    where = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=where, env=environment) as server:
+        process = psutil.Process(int(server.stdout.readline()))
+        server.kill()
+    assert psutil.wait_procs([process], timeout=10)[1] == []  # its own alarm would ring after 20 seconds
+    assert list(tmp_path.iterdir()) == []
 
 
 @confines
 def test_modules_that_are_not_there_are_said():
     told = grade("import socket").told
     assert told.startswith("Python says: ImportError: an exercise can import bisect, ")
-    assert told.endswith("typing and numpy, but not socket")
+    assert told.endswith("typing, warnings and numpy, but not socket")
     assert grade("import threading; threading.Thread(target=print).start()").told.startswith("Python says: ")
 
 
