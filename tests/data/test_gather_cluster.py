@@ -3,6 +3,7 @@
 import os
 
 import dask
+import distributed  # noqa: F401  (its own settings must be there before one of them is changed, and so brought back)
 import pytest
 
 import adobest_pp as ad
