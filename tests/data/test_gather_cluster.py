@@ -4,6 +4,7 @@ import logging
 import os
 
 import dask
+import distributed  # noqa: F401  (its own settings must be there before one of them is changed, and so brought back)
 import pytest
 from distributed import LocalCluster
 

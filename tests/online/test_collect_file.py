@@ -475,6 +475,8 @@ def test_kills_at_random_moments_lose_nothing():
 def test_what_is_lost_would_be_counted(monkeypatch):
     """A journal that does not write: the answers that were acknowledged are not there."""
     monkeypatch.setattr(kills.AdaptiveCollector, "_write", lambda self, event: None)
+    # It begins at once, without a process that reads the file.
+    monkeypatch.setattr(kills.AdaptiveCollector, "load", lambda path: kills.AdaptiveCollector(kills.MECHANISM))
     monkeypatch.setattr(kills.random.Random, "random", lambda self: 0.9)  # there is no writing to wait for
     monkeypatch.setattr(kills.random.Random, "uniform", lambda self, low, high: 1.0)
     assert kills.kill_while_collecting(forked=1, commands=0).lost > 0
