@@ -20,7 +20,9 @@ from unittest import mock
 import xarray as xr
 
 from adobest_pp.studies import Study, cells_of, open_study, study_status
+from adobest_pp.studies import store as store_module
 from adobest_pp.studies.batches import Outcome
+from adobest_pp.studies.sources import sources_of
 from adobest_pp.studies.store import StudyStore
 
 SECTOR = 512
@@ -183,7 +185,8 @@ def _patience() -> Iterator[None]:
 def tally(kind: Kind, count: int, seed: int = 1) -> Counter[tuple[str, str]]:
     """Count what became of so many flips and as many other damages, by how and what."""
     found: Counter[tuple[str, str]] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
+    sources = sources_of(STUDY)  # which takes longer than the rest
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(store_module, "sources_of", lambda _: sources):
         path = kind.write(Path(folder))
         whole = _read_copy(kind, path)
         for how, name in damages(path, count, seed):
