@@ -186,7 +186,7 @@ def tally(kind: Kind, count: int, seed: int = 1) -> Counter[tuple[str, str]]:
     """Count what became of so many flips and as many other damages, by how and what."""
     found: Counter[tuple[str, str]] = Counter()
     sources = sources_of(STUDY)  # which takes longer than the rest
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(store_module, "sources_of", lambda _: sources):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(store_module, "sources_of", return_value=sources):
         path = kind.write(Path(folder))
         whole = _read_copy(kind, path)
         for how, name in damages(path, count, seed):
