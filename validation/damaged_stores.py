@@ -1,13 +1,16 @@
 """Stores of studies to be damaged (`damaged_files`): with done, failed and missing runs, whole or half-committed."""
 
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
 import xarray as xr
 
 from adobest_pp.studies import Study, cells_of, open_study, study_status
+from adobest_pp.studies import store as store_module
 from adobest_pp.studies.batches import Outcome
+from adobest_pp.studies.sources import sources_of
 from adobest_pp.studies.store import StudyStore
 
 STUDY = Study.from_dict(
@@ -52,10 +55,17 @@ def write_half(path: Path) -> None:
             store.commit(2, [outcome(2, run) for run in range(2, 5)])
 
 
+@cache
+def _sources() -> object:
+    """Return which files make a run; finding them takes longer than reading a store."""
+    return sources_of(STUDY)
+
+
 def read(path: Path) -> object:
     """Return all that a store says, also to a process that goes on with it."""
     dataset: xr.Dataset = open_study(path)
-    with StudyStore(path, STUDY) as store:
+    same = mock.patch.object(store_module, "sources_of", return_value=_sources())
+    with same, StudyStore(path, STUDY) as store:
         waiting = [store.waiting(cell).tolist() for cell in range(len(cells_of(STUDY)))]
     variables = {name: (values.dtype.str, values.values.tobytes()) for name, values in dataset.variables.items()}
     return variables, dataset.attrs, repr(study_status(path)), waiting

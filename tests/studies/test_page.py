@@ -105,7 +105,7 @@ def test_what_is_no_study_is_refused(tmp_path):
         write_page(dataset(runs=2).rename(cell="place"), tmp_path)
 
 
-HOSTILE = '<script>alert("1")</script> [x](javascript:alert(1)) | $\\frac'
+HOSTILE = '<script>alert("1")</script> [x](javascript:alert(1)) | $\\frac$'
 
 
 def test_what_settings_and_labels_say_is_text_and_nothing_else(tmp_path):
