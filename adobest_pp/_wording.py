@@ -81,7 +81,17 @@ def verdict_in_words(row: "xr.Dataset") -> str:
     is_row = isinstance(row, xr.Dataset) and all(name in row and not row[name].ndim for name in ("verdict", "fault"))
     if not is_row or row["verdict"].item() not in VERDICTS:
         raise ValueError(f"row must be one sampler of a result of diagnostics.compare, got {brief(row)}")
-    return VERDICTS[row["verdict"].item()].format(fault=fault_in_words(row))
+    verdict = row["verdict"].item()
+    told = VERDICTS[verdict].format(fault=fault_in_words(row))
+    return told + (_missing_in_words(row) if verdict in ("reference", "indistinguishable") else "")
+
+
+def _missing_in_words(row: "xr.Dataset") -> str:
+    """Return which tests a good verdict does without, and why."""
+    tests = {"energy distance": "energy_missing", "Stein discrepancy": "stein_missing"}
+    told = {test: str(row[name].item()) if name in row else "" for test, name in tests.items()}
+    parts = [f"{test} not computed: {why}" for test, why in told.items() if why]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:

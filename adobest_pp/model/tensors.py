@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pytensor.tensor.variable import TensorVariable
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from adobest_pp.data.evidence import Evidence
 from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
@@ -21,6 +22,8 @@ __all__ = [
     "transition_rows",
 ]
 
+LEAVES_ONE_OUT = "subset_mask must leave at least one category out of each subset, got all of them"
+
 
 def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
     """Return RRRR's ``G[..., y, x] = P(Y=y | X=x)`` as a graph (the table in section 1 of docs/math.md).
@@ -28,7 +31,7 @@ def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorV
     Parameters
     ----------
     subset_mask : tensor of bool, shape (..., K)
-        The published subsets; an empty one gives SRR with budget `epsilon2`.
+        The published subsets, each without at least one category; an empty one gives SRR with budget `epsilon2`.
     epsilon1, epsilon2 : tensor, shape (...)
         The budgets within the subset and within its complement; one for all subsets, or one for each.
 
@@ -51,10 +54,10 @@ def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorV
            [0.118, 0.118, 0.322, 0.205],
            [0.118, 0.118, 0.205, 0.322]])
     """
-    mask = pt.as_tensor(subset_mask).astype(bool)
+    mask = _proper(subset_mask)
     answers = pt.arange(mask.shape[-1])
     per_answer = [value[..., None] if value.ndim else value for value in map(pt.as_tensor, (epsilon1, epsilon2))]
-    return transition_rows(answers, mask[..., None, :], *per_answer)
+    return _rows(answers, mask[..., None, :], *per_answer)
 
 
 def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
@@ -65,7 +68,7 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     answers : tensor of int, shape (...)
         The answers.
     subset_mask : tensor of bool, shape (..., K)
-        The subset that each was given under.
+        The subset that each was given under, without at least one category.
     epsilon1, epsilon2 : tensor, shape (...)
         The budgets, one for all answers or one for each.
 
@@ -74,7 +77,10 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     TensorVariable
         Of shape (..., K); P(Y=y) is its product with θ, summed.
     """
-    mask = pt.as_tensor(subset_mask).astype(bool)
+    return _rows(answers, _proper(subset_mask), epsilon1, epsilon2)
+
+
+def _rows(answers: Any, mask: TensorVariable, epsilon1: Any, epsilon2: Any) -> TensorVariable:
     # A Python number such as 1.0 would become a single-precision tensor, and so would its exponential.
     first, second = (pt.as_tensor(budget).astype("float64")[..., None] for budget in (epsilon1, epsilon2))
     size = mask.sum(axis=-1, keepdims=True)
@@ -87,6 +93,15 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     others = pt.switch(answer_inside, inner, pt.switch(mask, inner / rest, outer))
     own = pt.switch(answer_inside, pt.expm1(first) * inner, pt.expm1(second) * outer)
     return others + is_answer * own
+
+
+def _proper(subset_mask: Any) -> TensorVariable:
+    """Return the mask; a subset of all categories raises ValueError, now if it is known and at run time otherwise."""
+    mask = pt.as_tensor(subset_mask)
+    if isinstance(mask, TensorConstant) and np.asarray(mask.data, dtype=bool).all(axis=-1).any():
+        raise ValueError(LEAVES_ONE_OUT)
+    given = mask.astype(bool)
+    return CheckAndRaise(ValueError, LEAVES_ONE_OUT)(given, ~given.all(axis=-1).any())
 
 
 def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:
