@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adobest_pp._checks import SUM_TOLERANCE
 from adobest_pp._labels import same_labels
 from adobest_pp._text import brief
 from adobest_pp.data.gathered import SCHEMA, Gathered
@@ -19,8 +18,6 @@ DIMS = ("chain", "draw", "category")
 
 def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = None) -> xr.DataArray:
     """Return θ of a tree of draws by chain, draw and category, or raise ValueError.
-
-    Draws that are not probabilities (negative, or not of sum 1) are refused.
 
     Parameters
     ----------
@@ -40,11 +37,6 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
     values = theta.transpose(*DIMS).values
     if values.size == 0 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         raise ValueError(f"{name} must have finite draws, got none or others")
-    if (smallest := values.min()) < 0:
-        raise ValueError(f"{name} must have draws of at least 0, got {smallest:.3g}")
-    sums = values.sum(axis=-1, dtype=np.float64).ravel()
-    if abs((farthest := sums[np.abs(sums - 1).argmax()]) - 1) > SUM_TOLERANCE:
-        raise ValueError(f"{name} must have draws that sum to 1 over the categories, got a sum of {farthest:.6g}")
     labels = [str(label) for label in theta["category"].values.tolist()]
     if categories is not None and not same_labels(labels, categories):
         raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")

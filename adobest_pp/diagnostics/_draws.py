@@ -8,7 +8,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_prior, is_learned
+from adobest_pp._checks import SUM_TOLERANCE, check_prior, is_learned
 from adobest_pp._labels import same_labels
 from adobest_pp.data.draws import responses_of, thetas_of
 from adobest_pp.data.gathered import Gathered
@@ -55,7 +55,18 @@ def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
         if theta.sizes["draw"] < FEWEST_DRAWS:
             count = theta.sizes["draw"]
             raise ValueError(f"draws[{name!r}] must have at least {FEWEST_DRAWS} draws in each chain, got {count}")
+        _check_on_simplex(theta.values, f"draws[{name!r}]")
     return {str(name): _draws(str(name), tree, thetas[str(name)]) for name, tree in draws.items()}
+
+
+def _check_on_simplex(theta: NDArray[np.float64], name: str) -> None:
+    """Raise ValueError if draws (chain, draw, K) are not probabilities, as where columns were mixed up."""
+    if (smallest := theta.min()) < 0:
+        raise ValueError(f"{name} must have draws of at least 0, got {smallest:.3g}")
+    sums = theta.sum(axis=-1).ravel()
+    farthest = sums[np.abs(sums - 1).argmax()]
+    if abs(farthest - 1) > SUM_TOLERANCE:
+        raise ValueError(f"{name} must have draws that sum to 1 over the categories, got a sum of {farthest:.6g}")
 
 
 def in_order(values: NDArray[np.float64], given: Sequence[str], wanted: Sequence[str]) -> NDArray[np.float64]:

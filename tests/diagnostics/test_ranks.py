@@ -113,7 +113,8 @@ def test_right_sparse_draws_are_not_called_biased():
     assert (result.sd_ratio_mcse > 0).all()
 
 
-def test_faults_of_sparse_draws_are_told_by_normal_scores():
+def test_faults_of_sparse_draws_are_told_by_normal_scores(monkeypatch):
+    monkeypatch.setattr(_draws, "_check_on_simplex", lambda *_: None)  # numbers of any size, each by itself
     rng = np.random.default_rng(3)
     log_theta = rng.normal(size=(2, 4, 1000, 3)) * [8.0, 1.0, 1.0] - 12
     log_theta[1, ..., 0] *= 1.2
