@@ -67,8 +67,9 @@ def truth(kind: str, k: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def right(name: str, k: int, kind: str, rng: np.random.Generator) -> Responses:
-    """Return answers of the stated mechanism, of some ε and number of people."""
-    epsilon, n = float(rng.choice([0.5, 1.0, 3.0])), int(rng.choice([1000, 20_000]))
+    """Return answers of the stated mechanism, of some ε from 0.3 to 4 and 300 to 30,000 people."""
+    epsilon, n = np.exp(rng.uniform(np.log([0.3, 300]), np.log([4, 30_000])))
+    epsilon, n = float(epsilon), int(n)
     return ask(ALL[name](k, epsilon), truth(kind, k, rng), n, rng)
 
 
@@ -188,24 +189,31 @@ def share(alarms: int, total: int) -> str:
     return f"{alarms / total:.2%} ({low:.2%} – {high:.2%})"
 
 
-def print_alarms(found: dict[object, NDArray[np.float64]]) -> dict[int, tuple[int, int]]:
-    """Print the false alarms, and return them and the runs by the number of categories."""
-    counts = {name: (int(found[name][:, 2].sum()), len(found[name])) for name in RIGHT}
+def print_alarms(found: dict[object, NDArray[np.float64]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Print the false alarms, and return them and the runs by mechanism and number of categories."""
+    # Too few answers for anything to be counted have no p-value, and are not counted here.
+    checked = {name: found[name][np.isfinite(found[name][:, 0])] for name in RIGHT}
+    counts = {name: (int(one[:, 2].sum()), len(one)) for name, one in checked.items()}
 
     def total(place: int, value: object) -> tuple[int, int]:
         parts = [pair for name, pair in counts.items() if name[place] == value]
         return sum(alarms for alarms, _ in parts), sum(runs for _, runs in parts)
 
-    print(
-        f"Right answers that are said not to fit (p at most {LEVEL:g}); ε = 0.5, 1 or 3, and 1,000 or 20,000 people\n"
-    )
+    print(f"Right answers that are said not to fit (p at most {LEVEL:g}); ε = 0.3 to 4, and 300 to 30,000 people\n")
     rows = [
         [label, value, total(place, value)[1], share(*total(place, value))]
         for place, label, values in ((0, "mechanism", ALL), (1, "K", RUNS), (2, "truth", TRUTHS))
         for value in values
     ]
     table(["", "", "runs", "false alarms (95 % interval)"], rows)
-    return {k: total(1, k) for k in RUNS}
+    return {
+        (mechanism, k): (
+            sum(counts[mechanism, k, kind][0] for kind in TRUTHS),
+            sum(counts[mechanism, k, kind][1] for kind in TRUTHS),
+        )
+        for mechanism in ALL
+        for k in RUNS
+    }
 
 
 def findings(options: Options) -> list[Finding]:
@@ -216,7 +224,15 @@ def findings(options: Options) -> list[Finding]:
     wrong = FAULTS | SILENT if options.quick else FAULTS | MILD | SILENT
     found = measure({**of_right, **dict.fromkeys(wrong, 1 if options.quick else 100)}, options.seed, not options.quick)
     found |= {name: np.zeros((0, 3)) for name in RIGHT if name not in found}
-    by_size = print_alarms(found)
+    cells = print_alarms(found)
+    total = [sum(pair[i] for pair in cells.values()) for i in (0, 1)]
+    # Each cell has its part of the chance that a right check fails, as have all of them together.
+    limits = {cell: int(binom.isf(FALSE_ALARM / 2 / len(cells), runs, STATED)) for cell, (_, runs) in cells.items()}
+    worst = max(cells, key=lambda cell: cells[cell][0] - limits[cell])
+    most = int(binom.isf(FALSE_ALARM / 2, total[1], STATED))
+    print(
+        f"\nThe worst of {len(cells)} cells, of a mechanism and a K: {worst[0]}, K = {worst[1]}: {share(*cells[worst])}"
+    )
     print(f"\nAnswers of another mechanism; K = {K}, n = {N}\n")
     rows = [
         [name, len(found[name]), int(found[name][:, 1].max()), np.median(found[name][:, 0]), found[name][:, 2].mean()]
@@ -224,19 +240,22 @@ def findings(options: Options) -> list[Finding]:
     ]
     table(["answers", "runs", "spare", "median p", "found"], rows, digits=2)
     shares = {name: found[name][:, 2].mean() for name in (*FAULTS, *SILENT)}
-    # Each K has its part of the chance that a right check fails.
-    most = {k: int(binom.isf(FALSE_ALARM / len(RUNS), total, STATED)) for k, (_, total) in by_size.items() if total}
     return [
-        *(
-            finding(
-                f"false_alarms, K = {k}",
-                f"right answers of {k} categories do not fit in at most 1 % of the runs",
-                by_size[k][0] <= limit,
-                alarms=by_size[k][0],
-                runs=by_size[k][1],
-                most=limit,
-            )
-            for k, limit in most.items()
+        finding(
+            "false_alarms",
+            "right answers do not fit in at most 1 % of the runs",
+            total[0] <= most,
+            alarms=total[0],
+            runs=total[1],
+            most=most,
+        ),
+        finding(
+            "false_alarms, worst cell",
+            "nor in more than that of any mechanism and K",
+            cells[worst][0] <= limits[worst],
+            alarms=cells[worst][0],
+            runs=cells[worst][1],
+            most=limits[worst],
         ),
         *(
             finding(name, f"found in at least 95 %: {name}", shares[name] >= 0.95, share_found=shares[name])

@@ -42,7 +42,7 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     evenly spaced). RRRR: each category inside and outside the published subset, and answers inside the subset by its
     size. Hadamard response: each answer, up to 1,024 of them. Subset selection: answers that hold a category, and that
     hold both of two categories: neighbors in the list, or the most probable category and another. Counts with an
-    expectation below 10 are left out.
+    expectation below 10, if shares were even, are left out: SRR needs ten answers for each category to be checked.
 
     **Two tests.** At the true θ the squared distance of the counts follows χ². Its least value over vectors of sum 1,
     of whatever signs, follows χ² with ``spare`` degrees of freedom. What restricting θ to probabilities adds is at most

@@ -27,9 +27,10 @@ __all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
 # Answers are said not to fit at this p-value and below: at most this share of right answers, whatever the truth.
 LEVEL = FALSE_ALARM = 0.01
 
-# Counts with a smaller expectation are left out: they are not nearly normal. Of more categories than this, so many are
-# counted, evenly spaced: a choice by the answers themselves would make right answers look wrong.
-LEAST_EXPECTED = 10.0
+# Counts with a smaller expectation are left out: they are not nearly normal. Which ones is decided by even shares. Of
+# more categories than this, so many are counted, evenly spaced. A choice by the answers themselves would make right
+# answers look wrong, so only counts that are far smaller under the shares which fit best are left out by the answers.
+LEAST_EXPECTED, FAR_SMALLER = 10.0, 0.3
 MOST_CATEGORIES = 500
 
 # A direction whose variance is below this share of the largest has none, but for rounding; a direction of θ that moves
@@ -58,12 +59,14 @@ def check_fit(responses: Responses | Gathered) -> Fit:
     k = responses.n_categories
     listed = np.linspace(0, k - 1, min(k, MOST_CATEGORIES)).astype(np.int64)
     # The covariance is that of even shares first, and then that of the shares which fit best under it.
-    found, theta = nothing, np.full(k, 1 / k)
+    even = np.full(k, 1 / k)
+    found, theta = nothing, even
     for _ in range(2):
         counts = responses.answer_counts(theta, listed)
         if counts is None:
             return nothing
-        enough = counts.constant + counts.slope @ theta >= LEAST_EXPECTED
+        enough = counts.constant + counts.slope @ even >= LEAST_EXPECTED
+        enough &= counts.constant + counts.slope @ theta >= FAR_SMALLER * LEAST_EXPECTED
         if not enough.any():
             return nothing
         whiten = _whiten(counts.covariance[np.ix_(enough, enough)])

@@ -263,6 +263,6 @@ def test_intervals_that_are_too_short_are_found_not_to_hold_the_truth(monkeypatc
 @pytest.mark.parametrize("p_value", [0.001, 0.5])
 def test_a_check_that_does_not_look_at_the_answers_is_found(monkeypatch, p_value):
     monkeypatch.setattr(goodness_of_fit, "check", lambda job: (p_value, 1, p_value < 0.005))
-    alarms = {f"false_alarms, K = {k}" for k in (2, 8, 40)}
+    alarms = {"false_alarms", "false_alarms, worst cell"}
     wrong = {*alarms, *goodness_of_fit.SILENT} if p_value < 0.005 else {*goodness_of_fit.FAULTS}
     assert failing(goodness_of_fit.findings(QUICK)) == wrong
