@@ -55,17 +55,17 @@ def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
         if theta.sizes["draw"] < FEWEST_DRAWS:
             count = theta.sizes["draw"]
             raise ValueError(f"draws[{name!r}] must have at least {FEWEST_DRAWS} draws in each chain, got {count}")
-        _check_on_simplex(theta.values, f"draws[{name!r}]")
     return {str(name): _draws(str(name), tree, thetas[str(name)]) for name, tree in draws.items()}
 
 
-def _check_on_simplex(theta: NDArray[np.float64], name: str) -> None:
-    """Raise ValueError if draws (chain, draw, K) are not probabilities, as where columns were mixed up."""
-    if (smallest := theta.min()) < 0:
-        raise ValueError(f"{name} must have draws of at least 0, got {smallest:.3g}")
-    sums = theta.sum(axis=-1).ravel()
+def check_on_simplex(draws: Draws) -> None:
+    """Raise ValueError if draws are not probabilities, as where columns were mixed up."""
+    if (smallest := draws.theta.min()) < 0:
+        raise ValueError(f"draws[{draws.name!r}] must have draws of at least 0, got {smallest:.3g}")
+    sums = draws.theta.sum(axis=-1).ravel()
     farthest = sums[np.abs(sums - 1).argmax()]
     if abs(farthest - 1) > SUM_TOLERANCE:
+        name = f"draws[{draws.name!r}]"
         raise ValueError(f"{name} must have draws that sum to 1 over the categories, got a sum of {farthest:.6g}")
 
 

@@ -14,7 +14,7 @@ from adobest_pp.data.gathered import Gathered
 from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics import _verdicts as verdicts
 from adobest_pp.diagnostics._distances import energy_test, wasserstein
-from adobest_pp.diagnostics._draws import TAILS, Draws, in_order, independent, read
+from adobest_pp.diagnostics._draws import TAILS, Draws, check_on_simplex, in_order, independent, read
 from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
 from adobest_pp.diagnostics._stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
 from adobest_pp.diagnostics.references import Reference
@@ -152,6 +152,8 @@ def compare(
     """
     draws, reference = _named_reference(draws, reference)
     samplers = read(draws)
+    for one in samplers.values():
+        check_on_simplex(one)
     if not isinstance(reference, str) or reference not in samplers:
         raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
     most = check_integer(max_points, "max_points", verdicts.FEWEST_POINTS)
