@@ -49,14 +49,17 @@ DIFFERENCES = {
     "scale": "sd of normal scores {size:.2f}× in {category}",
 }
 
-# By main cause: what is wrong, the counterfactual that is without it, what that is called, and its verb.
+# By cause: what its share of the error comes from, the counterfactual that is without it, what that is called, and its
+# verb.
 CAUSES = {
-    "not_mixed": ("its chains have not mixed, and it is", "longer", "{times_longer} times as many updates", "repair"),
-    "gradient_noise": ("the noise of its gradients makes it", "control_variates", "control variates", "repair"),
-    "discretization": ("the length of its steps makes it", "halved_steps", "steps half as long", "repair"),
-    "boundary": ("reflection at zero makes it", "preconditioned", "the preconditioned diffusion", "repairs"),
-    "rest": ("the counterfactuals do not tell why it is", "", "", ""),
+    "not_mixed": ("chains that have not mixed", "longer", "{times_longer} times as many updates", "repair"),
+    "gradient_noise": ("the noise of its gradients", "control_variates", "control variates", "repair"),
+    "discretization": ("the length of its steps", "halved_steps", "steps half as long", "repair"),
+    "boundary": ("reflection at zero", "preconditioned", "the preconditioned diffusion", "repairs"),
+    "rest": ("what the counterfactuals do not tell", "", "", ""),
 }
+# Shares of the error below this are not told.
+LEAST_SHARE = 0.05
 # Up to this distance, in sds of the reference, a counterfactual is said to repair a run.
 REPAIRED = 0.15
 
@@ -81,7 +84,17 @@ def verdict_in_words(row: "xr.Dataset") -> str:
     is_row = isinstance(row, xr.Dataset) and all(name in row and not row[name].ndim for name in ("verdict", "fault"))
     if not is_row or row["verdict"].item() not in VERDICTS:
         raise ValueError(f"row must be one sampler of a result of diagnostics.compare, got {brief(row)}")
-    return VERDICTS[row["verdict"].item()].format(fault=fault_in_words(row))
+    verdict = row["verdict"].item()
+    told = VERDICTS[verdict].format(fault=fault_in_words(row))
+    return told + (_missing_in_words(row) if verdict in ("reference", "indistinguishable") else "")
+
+
+def _missing_in_words(row: "xr.Dataset") -> str:
+    """Return which tests a good verdict does without, and why."""
+    tests = {"energy distance": "energy_missing", "Stein discrepancy": "stein_missing"}
+    told = {test: str(row[name].item()) if name in row else "" for test, name in tests.items()}
+    parts = [f"{test} not computed: {why}" for test, why in told.items() if why]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
@@ -109,14 +122,28 @@ def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
     cause = explanation["main_cause"].item()
     if cause not in CAUSES:
         return f"{name} is at the posterior."
-    wrong, other, called, repairs = CAUSES[cause]
-    told = f"{name} is not at the posterior: {wrong} {_distance(explanation.sel(counterfactual='run'))}"
+    _, other, called, repairs = CAUSES[cause]
+    told = f"{name} is not at the posterior: it is {_distance(explanation.sel(counterfactual='run'))}"
+    told += _shares(explanation)
     tried = [other] if other and explanation["squared_error"].sel(counterfactual=other) < float("inf") else []
     for run in (explanation.sel(counterfactual=one) for one in tried):
         means = called.format(times_longer=explanation["times_longer"].item())
         repaired = run["squared_error"] <= REPAIRED**2
         told += f"; {means} {repairs} it" if repaired else f"; with {means} it is {_distance(run)}"
     return f"{told}."
+
+
+def _shares(explanation: "xr.Dataset") -> str:
+    """Return what the squared error comes from, the largest share first."""
+    shares = explanation["share"].to_series().reindex([*CAUSES])
+    told = shares[shares >= LEAST_SHARE].sort_values(ascending=False)
+    causes = {CAUSES[str(cause)][0]: float(share) for cause, share in told.items()}
+    if len(causes) > 1:
+        parts = [f"{100 * share:.0f} % from {cause}" for cause, share in causes.items()]
+        parts[0] = parts[0].replace("from", "comes from", 1)
+        return f"; of its squared error, {', '.join(parts[:-1])} and {parts[-1]}"
+    main = explanation["main_cause"].item()
+    return ", and the counterfactuals do not tell why" if main == "rest" else f" because of {CAUSES[main][0]}"
 
 
 def _distance(run: "xr.Dataset") -> str:

@@ -81,12 +81,17 @@ def repeated(theta: NDArray[np.float64], share: float, rng: np.random.Generator)
 
 
 def planted(theta: NDArray[np.float64], population: NDArray[np.float64], fault: str) -> NDArray[np.float64]:
-    """Return draws whose first category has the fault: its normal scores are moved or stretched, and mapped back."""
+    """Return draws whose first category has the fault: its normal scores are moved or stretched, and mapped back.
+
+    The others keep their proportions.
+    """
     scores = normal_scores(theta, theta[:0])[0][..., 0]
     moved = scores + 0.1 if fault == MEAN else 1.1 * scores
-    wrong = theta.copy()
-    wrong[..., 0] = np.quantile(population, ndtr(moved))
-    return wrong
+    first, others = np.quantile(population, ndtr(moved)), theta[..., 1:]
+    left = others.sum(axis=-1, keepdims=True)
+    # Where nothing was left for the others, they are equal.
+    shares = np.divide(others, left, out=np.full_like(others, 1 / others.shape[-1]), where=left > 0)
+    return np.concatenate([first[..., None], (1 - first)[..., None] * shares], axis=-1)
 
 
 def answers_of(cell: Cell) -> Responses:

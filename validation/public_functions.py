@@ -433,6 +433,7 @@ def _adaptation() -> list[Entry]:
                 "criterion": choice("variance", "worst"),
                 "start": optional(of_type(ad.SetFamily)),
                 "gap": real(1e-5, 0.1, closed_low=True),
+                "max_sets": optional(integer(2 * len(theta))),
             },
         ),
         _entry(

@@ -192,7 +192,7 @@ def _budget_of(made: "Plan") -> float | None:
 def _as_json(made: "Plan") -> dict[str, Any]:
     from adobest_pp._wording import budget_in_words
 
-    names = ("epsilon", "people", "half_width", "worst_half_width", "method")
+    names = ("epsilon", "people", "half_width", "worst_half_width", "error", "method")
     rows = [
         {"mechanism": name} | {each: _plain(made.table[each].sel(mechanism=name).item()) for each in names}
         for name in made.table["mechanism"].values.tolist()
@@ -224,17 +224,21 @@ def _print_plan(made: "Plan") -> None:
     table = Table(
         title=f"95 % intervals of {made.theta.size} shares: {made.found.replace('_', '-')} for each mechanism"
     )
-    for heading in ("mechanism", "people", "ε", "half-width", "widest", "by"):
+    for heading in ("mechanism", "people", "ε", "half-width", "widest", "error", "by"):
         table.add_column(heading, justify="left" if heading in ("mechanism", "by") else "right")
     for name in made.table["mechanism"].values.tolist():
         row = made.table.sel(mechanism=name)
         cells = [escape(name), _shown(row["people"].item(), ",.0f"), _shown(row["epsilon"].item(), ".3g")]
         cells += [_shown(row[each].item(), ".2%") for each in ("half_width", "worst_half_width")]
-        cells.append(row["method"].item())
+        error = row["error"].item()
+        cells += [f"± {error:.0%}" if error > 0 else "–", row["method"].item()]
         table.add_row(*cells, style="bold" if name == made.recommended else None)
     limit = f"{made.non_private:,.0f} people" if made.found == "people" else f"a half-width of {made.non_private:.2%}"
     lines = [f"Take {made.reason}" if made.recommended else made.reason]
     lines.append(f"Without any privacy it would be {limit}: the sampling error of honest answers.")
+    if (made.table["error"] > 0).any():
+        told = made.found.replace("_", "-").replace("epsilon", "ε")
+        lines.append(f"“error”: the standard error of the {told} by the simulation; another seed gives another number.")
     if (made.table["method"] == "rough").any():
         lines.append("“rough”: too few people for the formula, which was used all the same; widths may be far off.")
     budget = _budget_of(made)

@@ -11,17 +11,19 @@ References
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from adobest_pp._checks import as_numbers, check_epsilon, check_positive, check_probabilities
+from adobest_pp._checks import as_numbers, check_epsilon, check_integer, check_positive, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.design.column_generation import GAP, Target, best_family
 from adobest_pp.design.set_program import Problem, sum_zero_basis
+from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
+from adobest_pp.mechanisms.subset_selection import SubsetSelection
 
 __all__ = ["CRITERIA", "Design", "optimal_mechanism"]
 
@@ -30,8 +32,10 @@ CRITERIA = ("variance", "worst")
 LEAST_EPSILON, LEFT = 1e-3, (1e-6, 1e18)
 # Gaps that the search can tell from rounding, and that still are a search.
 GAPS = (1e-5, 0.1)
-# A share of the information of the answers that are left.
-TRIFLE = 1e-3
+# A share of the least information that the answers of SRR would have in any direction.
+TRIFLE = 1e-5
+# Values nearer than this are equal.
+TIE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,15 @@ class Design:
 
     Attributes
     ----------
-    mechanism : SetFamily
-        Exactly ε-LDP.
+    mechanism : SetFamily or SubsetSelection
+        Exactly ε-LDP. Subset selection where no family as good was found, with a value that is 0.1 % larger at most.
     value : float
         The criterion: by default the sum over the categories of the variances after the answers that are left.
     lower_bound : float
         No ε-LDP mechanism has a smaller value. NaN for more than 20 categories, where nothing is proved.
     """
 
-    mechanism: SetFamily
+    mechanism: SetFamily | SubsetSelection
     value: float
     lower_bound: float
 
@@ -56,6 +60,15 @@ class Design:
     def gap(self) -> float:
         """By what share of its value the design may be improved at most."""
         return 1 - self.lower_bound / self.value
+
+    def __str__(self) -> str:
+        """Say what was found, and how good it is."""
+        if isinstance(self.mechanism, SubsetSelection):
+            found = f"subset selection, sets of {self.mechanism.size}: no better family of sets was found"
+        else:
+            found = f"a family of {len(self.mechanism.sets)} sets"
+        proved = "nothing is proved" if math.isnan(self.lower_bound) else f"at most {max(self.gap, 0):.2%} too large"
+        return f"{found}; value {self.value:.6g}, {proved}"
 
 
 def optimal_mechanism(
@@ -67,6 +80,7 @@ def optimal_mechanism(
     weights: ArrayLike | None = None,
     start: SetFamily | None = None,
     gap: float = GAP,
+    max_sets: int | None = None,
 ) -> Design:
     """Find the ε-LDP mechanism whose answers tell most about θ.
 
@@ -88,11 +102,20 @@ def optimal_mechanism(
         A design for a similar θ, to begin with.
     gap : float, default 0.0005
         How near to the optimum the search may end, as a share of the value: a larger one takes less time.
+    max_sets : int, optional
+        How many sets the family may have, at least 2K; 8K by default. Fewer take less to publish, and may cost some
+        percent of the value.
 
     Returns
     -------
     Design
         The mechanism, its value, and what no ε-LDP mechanism goes below.
+
+    Notes
+    -----
+    Up to 20 categories all sets are tried, and the bound is proved. Beyond, sets are found by local search, and nothing
+    is proved. Subset selection has far more sets than a family, and may be better for more than 15 categories, most of
+    all for an even θ. Then subset selection is returned.
 
     See Also
     --------
@@ -109,12 +132,29 @@ def optimal_mechanism(
     share = check_positive(gap, "gap")
     if not GAPS[0] <= share <= GAPS[1]:
         raise ValueError(f"gap must be a number from {GAPS[0]:g} to {GAPS[1]:g}, got {share:g}")
-    target = Target(*_problem(theta, epsilon, prior_precision, n_left, criterion, weights))
+    sets = None if max_sets is None else check_integer(max_sets, "max_sets", 2 * np.size(theta))
+    problem, worst = _problem(theta, epsilon, prior_precision, n_left, criterion, weights)
+    target = Target(_with_trifle(problem), worst)
     # The matrices are small: threads that wait for each other would take most of the time on a busy machine.
     with threadpool_limits(1, "blas"):
-        best, bound = best_family(target, epsilon, _masks_of(start, len(target.problem.theta)), share)
+        best, bound = best_family(target, epsilon, _masks_of(start, len(problem.theta)), share, sets)
     mechanism = SetFamily(best.masks, best.weights, epsilon)
-    return Design(mechanism, target.value(best), bound)
+    value = target.value(best) if target.problem.precision is problem.precision else best.value_of_what_is_told(problem)
+    selection = SubsetSelection(len(problem.theta), epsilon)
+    of_selection = _value_of(selection, problem, worst)
+    # A tie goes to the family, which is what the caller asks for.
+    if of_selection < value * (1 - TIE):
+        return Design(selection, of_selection, bound)
+    return Design(mechanism, value, bound)
+
+
+def _value_of(mechanism: Mechanism, problem: Problem, worst: bool) -> float:
+    """Return the criterion of any mechanism that tells of all directions."""
+    basis = problem.basis
+    covariance = np.linalg.inv(
+        problem.precision + problem.n_left * basis.T @ mechanism.information(problem.theta) @ basis
+    )
+    return float(np.sum((basis @ covariance) * basis, axis=1).max() if worst else np.sum(problem.cost * covariance))
 
 
 def _problem(
@@ -142,11 +182,20 @@ def _problem(
     if prior_precision is not None:
         precision = basis.T @ _check_precision(prior_precision, k) @ basis
     cost = basis.T @ _check_weights(weights, k) @ basis
-    if np.linalg.matrix_rank(cost, hermitian=True) < k - 1:
-        # Directions that nobody asks about would be given up, and the precision become singular. To know a trifle of
-        # every direction lowers the value by next to nothing, and never raises the bound.
-        precision = precision + TRIFLE * n_left * math.expm1(epsilon) ** 2 / (k + math.expm1(epsilon)) * np.eye(k - 1)
     return Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis), criterion == "worst"
+
+
+def _with_trifle(problem: Problem) -> Problem:
+    """Return the problem that is searched: with a trifle known of every direction, if some are not asked about.
+
+    Those would be given up, and the precision become singular. The trifle never raises the bound, and the value that is
+    reported is without it.
+    """
+    k, odds = len(problem.theta), problem.odds
+    if np.linalg.matrix_rank(problem.cost, hermitian=True) == k - 1:
+        return problem
+    least = problem.n_left * odds**2 / ((k + odds) * (1 + odds * problem.theta.max()))
+    return replace(problem, precision=problem.precision + TRIFLE * least * np.eye(k - 1))
 
 
 def _check_precision(given: ArrayLike, k: int) -> NDArray[np.float64]:

@@ -31,21 +31,26 @@ BUDGETS = (math.log(LEAST_EPSILON), math.log(MAX_EPSILON))
 # ends at this, and after so many steps.
 REACHED, EXACT, MOST_STEPS = 0.05, 2e-3, 40
 # Simulated collections for a half-width: those that tell about where to look; in the end as many as bring the standard
-# error of the mean to a share of it, and at most.
-COLLECTIONS, ERROR, MOST_COLLECTIONS = 4, 0.02, 24
-# Half-widths that are looked at; how close to the wanted one is close, and the longest step, in logarithms.
-MOST_POINTS, CLOSE, LONGEST = 5, 0.15, math.log(16.0)
+# error of the mean to a share of it, and at most. The error that is left is told with every plan.
+COLLECTIONS, ERROR, MOST_COLLECTIONS = 4, 0.02, 40
+# Half-widths that are looked at, and those thoroughly; how close to the wanted one is close, and the longest step, in
+# logarithms.
+MOST_POINTS, MOST_THOROUGH, CLOSE, LONGEST = 5, 3, 0.15, math.log(16.0)
 # Categories times people beyond which nothing is simulated.
 MOST_SIMULATED = 4_000_000
 
 
 class Answer(NamedTuple):
-    """A plan with one mechanism; NaN where it cannot do what is asked."""
+    """A plan with one mechanism; NaN where it cannot do what is asked.
+
+    `error` is the Monte Carlo standard error of the number that was looked for, as a share of it: 0 for the formula.
+    """
 
     people: float
     epsilon: float
     half_width: float
     worst_half_width: float
+    error: float
     method: str
     unit_half_width: float
     reliable_from: float
@@ -103,6 +108,8 @@ class Search:
     ratio: float = 1.0
     # ln ε of the last mechanism.
     near: float = 0.0
+    # The standard error of the last thorough simulation, as a share of its mean half-width.
+    error: float = 0.0
     # The answer of SRR, which is that of RRRR where it publishes nothing.
     srr: Answer | None = None
 
@@ -137,7 +144,8 @@ class Search:
         method, widths = self._method(unit, asked.people), unit / math.sqrt(asked.people)
         if method == "simulated":
             widths = self._simulated(one, asked.people, thorough=True)
-        return _answer(asked.people, one.mechanism.epsilon, widths, method, unit, asked)
+        error = self.error if method == "simulated" else 0.0
+        return _answer(asked.people, one.mechanism.epsilon, widths, method, unit, asked, error)
 
     def _people(self, one: Candidate, unit: Floats) -> Answer:
         """Return how many people this half-width takes at this ε."""
@@ -150,10 +158,10 @@ class Search:
             return _answer(people, epsilon, unit / math.sqrt(people), method, unit, asked)
         high = math.log(MOST_SIMULATED / asked.theta.size)
         begin = math.log(max(1.0, (unit.mean() * self.ratio / wanted) ** 2))
-        place, widths = self._match(lambda x, t: self._simulated(one, _whole(x), t), begin, -0.5, (0.0, high))
+        place, widths, error = self._match(lambda x, t: self._simulated(one, _whole(x), t), begin, -0.5, (0.0, high))
         people = _whole(place)
         self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(people, epsilon, widths, method, unit, asked)
+        return _answer(people, epsilon, widths, method, unit, asked, error)
 
     def _epsilon(self, name: str) -> Answer:
         """Return the budget at which so many people give this half-width."""
@@ -183,13 +191,13 @@ class Search:
 
         # Beyond this ε hardly anything is left to gain.
         begin = min(math.log(near.mechanism.epsilon), math.log(4.0))
-        place, widths = self._match(widths_at, begin, -1.0, BUDGETS)
+        place, widths, error = self._match(widths_at, begin, -1.0, BUDGETS)
         if math.log(widths.mean() / asked.half_width) > REACHED:
             return _unreachable(asked)
         held = candidate(name, asked.theta, _budget(place), held)
         unit = unit_half_widths(held, asked.theta)
         self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(people, held.mechanism.epsilon, widths, "simulated", unit, asked)
+        return _answer(people, held.mechanism.epsilon, widths, "simulated", unit, asked, error)
 
     def _asymptotic_epsilon(self, name: str, wanted: float) -> tuple[Candidate, Floats, float]:
         """Return the mechanism with the wanted asymptotic half-width, √n times that, and how far it is off, in logs.
@@ -216,28 +224,29 @@ class Search:
 
     def _match(
         self, widths_at: Callable[[float, bool], Floats], begin: float, slope: float, bounds: tuple[float, float]
-    ) -> tuple[float, Floats]:
+    ) -> tuple[float, Floats, float]:
         """Return where the mean half-width is the wanted one, and the half-widths there; or the nearest bound.
 
-        A few collections tell about where that is, and more of them how far it still is from there.
+        The last number is the standard error of where that is, as a share of exp(place): that of the half-width over
+        its slope. A few collections tell about where that is, and more of them how far it still is from there.
         """
         asked = self.question
         assert asked.half_width is not None
-        points: list[tuple[float, float]] = []
-        place = min(max(begin, bounds[0]), bounds[1])
-        for _ in range(MOST_POINTS):
-            off = math.log(widths_at(place, False).mean() / asked.half_width)
-            if points and abs(place - points[-1][0]) > 0.05:
-                secant = (off - points[-1][1]) / (place - points[-1][0])
-                slope = min(max(secant, 2 * slope), 0.2 * slope)
-            points.append((place, off))
-            moved = _moved(place, off, slope, bounds)
-            if abs(off) < CLOSE or abs(moved - place) < 1e-9:
-                break
-            place = moved
-        widths = widths_at(place, True)
-        moved = _moved(place, math.log(widths.mean() / asked.half_width), slope, bounds)
-        return moved, widths * math.exp(slope * (moved - place))
+        place, expected = min(max(begin, bounds[0]), bounds[1]), slope
+        for thorough in (False, True):
+            before: tuple[float, float] | None = None
+            for left in reversed(range(MOST_THOROUGH if thorough else MOST_POINTS)):
+                widths = widths_at(place, thorough)
+                off = math.log(widths.mean() / asked.half_width)
+                if before is not None and abs(place - before[0]) > 0.05:
+                    secant = (off - before[1]) / (place - before[0])
+                    slope = min(max(secant, 2 * expected), 0.2 * expected)
+                moved = _moved(place, off, slope, bounds)
+                close = max(self.error, ERROR) if thorough else CLOSE
+                if abs(off) < close or abs(moved - place) < 1e-9 or (thorough and not left):
+                    break
+                before, place = (place, off), moved
+        return moved, widths * math.exp(slope * (moved - place)), self.error / abs(slope)
 
     def _method(self, unit: Floats, people: float) -> str:
         asked = self.question
@@ -248,7 +257,10 @@ class Search:
         return "simulated"
 
     def _simulated(self, one: Candidate, people: int, thorough: bool = False) -> Floats:
-        """Return the mean half-widths over some collections, the same whatever is tried; `thorough`: to 2 %."""
+        """Return the mean half-widths over some collections, the same whatever is tried.
+
+        If `thorough`, collections are added until the standard error is 2 %, or there are `MOST_COLLECTIONS`.
+        """
         asked = self.question
         found: list[Floats] = []
         while len(found) < (MOST_COLLECTIONS if thorough else COLLECTIONS):
@@ -259,18 +271,21 @@ class Search:
             error = means.std(ddof=1) / math.sqrt(len(means)) if len(means) >= COLLECTIONS else math.inf
             if error < ERROR * means.mean():
                 break
+        self.error = float(error / means.mean())
         return np.asarray(np.mean(found, axis=0))
 
 
-def _answer(people: int, epsilon: float, widths: Floats, method: str, unit: Floats, asked: Question) -> Answer:
-    reliable = reliable_from(unit, asked.theta, asked.prior)
-    return Answer(people, epsilon, float(widths.mean()), float(widths.max()), method, float(unit.mean()), reliable)
+def _answer(
+    people: int, epsilon: float, widths: Floats, method: str, unit: Floats, asked: Question, error: float = 0.0
+) -> Answer:
+    reliable, widest = reliable_from(unit, asked.theta, asked.prior), float(widths.max())
+    return Answer(people, epsilon, float(widths.mean()), widest, error, method, float(unit.mean()), reliable)
 
 
 def _unreachable(asked: Question) -> Answer:
     """Return what is known where a mechanism cannot do it."""
     known = [math.nan if value is None else value for value in (asked.people, asked.epsilon)]
-    return Answer(known[0], known[1], math.nan, math.nan, "unreachable", math.inf, math.inf)
+    return Answer(known[0], known[1], math.nan, math.nan, math.nan, "unreachable", math.inf, math.inf)
 
 
 def _moved(place: float, off: float, slope: float, bounds: tuple[float, float]) -> float:

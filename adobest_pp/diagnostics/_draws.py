@@ -1,6 +1,6 @@
 """What the comparison takes of each sampler: its draws, how well they mixed, and draws thinned to be independent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
-from adobest_pp._checks import is_learned
+from adobest_pp._checks import SUM_TOLERANCE, check_prior, is_learned
 from adobest_pp._labels import same_labels
 from adobest_pp.data.draws import responses_of, thetas_of
 from adobest_pp.data.gathered import Gathered
@@ -22,7 +22,10 @@ TAILS = (0.05, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The draws of one sampler: θ of shape (chain, draw, K), how well they mixed, and what they were sampled from."""
+    """The draws of one sampler: θ of shape (chain, draw, K), how well they mixed, and what they were sampled from.
+
+    θ and `prior` have the categories in the order of `categories`; `responses` have an order of their own.
+    """
 
     name: str
     theta: NDArray[np.float64]
@@ -38,11 +41,6 @@ class Draws:
     def flat(self) -> NDArray[np.float64]:
         """All draws, of shape (chain · draw, K)."""
         return self.theta.reshape(-1, self.theta.shape[-1])
-
-    def by_response_order(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return draws (n, K) with the categories in the order of the responses (and of the prior)."""
-        order = self.categories if self.responses is None else self.responses.categories
-        return theta[:, [self.categories.index(label) for label in order]]
 
     @property
     def effective(self) -> float:
@@ -60,16 +58,34 @@ def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
     return {str(name): _draws(str(name), tree, thetas[str(name)]) for name, tree in draws.items()}
 
 
+def check_on_simplex(draws: Draws) -> None:
+    """Raise ValueError if draws are not probabilities, as where columns were mixed up."""
+    if (smallest := draws.theta.min()) < 0:
+        raise ValueError(f"draws[{draws.name!r}] must have draws of at least 0, got {smallest:.3g}")
+    sums = draws.theta.sum(axis=-1).ravel()
+    farthest = sums[np.abs(sums - 1).argmax()]
+    if abs(farthest - 1) > SUM_TOLERANCE:
+        name = f"draws[{draws.name!r}]"
+        raise ValueError(f"{name} must have draws that sum to 1 over the categories, got a sum of {farthest:.6g}")
+
+
+def in_order(values: NDArray[np.float64], given: Sequence[str], wanted: Sequence[str]) -> NDArray[np.float64]:
+    """Return values by category (..., K) in another order of the same labels."""
+    return values[..., [list(given).index(label) for label in wanted]]
+
+
 def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
     values = np.ascontiguousarray(theta.values)
     categories = tuple(theta["category"].values.tolist())
     attributes = {**tree["posterior"].attrs, **tree.attrs}
-    prior = attributes.get("prior")
-    if prior is not None and not is_learned(prior):
-        prior = np.asarray(prior, dtype=np.float64)
     responses = responses_of(tree)
     if responses is not None and not same_labels(responses.categories, categories):
         raise ValueError(f"draws must be of the categories of their responses, got {categories} for {name!r}")
+    prior = attributes.get("prior")
+    if prior is not None and not is_learned(prior):
+        own = [str(label) for label in tree["posterior"].to_dataset()["theta"]["category"].values.tolist()]
+        given = own if responses is None else responses.categories
+        prior = in_order(check_prior(prior, len(categories)), given, categories)
     wall_time = float(attributes.get("sampling_time", np.nan))
     return Draws(name, values, categories, **mixing(values), wall_time=wall_time, responses=responses, prior=prior)
 

@@ -1,7 +1,7 @@
 """Are the draws right? Compare samplers with a reference, with the truth, and with the posterior density."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -10,17 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._text import brief
+from adobest_pp.data.gathered import Gathered
+from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics import _verdicts as verdicts
 from adobest_pp.diagnostics._distances import energy_test, wasserstein
-from adobest_pp.diagnostics._draws import TAILS, Draws, independent, read
+from adobest_pp.diagnostics._draws import TAILS, Draws, check_on_simplex, in_order, independent, read
 from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
 from adobest_pp.diagnostics._stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
 from adobest_pp.diagnostics.references import Reference
 from adobest_pp.intervals import shortest_intervals
+from adobest_pp.likelihood.marginal import log_likelihood
 
 __all__ = ["compare"]
 
 MOST_RESAMPLES = 1_000_000
+TOO_FEW = f"fewer than {verdicts.FEWEST_POINTS} independent draws"
 
 # Long name and units of each variable of the result.
 MEANINGS = {
@@ -46,6 +50,8 @@ MEANINGS = {
     "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
     "stein_threshold": ("Stein discrepancy that right draws exceed with the probability stein_level", "1"),
     "stein_p_value": ("wild-bootstrap p-value of the Stein discrepancy", "1"),
+    "energy_missing": ("why the energy distance was not computed; nothing where it was", ""),
+    "stein_missing": ("why the Stein discrepancy was not computed; nothing where it was", ""),
     "ess_bulk": ("smallest bulk effective sample size of a category", "draws"),
     "ess_tail": ("smallest tail effective sample size of a category", "draws"),
     "r_hat": ("largest rank-normalized split R-hat of a category", "1"),
@@ -79,10 +85,10 @@ def compare(
     Parameters
     ----------
     draws : mapping of str to DataTree
-        Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category. The Stein discrepancy
-        needs the responses (``observed_data``) and the attribute ``prior``; times need the attribute
-        ``sampling_time``. `sample` leaves all three in its trees. Without them the values are NaN. The discrepancy is
-        also NaN under the prior ``"learned"``, where the density of θ has no closed form.
+        Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category: probabilities that sum to
+        1 over the categories. The Stein discrepancy needs the responses (``observed_data``) and the attribute
+        ``prior`` of the reference, or of another of the trees; `sample` leaves both in its trees. Trees that have
+        their own must agree. Times need the attribute ``sampling_time`` of each tree.
     reference : str or Reference or DataTree, default "nuts"
         The name of the sampler that the others are compared with; or what `references.load` returns, or other draws,
         which the result then calls ``"reference"``.
@@ -102,7 +108,8 @@ def compare(
         ``scale`` by ranks and their errors, ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``,
         ``tv_truth``, ``coverage`` (of `adobest_pp.intervals`; NaN without truth), p-values of location and scale with
         their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value,
-        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second`` and ``wall_time``.
+        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second`` and ``wall_time``. Where a discrepancy or distance
+        could not be computed its values are NaN, and ``stein_missing`` or ``energy_missing`` says why.
 
         Also by sampler, the ``verdict`` (a value of `diagnostics.Verdict`), the ``fault`` that it rests on (a value of
         `diagnostics.Fault`), and for a marginal fault the worst location and scale: ``location_category``,
@@ -126,8 +133,9 @@ def compare(
 
     **Joint distribution.** The energy distance (of normal scores) and the Stein discrepancy use half as many draws as
     are effective, at most `max_points`, evenly spaced, because their tests need independent draws. The Stein kernel
-    acts on isometric log-ratios, scaled by the covariance of the reference. The discrepancy is NaN where more than 1 %
-    of the draws of a category are too small to have a logarithm.
+    acts on isometric log-ratios, scaled by the covariance of the reference. The discrepancy is not computed without
+    responses or prior, under the prior ``"learned"`` (the density of θ has no closed form), and where more than 1 % of
+    the draws of a category are too small to have a logarithm. Neither is computed from fewer than 20 independent draws.
 
     See Also
     --------
@@ -144,19 +152,21 @@ def compare(
     """
     draws, reference = _named_reference(draws, reference)
     samplers = read(draws)
+    for one in samplers.values():
+        check_on_simplex(one)
     if not isinstance(reference, str) or reference not in samplers:
         raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
     most = check_integer(max_points, "max_points", verdicts.FEWEST_POINTS)
     repeats = check_integer(resamples, "resamples", 1, MOST_RESAMPLES)
     seed = check_integer(random_seed, "random_seed", 0)
     base = samplers[reference]
-    _check_one_posterior(samplers, base)
+    posterior = _one_posterior(samplers, base)
     theta_star = None if truth is None else check_probabilities(truth, len(base.categories), "truth", base.categories)
 
     rows = {}
     for (name, one), rng in zip(samplers.items(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
         rows[name] = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
-        rows[name] |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, most, repeats, rng)
+        rows[name] |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, posterior, most, repeats, rng)
     _judge(rows, base)
     settings = {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
     return _dataset(rows, base.categories, settings)
@@ -172,14 +182,42 @@ def _named_reference(draws: Any, reference: Any) -> tuple[Any, Any]:
     return {**draws, "reference": tree}, "reference"
 
 
-def _check_one_posterior(samplers: Mapping[str, Draws], base: Draws) -> None:
-    for one in samplers.values():
-        if base.responses is None or one.responses is None or base.responses.categories != one.responses.categories:
-            continue
-        if one.responses.evidence() != base.responses.evidence():
+class _Posterior(NamedTuple):
+    """What all samplers are given: the responses, and the prior in the order of the responses' categories."""
+
+    responses: Responses | Gathered
+    prior: NDArray[np.float64] | str
+
+
+def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | None:
+    """Return the posterior of the reference, or of another of the draws if it has none; raise if two of them differ."""
+    draws = [base, *(one for one in samplers.values() if one is not base)]
+    responses = next((one.responses for one in draws if one.responses is not None), None)
+    prior = next((one.prior for one in draws if one.prior is not None), None)
+    for one in draws:
+        if responses is not None and one.responses is not None and not _same_evidence(one.responses, responses):
             raise ValueError(f"draws must all be given the same responses, got others for {one.name!r}")
-        if base.prior is not None and one.prior is not None and not np.array_equal(base.prior, one.prior):
+        if prior is not None and one.prior is not None and not np.array_equal(prior, one.prior):
             raise ValueError(f"draws must all be under the same prior, got {one.prior} for {one.name!r}")
+    if responses is None or prior is None:
+        return None
+    return _Posterior(
+        responses, prior if isinstance(prior, str) else in_order(prior, base.categories, responses.categories)
+    )
+
+
+def _same_evidence(one: Responses | Gathered, other: Responses | Gathered) -> bool:
+    """Tell whether two sets of responses say the same; where the order of categories differs, by their likelihoods."""
+    if one.categories == other.categories:
+        return one.evidence() == other.evidence()
+    theta = np.random.default_rng(0).dirichlet(np.ones(one.n_categories), size=8)
+    values = [
+        [log_likelihood(row, each.evidence()) for row in in_order(theta, one.categories, each.categories)]
+        for each in (one, other)
+    ]
+    # Answers of equal evidence may differ in a constant.
+    first, second = (np.subtract(each, each[0]) for each in values)
+    return len(one) == len(other) and bool(np.allclose(first, second, rtol=1e-9, atol=1e-9))
 
 
 def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
@@ -211,13 +249,13 @@ def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.G
     row["scale_p_value"] = verdicts.p_value(tests.scale_error, tests.ess)
     row["error_limit"] = verdicts.error_limit(len(base.categories), tests.ess)
     if one is base:
-        return row | {"energy_distance": 0.0, "energy_p_value": np.nan}
+        return row | {"energy_distance": 0.0, "energy_p_value": np.nan, "energy_missing": ""}
     first = independent(scores_of_one, one.effective, most)
     second = independent(scores_of_base, base.effective, most)
     if min(len(first), len(second)) < verdicts.FEWEST_POINTS:
-        return row | {"energy_distance": np.nan, "energy_p_value": np.nan}
+        return row | {"energy_distance": np.nan, "energy_p_value": np.nan, "energy_missing": TOO_FEW}
     distance, p_value = energy_test(first, second, repeats, rng)
-    return row | {"energy_distance": distance, "energy_p_value": p_value}
+    return row | {"energy_distance": distance, "energy_p_value": p_value, "energy_missing": ""}
 
 
 def _mixing(one: Draws) -> dict[str, float]:
@@ -241,23 +279,31 @@ def _against_truth(one: Draws, truth: NDArray[np.float64] | None) -> dict[str, f
     }
 
 
-def _stein(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, float]:
-    """Return the Stein discrepancy; NaN unless the draws come with the responses and the prior."""
+def _stein(
+    one: Draws, base: Draws, posterior: _Posterior | None, most: int, repeats: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Return the Stein discrepancy, or why it cannot be computed."""
     names = ("stein_discrepancy", "stein_threshold", "stein_p_value")
     theta = independent(one.theta, one.effective, most)
-    known = one.responses is not None and isinstance(one.prior, np.ndarray)
-    if not known or len(theta) < verdicts.FEWEST_POINTS or not holds_for(one.flat):
-        return dict.fromkeys(names, np.nan)
-    assert one.responses is not None
-    assert isinstance(one.prior, np.ndarray)
+    missing = ""
+    if posterior is None:
+        missing = "no responses or no prior with the draws"
+    elif isinstance(posterior.prior, str):
+        missing = "no closed form under a learned prior"
+    elif len(theta) < verdicts.FEWEST_POINTS:
+        missing = TOO_FEW
+    elif not holds_for(one.flat):
+        missing = "draws too small to have a logarithm"
+    if missing or posterior is None or isinstance(posterior.prior, str):
+        return dict.fromkeys(names, np.nan) | {"stein_missing": missing}
     scaling = base if base.effective >= verdicts.MIN_ESS else one
-    theta, spread = one.by_response_order(theta), one.by_response_order(scaling.flat)
+    order = posterior.responses.categories
+    theta, spread = (in_order(part, base.categories, order) for part in (theta, scaling.flat))
     scale = scale_of(spread)
     points = np.linalg.solve(scale, log_ratios(theta).T).T
-    slopes = scores(theta, one.responses.evidence(), one.prior) @ scale
-    return dict(
-        zip(names, stein_test(stein_kernel(points, slopes), repeats, verdicts.family_level(), rng), strict=True)
-    )
+    slopes = scores(theta, posterior.responses.evidence(), posterior.prior) @ scale
+    tested = stein_test(stein_kernel(points, slopes), repeats, verdicts.family_level(), rng)
+    return dict(zip(names, tested, strict=True)) | {"stein_missing": ""}
 
 
 def _judge(rows: Mapping[str, dict[str, Any]], base: Draws) -> None:

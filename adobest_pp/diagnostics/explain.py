@@ -30,7 +30,7 @@ from adobest_pp.diagnostics._counterfactuals import (
 from adobest_pp.diagnostics._verdicts import Verdict, mixing_fault
 from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.intervals import shortest_intervals
-from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.problems import BIASED, NOT_CONVERGED, without_warnings_of
 from adobest_pp.samplers.sampling import recorded_arguments, sample
 
 __all__ = ["Cause", "explain"]
@@ -172,7 +172,7 @@ def explain(
     with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:
 
         def run(settings: dict[str, Any]) -> xr.DataTree:
-            with without_warnings_of(NOT_CONVERGED):  # R-hat is in the result
+            with without_warnings_of(NOT_CONVERGED, BIASED):  # the result tells of both
                 tree = sample(responses, **settings | {"random_seed": next(seeds)})
             progress.advance(1)
             return tree

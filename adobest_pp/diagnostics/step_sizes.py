@@ -17,7 +17,7 @@ from adobest_pp.data.draws import theta_of
 from adobest_pp.data.responses import Responses
 from adobest_pp.diagnostics._draws import mixing
 from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
-from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.problems import BIASED, NOT_CONVERGED, without_warnings_of
 
 __all__ = ["step_size_study"]
 
@@ -107,7 +107,7 @@ def step_size_study(
     seeds = np.random.SeedSequence(seed).generate_state(len(cells), dtype=np.uint32)
     rows = []
     # Some settings must not converge: R-hat is in the result.
-    with without_warnings_of(NOT_CONVERGED), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
+    with without_warnings_of(NOT_CONVERGED, BIASED), SlowProgress(len(cells), "Step sizes", progressbar) as progress:
         _compile(responses, concentration)
         for cell, cell_seed in zip(cells, seeds.tolist(), strict=True):
             tree = _run(responses, concentration, cell, spend, cell_seed, **plan)

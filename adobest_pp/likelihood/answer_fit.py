@@ -1,15 +1,22 @@
 """Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
 
 The answers are summarized by counts. Given the published subsets, their expectations are linear in θ and their
-covariances are known in closed form (`Mechanism.answer_counts`). For a draw of θ the distance of the counts from what θ
-predicts, in units of that covariance, follows χ² if θ is the truth. Its tail probability, averaged over the posterior,
-is the posterior predictive p-value. Nothing is simulated.
+covariances are known in closed form (`Mechanism.answer_counts`). The distance of the counts from what θ predicts, in
+units of that covariance, follows χ² if θ is the truth. Its minimum over θ splits into two parts:
+
+- what no θ leaves out, whether or not it is a vector of probabilities: χ² with as many degrees of freedom as θ cannot
+  absorb, whatever the truth;
+- what the best vector of probabilities adds to that: at most the distance of the truth, so at most χ² with the degrees
+  of freedom that θ absorbs.
+
+Neither needs a prior or draws of θ. Nothing is simulated.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 from scipy.special import chdtrc
 
 from adobest_pp.data.gathered import Gathered
@@ -17,25 +24,24 @@ from adobest_pp.data.responses import Responses
 
 __all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
 
-# Answers are said not to fit at this p-value and below. In any model, a posterior predictive p-value of at most α has
-# probability at most 2α (Meng 1994, Annals of Statistics 22), which bounds the rate of false alarms.
-LEVEL = 0.005
-FALSE_ALARM = 2 * LEVEL
+# Answers are said not to fit at this p-value and below: at most this share of right answers, whatever the truth.
+LEVEL = FALSE_ALARM = 0.01
 
-# Counts with a smaller expectation are left out: they are not nearly normal. Of more categories than this, only the
-# most probable are counted. More draws than this do not change the p-value noticeably.
-LEAST_EXPECTED = 5.0
-MOST_CATEGORIES = 40
-MOST_DRAWS = 400
+# Counts with a smaller expectation are left out: they are not nearly normal. Which ones is decided by even shares. Of
+# more categories than this, so many are counted, evenly spaced. A choice by the answers themselves would make right
+# answers look wrong, so only counts that are far smaller under the shares which fit best are left out by the answers.
+LEAST_EXPECTED, FAR_SMALLER = 10.0, 0.3
+MOST_CATEGORIES = 500
 
-# A direction whose variance is below this share of the largest has none, but for rounding.
-FIXED = 1e-9
+# A direction whose variance is below this share of the largest has none, but for rounding; a direction of θ that moves
+# the counts by less than this many standard deviations does not move them.
+FIXED, STILL = 1e-9, 1e-6
 
 
 class Fit(NamedTuple):
-    """How far the answers are from what the posterior predicts.
+    """How far the answers are from what any θ predicts.
 
-    `statistic` is the mean distance over the draws. It has `freedom` degrees of freedom, and θ cannot absorb `spare` of
+    `statistic` is the least distance over all θ. It has `freedom` degrees of freedom, and θ cannot absorb `spare` of
     them. Without answers to count, `freedom` is 0 and the p-value is NaN.
     """
 
@@ -45,28 +51,52 @@ class Fit(NamedTuple):
     spare: int
 
 
-def check_fit(theta: NDArray[np.float64], responses: Responses | Gathered) -> Fit:
-    """Return the posterior predictive check of the answers, for draws of θ of shape (n, K)."""
-    draws = theta[np.linspace(0, len(theta) - 1, min(len(theta), MOST_DRAWS)).astype(np.int64)]
-    mean = theta.mean(axis=0)
-    mean = mean / mean.sum()
+def check_fit(responses: Responses | Gathered) -> Fit:
+    """Return how well the answers fit the mechanism that they are read under."""
+    nothing = Fit(np.nan, np.nan, 0, 0)
     if len(responses) == 0:
-        return Fit(np.nan, np.nan, 0, 0)
-    listed = np.sort(np.argsort(-mean, kind="stable")[:MOST_CATEGORIES])
-    counts = responses.answer_counts(mean, listed)
-    if counts is None:
-        return Fit(np.nan, np.nan, 0, 0)
-    enough = counts.constant + counts.slope @ mean >= LEAST_EXPECTED
-    if not enough.any():
-        return Fit(np.nan, np.nan, 0, 0)
-    observed, constant, slope = counts.observed[enough], counts.constant[enough], counts.slope[enough]
-    whiten = _whiten(counts.covariance[np.ix_(enough, enough)])
-    if not len(whiten):
-        return Fit(np.nan, np.nan, 0, 0)
-    distances = (((observed - constant - draws @ slope.T) @ whiten.T) ** 2).sum(axis=1)
-    taken = np.linalg.matrix_rank(whiten @ (slope - slope.mean(axis=1, keepdims=True)), tol=1e-6)
-    p_value = float(chdtrc(len(whiten), distances).mean())
-    return Fit(float(distances.mean()), p_value, len(whiten), len(whiten) - int(taken))
+        return nothing
+    k = responses.n_categories
+    listed = np.linspace(0, k - 1, min(k, MOST_CATEGORIES)).astype(np.int64)
+    # The covariance is that of even shares first, and then that of the shares which fit best under it.
+    even = np.full(k, 1 / k)
+    found, theta = nothing, even
+    for _ in range(2):
+        counts = responses.answer_counts(theta, listed)
+        if counts is None:
+            return nothing
+        enough = counts.constant + counts.slope @ even >= LEAST_EXPECTED
+        enough &= counts.constant + counts.slope @ theta >= FAR_SMALLER * LEAST_EXPECTED
+        if not enough.any():
+            return nothing
+        whiten = _whiten(counts.covariance[np.ix_(enough, enough)])
+        if not len(whiten):
+            return nothing
+        rest, slope = whiten @ (counts.observed - counts.constant)[enough], whiten @ counts.slope[enough]
+        found, theta = _nearest(rest, slope)
+    return found
+
+
+def _nearest(rest: NDArray[np.float64], slope: NDArray[np.float64]) -> tuple[Fit, NDArray[np.float64]]:
+    """Return the fit of whitened counts (r,) that θ predicts as slope·θ, and the probabilities that come nearest."""
+    # Of vectors whose sum is 1, whatever their signs.
+    left, sizes, _ = np.linalg.svd(slope - slope.mean(axis=1, keepdims=True), full_matrices=False)
+    absorbed = left[:, sizes > STILL]
+    centered = rest - slope.mean(axis=1)
+    linear = float(np.sum((centered - absorbed @ (absorbed.T @ centered)) ** 2))
+    # Of probabilities: for those of sum 1 the distance is |Cθ|, and least squares of (Cθ, Σθ) = (0, 1) over θ ≥ 0 has
+    # the direction of the θ of sum 1 for which that is smallest.
+    apart = np.linalg.qr(slope - rest[:, None], mode="r")
+    scale = np.linalg.norm(apart, axis=0).min() or 1.0
+    solution, _ = nnls(np.vstack([apart / scale, np.ones(slope.shape[1])]), np.append(np.zeros(len(apart)), 1.0))
+    theta = solution / solution.sum()
+    nearest = max(float(np.sum((apart @ theta) ** 2)), linear)
+    freedom, taken = len(rest), absorbed.shape[1]
+    spare = freedom - taken
+    # Each part that there is has its share of the false alarms.
+    p_values = [chdtrc(spare, linear)] * (spare > 0) + [chdtrc(taken, nearest - linear)] * (taken > 0)
+    p_value = min(1.0, len(p_values) * float(min(p_values)))
+    return Fit(nearest, p_value, freedom, spare), theta
 
 
 def misfit_in_words(p_value: float) -> str:

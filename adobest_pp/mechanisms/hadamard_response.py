@@ -22,7 +22,7 @@ from adobest_pp.mechanisms.base import (
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of
 
 MAX_OUTPUTS = 20_000
-MAX_COUNTED = 256
+MAX_COUNTED = 1024
 
 
 @dataclass(frozen=True)

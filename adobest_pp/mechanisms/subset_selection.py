@@ -25,6 +25,7 @@ from adobest_pp.mechanisms.information import from_sets_of_size
 
 MAX_OUTPUTS = 20_000
 _ROWS_AT_ONCE = 1 << 16
+_MOST_PAIRED = 40
 
 
 @dataclass(frozen=True, init=False)
@@ -139,25 +140,32 @@ class SubsetSelection(ExtremalMechanism):
     ) -> Counts:
         """Count answers that hold a category, two neighbors in the list, or the most probable one and another.
 
-        The first alone would be fitted by some θ wherever they are within reach.
+        The first alone would be fitted by some θ wherever they are within reach. Of a long list, only some categories
+        are paired.
         """
         n, k, d = len(answers), self.n_categories, self.size
-        masks = _single_and_paired(listed, int(theta.argmax()), k)
+        pairs = _pairs(listed, int(theta.argmax()))
+        singles, masks = np.eye(k, dtype=bool)[listed], np.zeros((len(pairs), k), dtype=bool)
+        np.put_along_axis(masks, pairs, values=True, axis=1)
+        masks = np.vstack([singles, masks])
         sizes = masks.sum(axis=1)
         observed = np.zeros(len(masks), dtype=np.int64)
         for start in range(0, n, _ROWS_AT_ONCE):
-            # Small integers are exact in single precision, whose products are by far the fastest.
-            support = self.support(answers[start : start + _ROWS_AT_ONCE]).astype(np.float32)
-            observed += (support @ masks.T.astype(np.float32) == sizes).sum(axis=0)
+            support = self.support(answers[start : start + _ROWS_AT_ONCE])
+            held = np.concatenate(
+                [support.sum(axis=0)[listed], [np.sum(support[:, i] & support[:, j]) for i, j in pairs]]
+            )
+            observed += held.astype(np.int64)
 
         # P(A ⊆ Z) = constant(|A|) + slope(|A|)·θ(A), from how many of the sets Z hold so many given categories.
         shares = np.cumprod([1.0] + [max(d - i, 0) / max(k - i, 1) for i in range(5)])
         odds = math.expm1(self.epsilon)
         whole = 1 + odds * d / k
         constant, slope = (shares[:-1] + odds * shares[1:]) / whole, odds * (shares[:-1] - shares[1:]) / whole
-        both = sizes[:, None] + sizes - masks.astype(np.int64) @ masks.T
-        mass = masks @ theta
-        joint = constant[both] + slope[both] * (mass[:, None] + mass - (masks * theta) @ masks.T)
+        numbers = masks.astype(np.float64)  # products of integers are slow
+        both = sizes[:, None] + sizes - (numbers @ numbers.T).astype(np.int64)
+        mass = numbers @ theta
+        joint = constant[both] + slope[both] * (mass[:, None] + mass - (numbers * theta) @ numbers.T)
         single = constant[sizes] + slope[sizes] * mass
         return Counts(
             observed.astype(np.float64),
@@ -244,12 +252,8 @@ def _best_size(n_categories: int, epsilon: float) -> int:
     return int(d[np.argmin(risk)])
 
 
-def _single_and_paired(listed: NDArray[np.int64], first: int, n_categories: int) -> NDArray[np.bool_]:
-    """Return masks of each listed category, of two that are listed side by side, and of `first` and another."""
-    pairs = [(i, j) for i, j in zip(listed, np.roll(listed, -1), strict=True) if i != j]
-    pairs += [(first, j) for j in listed if j != first]
-    masks = np.zeros((listed.size + len(pairs), n_categories), dtype=bool)
-    masks[np.arange(listed.size), listed] = True
-    for row, pair in zip(masks[listed.size :], pairs, strict=True):
-        row[list(pair)] = True
-    return np.unique(masks, axis=0)
+def _pairs(listed: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Return pairs (i, j), i < j, of categories that are listed side by side, and of `first` and another."""
+    some = listed[np.linspace(0, listed.size - 1, min(listed.size, _MOST_PAIRED)).astype(np.int64)]
+    pairs = np.vstack([np.column_stack([some, np.roll(some, -1)]), np.column_stack([np.full(some.size, first), some])])
+    return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)

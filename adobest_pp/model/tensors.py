@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pytensor.tensor.variable import TensorVariable
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
@@ -23,6 +24,8 @@ __all__ = [
     "transition_rows",
 ]
 
+LEAVES_ONE_OUT = "subset_mask must leave at least one category out of each subset, got all of them"
+
 
 def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
     """Return RRRR's ``G[..., y, x] = P(Y=y | X=x)`` as a graph (the table in section 1 of docs/math.md).
@@ -30,7 +33,7 @@ def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorV
     Parameters
     ----------
     subset_mask : tensor of bool, shape (..., K)
-        The published subsets; an empty one gives SRR with budget `epsilon2`.
+        The published subsets, each without at least one category; an empty one gives SRR with budget `epsilon2`.
     epsilon1, epsilon2 : tensor, shape (...)
         The budgets within the subset and within its complement; one for all subsets, or one for each.
 
@@ -53,11 +56,11 @@ def transition_matrix(subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorV
            [0.118, 0.118, 0.322, 0.205],
            [0.118, 0.118, 0.205, 0.322]])
     """
-    mask = _masks(subset_mask)
+    mask = _proper(subset_mask)
     answers = pt.arange(mask.shape[-1])
     budgets = as_tensor(epsilon1, "epsilon1"), as_tensor(epsilon2, "epsilon2")
     per_answer = [value[..., None] if value.ndim else value for value in budgets]
-    return transition_rows(answers, mask[..., None, :], *per_answer)
+    return _rows(answers, mask[..., None, :], *per_answer)
 
 
 def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any) -> TensorVariable:
@@ -68,7 +71,7 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     answers : tensor of int, shape (...)
         The answers.
     subset_mask : tensor of bool, shape (..., K)
-        The subset that each was given under.
+        The subset that each was given under, without at least one category.
     epsilon1, epsilon2 : tensor, shape (...)
         The budgets, one for all answers or one for each.
 
@@ -77,7 +80,11 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     TensorVariable
         Of shape (..., K); P(Y=y) is its product with θ, summed.
     """
-    mask, given = _masks(subset_mask), as_tensor(answers, "answers")
+    return _rows(answers, _proper(subset_mask), epsilon1, epsilon2)
+
+
+def _rows(answers: Any, mask: TensorVariable, epsilon1: Any, epsilon2: Any) -> TensorVariable:
+    given = as_tensor(answers, "answers")
     # A Python number such as 1.0 would become a single-precision tensor, and so would its exponential.
     budgets = as_tensor(epsilon1, "epsilon1", "float64"), as_tensor(epsilon2, "epsilon2", "float64")
     first, second = (budget[..., None] for budget in budgets)
@@ -93,11 +100,15 @@ def transition_rows(answers: Any, subset_mask: Any, epsilon1: Any, epsilon2: Any
     return others + is_answer * own
 
 
-def _masks(subset_mask: Any) -> TensorVariable:
-    mask = as_tensor(subset_mask, "subset_mask", "bool")
+def _proper(subset_mask: Any) -> TensorVariable:
+    """Return the mask; a subset of all categories raises ValueError, now if it is known and at run time otherwise."""
+    mask = as_tensor(subset_mask, "subset_mask")
     if mask.ndim == 0:
         raise ValueError(f"subset_mask must have the categories as its last dimension, got {brief(subset_mask)}")
-    return mask
+    if isinstance(mask, TensorConstant) and np.asarray(mask.data, dtype=bool).all(axis=-1).any():
+        raise ValueError(LEAVES_ONE_OUT)
+    given = mask.astype("bool")
+    return CheckAndRaise(ValueError, LEAVES_ONE_OUT)(given, ~given.all(axis=-1).any())
 
 
 def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:

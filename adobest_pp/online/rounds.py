@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_count, check_prior, is_learned
 from adobest_pp._text import brief
 from adobest_pp.data.responses import Responses
+from adobest_pp.design.column_generation import FEW_SETS
 from adobest_pp.design.optimal import LEAST_EPSILON, optimal_mechanism
 from adobest_pp.design.set_program import sum_zero_basis
 from adobest_pp.mechanisms import Mechanism, SetFamily, SubsetSelection
@@ -153,6 +154,7 @@ def next_question(
         weights=weights / weights.max(),
         start=start if isinstance(start, SetFamily) else None,
         gap=GAP,
+        max_sets=FEW_SETS * k,
     )
     better = _variances(design.mechanism, mean, precision, n_left, basis)
     gain = 1 - float(np.sqrt(better).sum() / np.sqrt(variances).sum())

@@ -14,7 +14,7 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.samplers.augmentation import gibbs_draws
 from adobest_pp.samplers.pointwise import add_log_likelihood
 from adobest_pp.samplers.problems import DIVERGED, NOT_CONVERGED, warn_of_problems, without_warnings_of
-from adobest_pp.samplers.sampling import check_answer_fit, recorded_arguments, sample
+from adobest_pp.samplers.sampling import recorded_arguments, sample
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -120,10 +120,7 @@ def _joined(
         both = xr.concat([kept.drop_vars("draw"), new], "draw", coords="minimal", compat="override", join="override")
         joined[group] = xr.DataTree(both.assign_coords(draw=np.arange(both.sizes["draw"])).assign_attrs(old.attrs))
     joined.attrs = {**tree.attrs, "extended_by": extended_by}
-    joined.attrs.pop("fit_p_value", None)
-    sampler, prior = tree.attrs["sampler"], tree.attrs["prior"]
-    if not warn_of_problems(joined, responses.evidence(), sampler, prior):
-        joined.attrs |= check_answer_fit(np.asarray(joined["posterior"]["theta"]), responses, sampler)
+    warn_of_problems(joined, responses.evidence(), tree.attrs["sampler"], tree.attrs["prior"])
     if "log_likelihood" in tree and isinstance(responses, Responses):
         add_log_likelihood(joined, responses)
     return joined

@@ -27,14 +27,21 @@ NOT_CONVERGED, DIVERGED, BIASED = "not_converged", "diverged", "biased"
 MAX_RHAT = 1.05
 MIN_EFFECTIVE = 25
 ENOUGH_DRAWS = 100
-# Of each tail of the number of draws in which a category is empty: four standard errors of a normal number.
-FALSE_ALARM = 3e-5
+# Of each tail of the number of draws in which a category is empty: four standard errors of a normal number. And the
+# standard errors of what it should be that are allowed for besides.
+FALSE_ALARM, ERRORS = 3e-5, 3.0
+# The bias of SGLD by reflections, in sds, beyond which it is warned of.
+MOST_REFLECTION_BIAS = 0.03
 
 
 def warn_of_problems(
-    tree: "xr.DataTree", evidence: Evidence | None, sampler: str, prior: NDArray[np.float64] | str
-) -> bool:
-    """Log a warning for each sign that the draws are not of the posterior; tell whether a part of it is missed.
+    tree: "xr.DataTree",
+    evidence: Evidence | None,
+    sampler: str,
+    prior: NDArray[np.float64] | str,
+    updates_per_draw: int = 1,
+) -> None:
+    """Log a warning for each sign that the draws are not of the posterior.
 
     Parameters
     ----------
@@ -46,6 +53,8 @@ def warn_of_problems(
         Its name.
     prior : array of shape (K,) or "learned"
         As given to `sample`.
+    updates_per_draw : int
+        Of SGLD.
     """
     posterior = tree["posterior"].to_dataset()
     theta = np.asarray(posterior["theta"].values, dtype=np.float64)
@@ -54,13 +63,14 @@ def warn_of_problems(
         concentration = np.repeat(posterior["concentration"].values.reshape(-1, 1), len(names), axis=1)
     else:
         concentration = np.broadcast_to(prior, (theta.shape[0] * theta.shape[1], len(names)))
-    missed = False
     if theta.shape[1] >= ENOUGH_DRAWS:
         moving = _warn_of_constants(theta, names, sampler)
         _warn_unless_converged(theta[..., moving], sampler)
-        missed = _warn_of_modes(theta.reshape(-1, len(names)), concentration, evidence, names, sampler)
-    _warn_of_divergences(tree["sample_stats"].to_dataset(), learned=isinstance(prior, str))
-    return missed
+        _warn_of_modes(theta, concentration, evidence, names, sampler)
+    stats = tree["sample_stats"].to_dataset()
+    _warn_of_divergences(stats, learned=isinstance(prior, str))
+    if not isinstance(prior, str):
+        _warn_of_reflections(stats, prior, updates_per_draw)
 
 
 def _warn_of_constants(theta: NDArray[np.float64], names: list[str], sampler: str) -> NDArray[np.bool_]:
@@ -105,25 +115,49 @@ def _warn_of_modes(
     names: list[str],
     sampler: str,
 ) -> bool:
-    """Warn if categories are empty more or less often than they should be: chains that stay on one side agree."""
+    """Warn if categories are empty, or have the majority, more or less often than they should.
+
+    Chains that stay on one side agree, and a mode of a few percent may hold most of the variance.
+    """
     if concentration.min() >= SPARSE or evidence is None:
         return False
-    checked = emptiness(theta, concentration, evidence)
+    checked = emptiness(theta.reshape(-1, len(names)), concentration, evidence)
     if checked is None:
         return False
-    found, expected, used = checked
+    found, expected, error = checked
     # Over independent draws the number of empty ones has lighter tails than a binomial number (Hoeffding 1956).
-    count, chance = np.round(found * used), np.clip(expected, 0.0, 1.0)
-    wrong = np.minimum(bdtr(count, used, chance), bdtrc(count - 1, used, chance)) < FALSE_ALARM
-    if wrong.any():
-        parts = [f"{names[i]!r} is empty in {found[i]:.0%} instead of {expected[i]:.0%}" for i in np.flatnonzero(wrong)]
+    effective = _effective(theta).astype(np.int64)
+    count = np.round(found * effective)
+    chance = np.clip(found, expected - ERRORS * error, expected + ERRORS * error).clip(0.0, 1.0)
+    wrong = np.minimum(bdtr(count, effective, chance), bdtrc(count - 1, effective, chance)) < FALSE_ALARM
+    parts = [
+        f"{names[i]!r} {is_what} in {found[side, i]:.1%} instead of {expected[side, i]:.1%}"
+        for side, is_what in enumerate(("is empty", "has the majority"))
+        for i in np.flatnonzero(wrong[side])
+    ]
+    if parts:
         logger.warning(
             "The chains of %r have missed a part of the posterior: of the draws, %s; with a prior this small there are "
-            "modes that they hardly ever leave, so use a larger one.",
+            "modes that they hardly ever leave, so use a larger one%s.",
             sampler,
             _listed(parts),
+            "" if sampler == "nuts" else ", or 'nuts'",
         )
-    return bool(wrong.any())
+    return bool(parts)
+
+
+def _effective(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the effective draws of each category, of shape (K,): at least `ENOUGH_DRAWS`, at most all of them.
+
+    Of chains that hardly move, a few draws are enough to tell that they are on one side.
+    """
+    from arviz_stats.base import array_stats
+
+    chains, draws, _ = theta.shape
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effective = array_stats.ess(theta, 0, 1, method="bulk")
+    moves = (np.ptp(theta, axis=(0, 1)) > 0) & np.isfinite(effective)
+    return np.asarray(np.where(moves, np.clip(effective, ENOUGH_DRAWS, chains * draws), ENOUGH_DRAWS))
 
 
 def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
@@ -137,6 +171,28 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
             stats["diverging"].size,
             "more tuning draws" if learned else "more tuning draws, or the sampler 'gibbs',",
             extra={"problem": DIVERGED},
+        )
+
+
+def _warn_of_reflections(stats: "xr.Dataset", prior: NDArray[np.float64], updates_per_draw: int) -> None:
+    """Warn if SGLD is often reflected at zero where the prior grows without bound.
+
+    A reflected step of width √γ cannot hold the mass φ^ρ that such a prior has below that width, whatever slope is
+    taken there: means of small shares are off by about (1/ρ − 1) times the reflections of an update, in sds.
+    """
+    if "sgld_reflections" not in stats:
+        return
+    reflections = float(stats["sgld_reflections"].mean()) / updates_per_draw
+    bias = (1 / float(prior.min()) - 1) * reflections
+    if bias > MOST_REFLECTION_BIAS:
+        logger.warning(
+            "The draws of 'sgld' are biased: %.2g coordinates are reflected at zero in an update, where a prior of %g "
+            "has more mass than its steps can hold, so small shares are too large by some %.2g sd; use "
+            "diffusion='cox_ingersoll_ross', or 'nuts'.",
+            reflections,
+            prior.min(),
+            bias,
+            extra={"problem": BIASED},
         )
 
 

@@ -26,13 +26,13 @@ from adobest_pp.samplers.langevin_settings import LangevinSettings
 from adobest_pp.samplers.packed_sets import PackedSets
 from adobest_pp.samplers.pieces import Langevin
 from adobest_pp.samplers.pointwise import add_log_likelihood
-from adobest_pp.samplers.problems import ENOUGH_DRAWS, logger, warn_of_problems
+from adobest_pp.samplers.problems import logger, warn_of_problems
 from adobest_pp.samplers.sgld_cv import LEAST_TUNE, sgld_cv_draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["check_answer_fit", "fresh_seed", "recorded_arguments", "sample"]
+__all__ = ["fresh_seed", "recorded_arguments", "sample"]
 
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion", "gradient")
@@ -93,18 +93,20 @@ def sample(
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
         learned); ``sample_stats``; the responses in ``observed_data``. The attributes hold the run time
-        (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit` (but for ``"sgld"``, and for
-        draws that miss a part of the posterior), and every setting:
+        (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`, and every setting:
         ``sample(responses, **adobest_pp.recorded_arguments(tree.attrs))`` repeats the run.
 
     Notes
     -----
     A warning is logged if chains have not come together (rank-normalized split R-hat above 1.05, or fewer than 25
     effective draws a chain), if draws do not move at all, if NUTS diverged, and, for concentrations below 0.1, if a
-    category is empty much more or less often than quadrature says. ``"sgld"`` with the paper's steps often gives the
-    first warning: its chains start from draws of the prior, and need some hundred thousand updates for K = 20 and
-    ε = 1. Raise `updates_per_draw`, or the step if you can accept its bias. A prior of 0.01 and below often gives the
-    last: its posterior has modes, with and without a category, that no sampler here moves between often.
+    category is empty, or has the majority, much more or less often than quadrature says. A prior of 0.05 and below
+    often gives the last: its posterior has modes, with and without a category, that no sampler here moves between
+    often. ``"sgld"`` with the paper's steps often gives the first: its chains start from draws of the prior, and need
+    some hundred thousand updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can accept its
+    bias. Under a concentration below 1, ``"sgld"`` also warns if it is often reflected at zero: its steps cannot hold
+    the mass that the prior has there, however short they are, and small shares come out too large.
+    ``diffusion="cox_ingersoll_ross"`` is right there.
 
     A warning is logged as well if the answers do not fit the mechanism, with a false-alarm rate of at most 1 %.
 
@@ -161,10 +163,9 @@ def sample(
     elapsed = time.perf_counter() - began
     if isinstance(concentration, str):
         details["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
-    # Whether answers fit is asked of the posterior, and not of a part of it.
     known = None if _as_packed(responses) else responses.evidence()
-    if not warn_of_problems(tree, known, sampler, concentration):
-        details |= check_answer_fit(np.asarray(tree["posterior"]["theta"]), responses, sampler)
+    warn_of_problems(tree, known, sampler, concentration, settings.updates_per_draw if settings else 1)
+    details["fit_p_value"] = _check_answer_fit(responses)
     if log_likelihood and isinstance(responses, Responses):
         add_log_likelihood(tree, responses)
     return _labelled(
@@ -332,15 +333,12 @@ def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None])
     return np.concatenate(thetas)[tune:], kept
 
 
-def check_answer_fit(theta: NDArray[np.float64], responses: Responses | Gathered, sampler: str) -> dict[str, float]:
-    """Return the p-value of the answers given exact draws, and log a warning if they do not fit."""
-    draws = theta.reshape(-1, theta.shape[-1])
-    if sampler == "sgld" or len(draws) < ENOUGH_DRAWS:
-        return {}
-    p_value = check_fit(draws, responses).p_value
+def _check_answer_fit(responses: Responses | Gathered) -> float:
+    """Return the p-value of the answers, and log a warning if they do not fit."""
+    p_value = check_fit(responses).p_value
     if warning := misfit_in_words(p_value):
         logger.warning("%s", warning)
-    return {"fit_p_value": p_value}
+    return p_value
 
 
 def _labelled(tree: "xr.DataTree", responses: Responses | Gathered, settings: dict[str, Any]) -> "xr.DataTree":

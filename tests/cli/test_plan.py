@@ -24,9 +24,21 @@ def test_a_plan_is_what_the_library_makes(capsys):
         assert {"mechanism", "epsilon", "people", "half_width"} <= set(row)
         assert row["people"] == made.table["people"].sel(mechanism=row["mechanism"]).item()
         assert row["epsilon"] == 1
+        assert row["error"] == made.table["error"].sel(mechanism=row["mechanism"]).item()
     assert told["recommended"] == made.recommended
     assert told["found"] == "people"
     assert list(told["theta"]) == list("abcd")
+
+
+def test_the_error_of_a_simulation_is_shown(capsys, monkeypatch):
+    def widths(candidate, theta, people, prior, rng):
+        return np.full(theta.size, rng.uniform(0.01, 0.03))
+
+    monkeypatch.setattr("adobest_pp.design.plan_search.simulated_half_widths", widths)
+    done = run_here(capsys, *PLAN, "--people", 50, "--epsilon", 1, "--shape", "sparse", "--seed", 1)
+    flat = " ".join(done.stdout.split())
+    assert " ± 4% " in flat or " ± 5% " in flat
+    assert "“error”: the standard error of the half-width by the simulation; another seed gives another number." in flat
 
 
 def test_it_says_what_epsilon_means_for_a_person(capsys):

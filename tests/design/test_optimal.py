@@ -29,7 +29,7 @@ def test_it_is_the_best_of_all_families(seed):
     assert design.lower_bound <= upper * (1 + 1e-9)
     assert design.gap < 0.005
     assert ad.audit(design.mechanism).holds
-    assert len(design.mechanism.sets) <= 4 * k
+    assert len(design.mechanism.sets) <= 8 * k
     assert of_family(design, theta) == pytest.approx(design.value, rel=1e-6)
 
 
@@ -124,6 +124,60 @@ def test_a_contrast_is_told_better_than_by_the_design_for_everything():
     assert of(special) == pytest.approx(special.value, rel=5e-3)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 8.0, 10.0])
+def test_weights_that_leave_directions_out_do_not_lower_the_variance(epsilon):
+    """A trifle of information that was larger than that of answers made it 0.121 and 0.030 at ε = 8 and 10."""
+    theta, weights = np.array([0.4, 0.3, 0.2, 0.1]), np.array([1.0, 0.0, 0.0, 0.0])
+    design = ad.optimal_mechanism(theta, epsilon, weights=weights)
+    assert design.value >= 0.4 * 0.6
+    information = designs.information(design.mechanism.transition_matrix(), theta)
+    assert design.value == pytest.approx(designs.summed_variance(information, cost=np.diag(weights)), rel=1e-9)
+    assert -1e-9 < design.gap < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_of_random_contrasts_are_those_of_the_mechanism(seed):
+    rng = np.random.default_rng(seed)
+    k, epsilon = int(rng.integers(3, 6)), float(rng.uniform(0.3, 10))
+    theta = rng.dirichlet(np.full(k, rng.choice([0.3, 1.0, 5.0])))
+    contrasts = rng.standard_normal((int(rng.integers(1, k - 1)), k))
+    design = ad.optimal_mechanism(theta, epsilon, weights=contrasts)
+    cost = contrasts.T @ contrasts
+    information = designs.information(design.mechanism.transition_matrix(), theta)
+    assert design.value == pytest.approx(designs.summed_variance(information, cost=cost), rel=1e-6)
+    # The slow solution inverts the precision: what it is told besides is a millionth of what singletons tell.
+    known = 1e-6 * np.eye(k) * np.expm1(epsilon) ** 2 / (k + np.expm1(epsilon)) / np.exp(epsilon)
+    upper, lower = designs.best_value(theta, epsilon, precision=known, cost=cost, gap=5e-3)
+    assert lower * (1 - 1e-3) <= design.value <= 1.006 * upper
+    assert design.lower_bound <= upper * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("k", [20, 31])
+def test_subset_selection_is_returned_where_no_family_is_as_good(k):
+    theta = np.full(k, 1 / k)
+    design = ad.optimal_mechanism(theta, 2.0, max_sets=4 * k)
+    selection = ad.SubsetSelection(k, 2.0)
+    assert design.mechanism == selection
+    assert design.value == pytest.approx(ad.asymptotic_variance(selection, theta), rel=1e-9)
+    assert str(design).startswith("subset selection, sets of ")
+    worst = ad.optimal_mechanism(theta, 2.0, criterion="worst", max_sets=4 * k)
+    assert worst.value == pytest.approx(design.value / k, rel=2e-3)
+
+
+@pytest.mark.parametrize(("k", "most"), [(16, 0.986), (25, 0.988)])
+def test_families_of_many_categories_are_better_than_subset_selection(k, most):
+    """With 4K sets at most they were 0.997 and 1.002 times as good."""
+    theta = 1 / np.arange(1, k + 1)
+    theta /= theta.sum()
+    design = ad.optimal_mechanism(theta, 2.0)
+    assert design.value < most * ad.asymptotic_variance(ad.SubsetSelection(k, 2.0), theta)
+    assert design.value == pytest.approx(ad.asymptotic_variance(design.mechanism, theta), rel=1e-6)
+    assert len(design.mechanism.sets) <= 8 * k
+    assert str(design).startswith(f"a family of {len(design.mechanism.sets)} sets; value ")
+    if k <= 20:
+        assert design.gap < 1e-3
+
+
 def test_the_worst_category_is_made_better():
     theta = np.array([0.6, 0.2, 0.1, 0.05, 0.05])
 
@@ -152,8 +206,8 @@ def test_many_categories_have_a_family_and_no_bound():
     assert math.isnan(design.lower_bound)
     assert math.isnan(design.gap)
     assert ad.audit(design.mechanism).holds
-    assert len(design.mechanism.sets) <= 96
-    assert design.value < 1.02 * ad.asymptotic_variance(ad.SubsetSelection(24, 2.0), theta)
+    assert len(design.mechanism.sets) <= 192
+    assert design.value < ad.asymptotic_variance(ad.SubsetSelection(24, 2.0), theta)
 
 
 def test_it_begins_with_a_design_of_before():

@@ -5,9 +5,12 @@ import math
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import chi2
 
 import adobest_pp as ad
+from adobest_pp.design import plan_search
 from adobest_pp.design.candidates import PLANNED, Candidate, candidate, shape, unit_half_widths
+from adobest_pp.design.plan import _recommended
 from adobest_pp.design.plan_search import reliable_from
 from adobest_pp.design.simulated_widths import simulated_half_widths
 from oracles import designs
@@ -17,7 +20,7 @@ FLAT = np.ones(4)
 
 
 def made(theta=THETA, **given):
-    return ad.plan(theta, random_seed=1, progressbar=False, **given)
+    return ad.plan(theta, **{"random_seed": 1, "progressbar": False} | given)
 
 
 def half_width(matrix, theta, people):
@@ -164,7 +167,9 @@ def test_labels_travel():
     given = xr.DataArray([0.5, 0.3, 0.2], coords={"category": labels}, dims="category")
     plan = made(given, people=10_000, epsilon=1.0, mechanisms="srr", simulate=False)
     assert plan.theta.sel(category="unsure") == 0.2
-    assert list(plan.to_dataframe().columns) == ["people", "epsilon", "half_width", "worst_half_width", "method"]
+    columns = ["people", "epsilon", "half_width", "worst_half_width", "error", "method"]
+    assert list(plan.to_dataframe().columns) == columns
+    assert plan.table["error"].item() == 0
     assert plan.table["worst_half_width"].item() > plan.table["half_width"].item()
 
 
@@ -217,3 +222,32 @@ def test_a_pilot_tells_the_shares():
 def test_impossible_plans_are_refused_in_a_sentence(given, told):
     with pytest.raises(ValueError, match=told):
         made(**given)
+
+
+def test_the_error_of_a_simulation_is_told(monkeypatch):
+    """Widths whose sd is 0.6 of the mean, falling as n^−0.25: 40 collections leave a fifth to a half of the people."""
+
+    def widths(candidate, theta, people, prior, rng):
+        return np.full(theta.size, 0.02 * (people / 1000) ** -0.25 * rng.lognormal(-0.154, 0.555))
+
+    monkeypatch.setattr(plan_search, "simulated_half_widths", widths)
+    given = {"epsilon": 1.0, "half_width": 0.02, "prior": "learned", "mechanisms": "srr"}
+    plans = [made([0.97, 0.01, 0.01, 0.01], **given, random_seed=seed).table for seed in range(30)]
+    off = np.log([plan["people"].item() / 1000 for plan in plans])
+    errors = np.array([plan["error"].item() for plan in plans])
+    assert {plan["method"].item() for plan in plans} == {"simulated"}
+    assert 0.1 < np.median(errors) < 0.6
+    # χ² of 30 numbers; a false alarm in one of 1,000.
+    assert chi2.ppf(0.0005, 30) < np.sum((off / errors) ** 2) < chi2.ppf(0.9995, 30)
+    of_width = made([0.97, 0.01, 0.01, 0.01], people=1000, epsilon=1.0, mechanisms="srr", random_seed=1).table
+    assert of_width["error"].item() == pytest.approx(0.6 / np.sqrt(40), rel=0.4)
+
+
+def test_mechanisms_that_differ_by_less_than_the_error_are_equally_good():
+    def answer(people, error):
+        return plan_search.Answer(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9)
+
+    rough = {"srr": answer(2000, 0.3), "subset-selection": answer(1500, 0.3)}
+    assert _recommended(rough, "people")[0] == "srr"
+    sharp = {name: each._replace(error=0.02) for name, each in rough.items()}
+    assert _recommended(sharp, "people")[0] == "subset-selection"

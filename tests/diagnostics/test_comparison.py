@@ -30,10 +30,13 @@ def exact(seed, chains=4, draws=1000, prior=PRIOR):
     return np.random.default_rng(seed).dirichlet(prior, size=(chains, draws))
 
 
+def on_simplex(theta):
+    return theta / theta.sum(axis=-1, keepdims=True)
+
+
 def stretched(theta, factor):
     middle = theta.mean(axis=(0, 1))
-    wide = np.abs(middle + factor * (theta - middle))
-    return wide / wide.sum(axis=-1, keepdims=True)
+    return on_simplex(np.abs(middle + factor * (theta - middle)))
 
 
 def graded(theta, **options):
@@ -68,7 +71,7 @@ def test_a_shifted_mean_is_found_and_its_category_named():
     theta = exact(1)
     sd = theta.std(axis=(0, 1))
     shift = np.array([0.0, 0.4 * sd[1], -0.4 * sd[1], 0.0])
-    row, words = graded(np.abs(theta + shift))
+    row, words = graded(on_simplex(np.abs(theta + shift)))
     assert values(row) == ("biased", "marginal")
     # Of the two, "unsure" has the smaller sd.
     assert (row.location_category.item(), row.location_measure.item()) == ("unsure", "mean_shift")
@@ -92,6 +95,7 @@ def test_a_stuck_chain_is_found():
 def test_a_category_whose_draws_do_not_move_is_never_fine():
     theta = exact(1)
     theta[..., 2] = 0.0
+    theta = on_simplex(theta)
     row, words = graded(theta)
     assert words == "not mixed: the draws of a category are all equal"
     assert np.isnan([row.r_hat, row.ess_bulk, row.ess_tail]).all()
@@ -140,6 +144,76 @@ def test_stein_finds_a_wrong_posterior_without_another_reference():
     assert wrong.stein_discrepancy > wrong.stein_threshold
 
 
+def test_draws_off_the_simplex_are_refused():
+    """Columns that are shuffled against each other have the right margins, and were called indistinguishable."""
+    rng = np.random.default_rng(1)
+    shuffled = rng.permuted(exact(1).reshape(-1, 4), axis=0).reshape(4, 1000, 4)
+    with pytest.raises(ValueError, match=r"draws\['it'\] must have draws that sum to 1 over the categories, got a sum"):
+        graded(shuffled)
+    negative = exact(1) + 0.3 * np.array([1, -1, 0, 0])
+    with pytest.raises(ValueError, match=r"draws\['it'\] must have draws of at least 0, got -0\."):
+        graded(negative)
+    assert graded(exact(1).astype(np.float32))[0].verdict == "indistinguishable"
+
+
+def without(theta, *parts):
+    """A tree of somebody's own sampler, which has draws but not all that `sample` leaves with them."""
+    one = tree(theta)
+    for part in parts:
+        del (one if part == "observed_data" else one.attrs)[part]
+    return one
+
+
+@pytest.mark.parametrize("parts", [("observed_data", "prior"), ("observed_data",), ("prior",)])
+def test_responses_and_prior_are_those_of_the_reference(parts):
+    wrong = exact(1, prior=PRIOR + np.array([0, 1, 0, 0]))
+    compared = [
+        diagnostics.compare({"nuts": tree(exact(0)), "it": one}, resamples=399)
+        for one in (tree(wrong), without(wrong, *parts))
+    ]
+    own, told = (each.stein_discrepancy.sel(sampler="it").item() for each in compared)
+    assert told == own > compared[1].stein_threshold.sel(sampler="it")
+    assert compared[1].stein_missing.values.tolist() == ["", ""]
+    # Where the reference has neither, those of another sampler do.
+    other = diagnostics.compare({"nuts": without(exact(0), *parts), "it": tree(wrong)}, resamples=399)
+    assert other.stein_discrepancy.sel(sampler="it").item() == own
+
+
+def test_what_could_not_be_computed_is_said():
+    bare = {name: without(exact(seed), "observed_data", "prior") for name, seed in (("nuts", 0), ("it", 1))}
+    result = diagnostics.compare(bare)
+    assert result.stein_missing.values.tolist() == ["no responses or no prior with the draws"] * 2
+    words = diagnostics.verdict_in_words(result.sel(sampler="it"))
+    assert words == (
+        "indistinguishable from the reference (Stein discrepancy not computed: no responses or no prior with the draws)"
+    )
+    few = diagnostics.compare({"nuts": tree(exact(0)), "it": tree(exact(1, chains=2, draws=15))}).sel(sampler="it")
+    assert few.energy_missing == few.stein_missing == "fewer than 20 independent draws"
+    tiny = np.array([1.0, 1.0, 1.0, 0.0]) * exact(1) + 1e-320 * np.array([0, 0, 0, 1.0])
+    tiny[:, ::2] = exact(1)[:, ::2]
+    assert graded(on_simplex(tiny))[0].stein_missing == "draws too small to have a logarithm"
+    computed = diagnostics.compare({"nuts": tree(exact(0)), "it": tree(exact(1))})
+    assert computed.stein_missing.values.tolist() == computed.energy_missing.values.tolist() == ["", ""]
+
+
+def test_responses_in_another_order_are_compared_too():
+    """They were passed over, whatever they were."""
+    answers, order = np.array([0, 0, 0, 1, 2, 3]), [2, 0, 3, 1]
+    labels = [LABELS[i] for i in order]
+    mechanism = SRR(4, 1.0)
+    first = Responses.from_arrays(mechanism, answers, categories=LABELS)
+    same = Responses.from_arrays(mechanism, np.argsort(order)[answers], categories=labels)
+    other = Responses.from_arrays(mechanism, answers, categories=labels)
+    base = tree(exact(0, draws=50), responses=first)
+    moved = {"labels": labels, "prior": PRIOR[order]}
+    diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=same, **moved)})
+    with pytest.raises(ValueError, match="same responses, got others for 'it'"):
+        diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=other, **moved)})
+    moved["prior"] = PRIOR
+    with pytest.raises(ValueError, match="same prior"):
+        diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=same, **moved)})
+
+
 def test_gibbs_passes_stein_given_responses():
     responses = simulated(RRRR(3, 3.0), 150, seed=4)
     draws = sample(responses, "gibbs", draws=3000, random_seed=1, progressbar=False)
@@ -158,6 +232,7 @@ def test_draws_under_a_learned_concentration_are_compared_without_stein():
     result = diagnostics.compare(trees, reference="seed 1")
     assert result.verdict.values.tolist() == ["reference", "indistinguishable"]
     assert np.isnan(result.stein_p_value).all()
+    assert set(result.stein_missing.values) == {"no closed form under a learned prior"}
     fixed = sample(responses, "gibbs", random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match="same prior"):
         diagnostics.compare(trees | {"gibbs": fixed}, reference="seed 1")

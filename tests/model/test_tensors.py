@@ -47,6 +47,20 @@ def test_transition_matrix_of_an_empty_subset_is_srr_with_the_second_budget():
     np.testing.assert_allclose(graph.eval(mode=PYTHON), ad.SRR(5, 1.2).transition_matrix(), rtol=1e-13)
 
 
+def test_a_subset_of_all_categories_is_refused():
+    """Its columns would sum to 1 − 1/(e^ε₁ + K)."""
+    full, message = np.ones(4, dtype=bool), "subset_mask must leave at least one category out of each subset"
+    for refused in (full, [1, 1, 1, 1], np.array([[True, False, True, True], full])):
+        with pytest.raises(ValueError, match=message):
+            transition_matrix(refused, 0.8, 0.5)
+        with pytest.raises(ValueError, match=message):
+            transition_rows(0, refused, 0.8, 0.5)
+    mask = pt.bmatrix("mask")
+    for graph in (transition_matrix(mask, 0.8, 0.5), transition_rows(np.zeros(2, dtype=int), mask, 0.8, 0.5)):
+        with pytest.raises(ValueError, match=message):
+            graph.eval({mask: np.array([[True, False, True, True], full])}, mode=PYTHON)
+
+
 def test_transition_tensors_are_batched_and_symbolic_in_the_budgets():
     rng = np.random.default_rng(3)
     mechanism = ad.RRRR(6, 2.0, 0.7)

@@ -87,6 +87,7 @@ def test_the_chains_that_mix_worst_are_drawn(hostile_findings):
     stuck = hostile_findings.draws["gibbs"].copy(deep=True)
     theta = stuck["posterior"]["theta"].values
     theta[0, :, 5] += 1.0
+    theta /= theta.sum(axis=-1, keepdims=True)
     planted = dataclasses.replace(hostile_findings, draws=hostile_findings.draws | {"gibbs": stuck})
     assert HOSTILE[5] in least_mixed(planted)
     assert len(least_mixed(planted)) == 4
