@@ -17,7 +17,9 @@ from adobest_pp._text import brief
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["INTERVAL_KIND", "PROBABILITY", "privacy_share", "shortest_intervals", "summary"]
+    from adobest_pp.likelihood.direct import Direct
+
+__all__ = ["INTERVAL_KIND", "PROBABILITY", "covering_intervals", "privacy_share", "shortest_intervals", "summary"]
 
 # The probability of the intervals that are shown.
 PROBABILITY = 0.95
@@ -28,6 +30,8 @@ INTERVAL_KIND = "hdi"
 # An interval that begins within this share of its width above 0 begins at 0; the same for its upper end and 1.
 AT_THE_EDGE = 0.02
 
+# Halvings of an interval that may hold an end, to the rounding of a double.
+_HALVINGS = 50
 # Quantiles that stand for a distribution that is known.
 _QUANTILES = 4000
 # Sums of concentrations beyond which a share has no width that a double could tell.
@@ -64,15 +68,89 @@ def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> ND
     >>> shortest_intervals(np.column_stack([share, 1 - share])).round(2).tolist()
     [[0.0, 0.96], [0.04, 1.0]]
     """
-    share = check_real(probability, "probability", "a number between 0 and 1")
-    if not 0 < share < 1:
-        raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
+    share = _check_probability(probability)
     ordered = np.sort(_check_shares(draws), axis=0)
     inside = int(np.ceil(share * len(ordered) - 1e-9))
     begin = np.argmin(ordered[inside - 1 :] - ordered[: len(ordered) - inside + 1], axis=0)
     lower, upper = (np.take_along_axis(ordered, begin[None] + shift, axis=0)[0] for shift in (0, inside - 1))
     margin = AT_THE_EDGE * (upper - lower)
     return np.stack([np.where(lower <= margin, 0.0, lower), np.where(1 - upper <= margin, 1.0, upper)])
+
+
+def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> NDArray[np.float64]:
+    """Return the ends of intervals that hold each share with a probability of 95 %, whatever the shares are.
+
+    Parameters
+    ----------
+    direct : Direct
+        What the answers say of each share by themselves (`adobest_pp.likelihood.direct.direct_estimate`).
+    probability : float, default 0.95
+        How often, of many collections, the interval of a category holds its share.
+
+    Returns
+    -------
+    array of shape (2, K)
+        Lower and upper ends. A share of 0 is in the interval where it begins at 0.
+
+    Notes
+    -----
+    These are confidence intervals: all shares t that a test at the level of 5 % does not reject. The test is by the
+    likelihood ratio of t and the likeliest share from 0 to 1 (Feldman and Cousins [1]_), with a normal estimate
+    whose variance is that at t. So an interval never is empty, has one end only where the share may be 0, and two
+    elsewhere, and needs no rule for when to change from one to the other. For symmetric mechanisms the number of
+    answers that name a category is binomial; summed over it, the coverage is 91.4 % to 96.7 % for all of 4,500 settings
+    from 300 people on, 94.9 % on average (``python -m validation.fixed_truths``).
+
+    References
+    ----------
+    .. [1] G. J. Feldman and R. D. Cousins (1998), Unified approach to the classical statistical analysis of small
+       signals, Physical Review D 57.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.likelihood.direct import direct_of_counts
+    >>> direct = direct_of_counts(np.array([2000, 1000]), 3000, ad.SRR(2, epsilon=0.5))
+    >>> ad.intervals.covering_intervals(direct).round(3).tolist()
+    [[0.999, 0.0], [1.0, 0.001]]
+    """
+    level = 1 - _check_probability(probability)
+    begin = np.clip(direct.estimate, 0.0, 1.0)
+    ends = []
+    for edge in (0.0, 1.0):
+        inside, outside = begin, np.full_like(begin, edge)
+        at_edge = _p_value(outside, direct) >= level
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            holds = _p_value(middle, direct) >= level
+            inside, outside = np.where(holds, middle, inside), np.where(holds, outside, middle)
+        ends.append(np.where(at_edge, edge, inside))
+    return np.array(ends)
+
+
+def _p_value(share: NDArray[np.float64], direct: "Direct") -> NDArray[np.float64]:
+    """Return the probability, if these are the shares, of a likelihood ratio at least as large as the observed one.
+
+    In units of its standard deviation the estimate is z away from the share, and the edges are `low` below and `high`
+    above it. Twice the logarithm of the ratio is z² for an estimate between the edges, and grows linearly beyond.
+    """
+    from scipy.special import ndtr
+
+    sd = np.maximum(direct.sd(share), np.finfo(float).tiny)
+    z, low, high = (direct.estimate - share) / sd, share / sd, (1 - share) / sd
+    ratio = np.where(z < -low, -low * (2 * z + low), np.where(z > high, high * (2 * z - high), z**2))
+    root = np.sqrt(ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = np.where(root <= low, root, (ratio + low**2) / (2 * low))
+        above = np.where(root <= high, root, (ratio + high**2) / (2 * high))
+    return np.asarray(ndtr(-below) + ndtr(-above))
+
+
+def _check_probability(probability: float) -> float:
+    share = check_real(probability, "probability", "a number between 0 and 1")
+    if not 0 < share < 1:
+        raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
+    return share
 
 
 def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
