@@ -19,6 +19,7 @@ from adobest_pp._checks import (
     check_real,
     is_learned,
 )
+from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._labels import check_labels, labels_of
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -86,7 +87,7 @@ def plan(
     half_width: float | None = None,
     categories: int | Sequence[Any] | None = None,
     mechanisms: str | Sequence[str] | None = None,
-    prior: ArrayLike | Literal["learned"] = 1.0,
+    prior: ArrayLike | Literal["learned"] = ESTIMATE_PRIOR,
     simulate: bool = True,
     random_seed: int | None = None,
     progressbar: bool = True,
@@ -110,8 +111,9 @@ def plan(
         What to choose from: ``"srr"``, ``"subset-selection"``, ``"hadamard-response"``, ``"unary-encoding"`` (OUE),
         ``"local-hashing"``, ``"rrrr"`` (with the subset that it tends to publish at θ) and ``"design"``, the best
         mechanism for θ; or one of your own. All by default, ``"design"`` up to 12 categories.
-    prior : float or array of shape (K,) or "learned", default 1.0
-        Of the estimate, as of `sample`.
+    prior : float or array of shape (K,) or "learned", default "learned"
+        Of the estimate, as of `sample`. Half-widths depend on it only where it prefers some categories (see
+        `intervals.summary`).
     simulate : bool, default True
         Whether to simulate collections where the asymptotic formula may be off by more than 10 %.
     random_seed : int, optional
@@ -127,11 +129,12 @@ def plan(
     Notes
     -----
     **Two methods.** With many people the intervals are those of a normal distribution with the covariance F⁻¹/n, F the
-    Fisher information of an answer. That is off where intervals reach 0 or 1, or the prior still counts. So it is
-    used where the half-width over the distance of the share to 0 or 1, the mean over the categories, is at most 0.4,
-    and the standard deviations are at most 0.3 of the prior's. Elsewhere collections are simulated, until the standard
-    error of their mean half-width is 2 % (24 of them at most): people, their answers, draws of the posterior by
-    ``"sgld_cv"`` (NUTS where it gives up), and the intervals of `intervals.summary`.
+    Fisher information of an answer. That is off where intervals reach 0 or 1. So it is
+    used where the half-width over the distance of the share to 0 or 1, the mean over the categories, is at most 0.4
+    (and, under a prior that prefers some categories, standard deviations are at most 0.3 of the prior's). Elsewhere
+    collections are simulated, until the standard error of their mean half-width is 2 % (24 of them at most): people,
+    their answers, and the intervals of `intervals.summary`. Under a prior that prefers some categories those rest on
+    draws of the posterior, by ``"sgld_cv"`` (NUTS where it gives up).
     ``python -m validation.plans`` compares plans with what collections then achieve.
 
     See Also
@@ -201,7 +204,7 @@ def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[
             raise ValueError("theta must be a pilot with at least one answer, got none")
         from adobest_pp.samplers.quick_draws import quick_sample
 
-        drawn = quick_sample(theta, "learned", PILOT_DRAWS, seed, progressbar)
+        drawn = quick_sample(theta, ESTIMATE_PRIOR, PILOT_DRAWS, seed, progressbar)
         mean = np.asarray(drawn["posterior"]["theta"]).mean(axis=(0, 1))
         return np.asarray(mean / mean.sum()), theta.categories
     if isinstance(theta, str):

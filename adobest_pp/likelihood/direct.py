@@ -19,7 +19,7 @@ from adobest_pp.data.responses import Responses
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.mechanisms import Mechanism
 
-__all__ = ["Direct", "direct_estimate", "direct_of_counts", "named"]
+__all__ = ["Direct", "counts_say_all", "direct_estimate", "direct_of_counts", "named"]
 
 # Of more categories, the information of mechanisms without symmetry is not inverted.
 MOST_CATEGORIES = 500
@@ -30,15 +30,15 @@ UNKNOWN = 1e-12
 class Direct(NamedTuple):
     """An unbiased estimate of each share, and how its variance depends on the share.
 
-    The estimate has the variance of the share of `n` answers that name the category, over gain². An answer names it with
-    probability h = other + gain·share, so that is h(1 − h)/(n·gain²).
+    The estimate has the variance of the share of `n` answers that name the category, over gain². An answer names it
+    with probability h = other + gain·share, so that is h(1 − h)/(n·gain²).
 
     Attributes
     ----------
     estimate : array of shape (K,)
         Shares. They may be below 0 or above 1.
     other, gain : array of shape (K,)
-        The probability that an answer names the category while it is not the truth, and how much larger it is otherwise.
+        The probability that an answer names the category if it is not the truth, and how much larger it is otherwise.
     n : array of shape (K,)
         The number of answers; where they tell more than whether they name the category, that of as much information.
     """
@@ -69,8 +69,7 @@ def direct_estimate(responses: Responses | Gathered, near: NDArray[np.float64]) 
         return None
     evidence, mechanism = responses.evidence(), responses.mechanism
     naming, k = mechanism.naming(), evidence.n_categories
-    # Where all answers name as many categories, the estimates from counts sum to one, as shares do.
-    if naming is not None and (k > MOST_CATEGORIES or _is_whole(naming[0] + (k - 1) * naming[1])):
+    if naming is not None and (k > MOST_CATEGORIES or counts_say_all(mechanism)):
         return direct_of_counts(named(evidence), len(responses), mechanism)
     if k > MOST_CATEGORIES:
         return None
@@ -81,8 +80,11 @@ def direct_estimate(responses: Responses | Gathered, near: NDArray[np.float64]) 
     return _one_step(near, evidence, information, mechanism)
 
 
-def _is_whole(number: float) -> bool:
-    return abs(number - round(number)) < 1e-9
+def counts_say_all(mechanism: Mechanism) -> bool:
+    """Tell whether all answers name equally many categories: estimates from counts then sum to one, as shares do."""
+    naming = mechanism.naming()
+    size = 0.5 if naming is None else naming[0] + (mechanism.n_categories - 1) * naming[1]
+    return abs(size - round(size)) < 1e-9
 
 
 def direct_of_counts(counts: NDArray[np.float64], n: int, mechanism: Mechanism) -> Direct | None:

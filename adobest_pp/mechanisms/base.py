@@ -183,7 +183,7 @@ class Mechanism(ABC):
         """Return the probabilities that an answer names the truth, and that it names any other given category.
 
         An answer names the categories of its support set. None where the probabilities are not the same for all
-        categories, or where nobody has worked them out: the intervals of `intervals.summary` then rest on `information`.
+        categories, or where nobody has worked them out: intervals of `intervals.summary` then rest on `information`.
         """
         return None
 
