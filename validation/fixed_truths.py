@@ -334,7 +334,7 @@ def cells_of(name: str, setting: Setting, theta: Floats, ends: Floats) -> Iterat
 def settings() -> list[Setting]:
     """Return the settings that are simulated."""
     found = []
-    for turn, (k, name) in enumerate((k, name) for k in SIMULATED for name in truths(k)):
+    for turn, (k, name) in enumerate((size, name) for size in SIMULATED for name in truths(size)):
         for step in range(PAIRS):
             found.append(Setting(name, k, *COLLECTED[(turn + step * len(COLLECTED) // PAIRS) % len(COLLECTED)]))
     sets = "subset selection"  # whose answers are nearly all different: there are few settings, under one prior
