@@ -3,7 +3,7 @@
 A posterior spreads what it knows about all categories over each of them. If most shares are zero it takes a small one
 for zero as well: that is what makes its mean accurate, and what makes its intervals miss rare answers. The interval of
 one share that holds it whatever the others are rests on that share's own evidence, which is here (docs/math.md,
-section 4).
+section 2).
 """
 
 import math
