@@ -50,9 +50,9 @@ FAR = 8.0
 # Of the simulated table: budgets and people, categories, and how the posterior is drawn.
 COLLECTED = ((0.25, 30_000), (0.5, 3000), (1.0, 1000), (1.0, 10_000), (2.0, 3000), (4.0, 300))
 SIMULATED = (3, 5, 6, 10, 20)
-COLLECTIONS, RUNS = 200, 25
-# Of the pairs of budget and people, so many for each truth and K, in turn: all six take three times as long.
-PAIRS = 2
+COLLECTIONS, RUNS = 60, 25
+# Of the pairs of budget and people, so many for each truth and K, in turn.
+PAIRS = 1
 WARM, KEEP, LONGEST = 120, 320, 40
 # Mean and standard deviation of ln a; None where a is 1.
 PRIORS: dict[str, tuple[float, float] | None] = {
@@ -399,19 +399,16 @@ def against_nuts(seed: int) -> float:
 
 
 def print_exact(exact: dict[tuple[str, int, float, int, float], float]) -> None:
-    """Print the least and the mean coverage as shown, by share and by ε and people."""
-    print("As shown, exact: SRR and subset selection; least and mean coverage over all K, by share\n")
-    rows = []
-    for share in sorted({cell[4] for cell in exact}):
-        values = np.array([found for cell, found in exact.items() if cell[4] == share])
-        rows.append([f"{share:.1%}", float(values.min()), float(values.mean()), float(values.max())])
-    table(["share", "least", "mean", "largest"], rows)
-    print("\nand by budget and people\n")
-    rows = []
-    for epsilon, people in sorted({cell[2:4] for cell in exact}):
-        values = np.array([found for cell, found in exact.items() if cell[2:4] == (epsilon, people)])
-        rows.append([epsilon, people, float(values.min()), float(values.mean())])
-    table(["ε", "people", "least", "mean"], rows)
+    """Print the coverage as shown of every share in every setting, and the least and the mean by share."""
+    shares = sorted({cell[4] for cell in exact})
+    print("As shown, exact: coverage of each share, whatever the other shares are\n")
+    rows: list[list[Any]] = []
+    for setting in dict.fromkeys(cell[:4] for cell in exact):
+        rows.append([*setting, *(f"{exact[*setting, share]:.3f}" for share in shares)])
+    for name, function in {"least": np.min, "mean": np.mean, "largest": np.max}.items():
+        values = [float(function([exact[*row[:4], share] for row in rows if row[0] in MECHANISMS])) for share in shares]
+        rows.append([name, "", "", "", *(f"{value:.3f}" for value in values)])
+    table(["mechanism", "K", "ε", "people", *(f"{share:.1%}" for share in shares)], rows)
 
 
 def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
@@ -480,9 +477,7 @@ def print_settings(cells: list[Cell]) -> None:
 
 def print_others(cells: list[Cell]) -> None:
     """Print the least and the mean coverage by mechanism."""
-    print(
-        f"\nAs shown, other mechanisms, by Fisher scoring: K = 6, 1,000 people, {COLLECTIONS // 2} collections each\n"
-    )
+    print(f"\nAs shown, other mechanisms, by Fisher scoring: K = 6, 1,000 people, {COLLECTIONS} collections each\n")
     rows = []
     for name in dict.fromkeys(cell.candidate for cell in cells):
         mine = [cell for cell in cells if cell.candidate == name]
@@ -517,7 +512,7 @@ def findings(options: Options) -> list[Finding]:
     asked = [(name, truth, e, 1000) for name, truth, e in product(OTHERS, ("rare", "three", "one large"), (1.0, 2.0))]
     rest = [
         c
-        for one in each(partial(without_symmetry, collections=COLLECTIONS // 2, seed=options.seed), asked, "others")
+        for one in each(partial(without_symmetry, collections=COLLECTIONS, seed=options.seed), asked, "others")
         for c in one
     ]
     print_frontier(cells, errors)
