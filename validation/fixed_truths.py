@@ -402,12 +402,11 @@ def print_exact(exact: dict[tuple[str, int, float, int, float], float]) -> None:
     """Print the coverage as shown of every share in every setting, and the least and the mean by share."""
     shares = sorted({cell[4] for cell in exact})
     print("As shown, exact: coverage of each share, whatever the other shares are\n")
-    rows: list[list[Any]] = []
-    for setting in dict.fromkeys(cell[:4] for cell in exact):
-        rows.append([*setting, *(f"{exact[*setting, share]:.3f}" for share in shares)])
-    for name, function in {"least": np.min, "mean": np.mean, "largest": np.max}.items():
-        values = [float(function([exact[*row[:4], share] for row in rows if row[0] in MECHANISMS])) for share in shares]
-        rows.append([name, "", "", "", *(f"{value:.3f}" for value in values)])
+    asked = list(dict.fromkeys(cell[:4] for cell in exact))
+    values = np.array([[exact[*setting, share] for share in shares] for setting in asked])
+    over = {"least": values.min(axis=0), "mean": values.mean(axis=0), "largest": values.max(axis=0)}
+    rows = [[*setting, *(f"{one:.3f}" for one in row)] for setting, row in zip(asked, values, strict=True)]
+    rows += [[name, "", "", "", *(f"{one:.3f}" for one in row)] for name, row in over.items()]
     table(["mechanism", "K", "ε", "people", *(f"{share:.1%}" for share in shares)], rows)
 
 
