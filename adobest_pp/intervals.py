@@ -111,11 +111,12 @@ def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> ND
     Notes
     -----
     These are confidence intervals: all shares t that a test at the level of 5 % does not reject. The test is by the
-    likelihood ratio of t and the likeliest share from 0 to 1 (Feldman and Cousins [1]_), with a normal estimate
-    whose variance is that at t. So an interval never is empty, has one end only where the share may be 0, and two
-    elsewhere, and needs no rule for when to change from one to the other. For SRR and subset selection the number of
-    answers that name a category is binomial. Summed over it, the coverage is 91.4 to 96.7 % in 3,900 settings from 300
-    people on, and 94.9 % on average (``python -m validation.fixed_truths``).
+    likelihood ratio of t and the likeliest share from 0 to 1 (Feldman and Cousins [1]_), that of a normal estimate
+    whose variance is that at t. Its p-value is binomial, with half of the probability of outcomes just as extreme. So
+    an interval never is empty, has one end only where the share may be 0, and two elsewhere, and needs no rule for when
+    to change from one to the other. For SRR and subset selection the number of answers that name a category is
+    binomial. Summed over it, the coverage is 93.6 to 96.8 % in 3,900 settings from 300 people on, and 95.0 % on average
+    (``python -m validation.fixed_truths``).
 
     References
     ----------
@@ -152,10 +153,10 @@ def p_value(share: NDArray[np.float64], direct: "Direct") -> NDArray[np.float64]
     """Return the probability, if these are the shares, of a likelihood ratio at least as large as the observed one.
 
     In units of its standard deviation the estimate is z away from the share, and the edges are `low` below and `high`
-    above it. Twice the logarithm of the ratio is z² for an estimate between the edges, and grows linearly beyond.
+    above it. Twice the logarithm of the ratio is z² for an estimate between the edges, and grows linearly beyond. The
+    estimates with this ratio are `below` and `above` the share. An estimate is as far as that or farther with the
+    probability of a binomial number of answers, of those that are just as far with half of it (mid-P).
     """
-    from scipy.special import ndtr
-
     sd = np.maximum(direct.sd(share), _LEAST_SD)
     z, low, high = (direct.estimate - share) / sd, share / sd, (1 - share) / sd
     ratio = np.where(z < -low, -low * (2 * z + low), np.where(z > high, high * (2 * z - high), z**2))
@@ -163,7 +164,22 @@ def p_value(share: NDArray[np.float64], direct: "Direct") -> NDArray[np.float64]
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.where(root <= low, root, (ratio + low**2) / (2 * low))
         above = np.where(root <= high, root, (ratio + high**2) / (2 * high))
-    return np.asarray(ndtr(-below) + ndtr(-above))
+    h, scale = np.clip(direct.other + direct.gain * share, 0.0, 1.0), sd * direct.gain
+    farthest = 1 / scale  # all answers, or none
+    least, most = h - np.minimum(below, farthest) * scale, h + np.minimum(above, farthest) * scale
+    return _upper_tail(most * direct.n, direct.n, h) + 1 - _upper_tail(least * direct.n, direct.n, h)
+
+
+def _upper_tail(count: NDArray[np.float64], n: NDArray[np.float64], h: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return P(C > count) + P(C = count)/2 of a binomial number, for counts between whole numbers too."""
+    from scipy.special import betainc
+
+    def at_least(least: NDArray[np.float64]) -> NDArray[np.float64]:
+        within = np.clip(least, _LEAST_SD, n)
+        tail = np.asarray(betainc(within, n - within + 1, h))
+        return np.where(least <= 0, 1.0, np.where(least > n, 0.0, tail))
+
+    return np.asarray((at_least(count) + at_least(count + 1)) / 2)
 
 
 def _check_probability(probability: float) -> float:

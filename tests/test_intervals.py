@@ -129,8 +129,14 @@ def test_the_summary_is_labelled():
 def test_an_interval_holds_every_share(mechanism, k, epsilon, people):
     shares = (0.0, 0.002, 0.01, 0.05, 0.1, 0.5, 0.97, 1.0)
     coverage = [exact_coverage(mechanism(k, epsilon), people, share)[0] for share in shares]
-    assert min(coverage) > 0.91
+    assert min(coverage) > 0.93
     assert 0.93 < np.mean(coverage) < 0.97
+
+
+def test_few_people_with_next_to_no_privacy_are_no_exception():
+    # A normal test would reject a share of 0.2 % at the first answer that names it, in 20 % of collections.
+    coverage = [exact_coverage(ad.SRR(2, epsilon), 50, 0.002)[0] for epsilon in (4.0, 6.0, 12.0)]
+    assert min(coverage) > 0.9
 
 
 def test_the_intervals_that_were_shown_before_missed_a_share_of_five_percent():
@@ -186,7 +192,7 @@ def test_well_inside_it_is_the_score_interval():
         (p + z**2 / (2 * n)) / (1 + z**2 / n),
         z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n),
     )
-    assert [lower[0], upper[0]] == pytest.approx([center - half, center + half], abs=1e-6)
+    assert [lower[0], upper[0]] == pytest.approx([center - half, center + half], abs=1e-3)
 
 
 def test_two_categories_have_complementary_intervals():
