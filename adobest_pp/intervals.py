@@ -238,7 +238,7 @@ def summary(
     """
     import xarray as xr
 
-    if kind is not None and kind not in ("covering", "posterior"):
+    if kind is not None and (not isinstance(kind, str) or kind not in ("covering", "posterior")):
         raise ValueError(f"kind must be 'covering' or 'posterior', got {brief(kind)}")
     if isinstance(theta, xr.DataTree):
         draws, n, prior = _of_tree(theta, None)
