@@ -416,6 +416,7 @@ def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
     print("\nTwo categories, exact: coverage by prior and kind of interval, widths, error of the posterior mean\n")
     rows: list[list[Any]] = []
     known: dict[tuple[str, str, float, int, float], float] = {}
+    alone = {(*pair, share): exact_coverage(ad.SRR(2, pair[0]), pair[1], share) for pair in asked for share in SHARES}
     for (epsilon, people), prior in product(asked, PRIORS):
         found = two_categories(prior, epsilon, people, SHARES)
         for kind in KINDS:
@@ -425,7 +426,7 @@ def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
             }
         for at, share in enumerate(SHARES):
             values = [float(found[kind]["coverage"][at]) for kind in KINDS]
-            shown = exact_coverage(ad.SRR(2, epsilon), people, share)
+            shown = alone[epsilon, people, share]
             width = float(found["shortest"]["width"][at])
             row = [epsilon, people, f"{share:.1%}", prior, *values, float(shown[0]), width, float(shown[1])]
             rows.append([*row, float(found["shortest"]["error"][at])])
