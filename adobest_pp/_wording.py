@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "UP_TO",
     "budget_in_words",
     "explanation_in_words",
     "fault_in_words",
     "interval_in_words",
+    "intervals_in_words",
     "prior_in_words",
     "range_in_words",
     "sampler_in_words",
@@ -48,6 +50,9 @@ DIFFERENCES = {
     "sd_ratio": "sd {size:.2f}× in {category}",
     "scale": "sd of normal scores {size:.2f}× in {category}",
 }
+
+# What the words of intervals that begin at zero mean.
+UP_TO = "“Up to”: the category may be empty, as the answers prefer that to any share; “below”: they prefer some share."
 
 # By cause: what its share of the error comes from, the counterfactual that is without it, what that is called, and its
 # verb.
@@ -200,13 +205,29 @@ def prior_in_words(prior: float | str) -> str:
     return f"the prior Dirichlet({prior:g})"
 
 
-def interval_in_words(lower: float, upper: float) -> str:
-    """Return an interval as a table shows it: ``12.1 – 15.0 %``, ``up to 1.3 %`` or ``at least 97.2 %``."""
+def intervals_in_words(estimate: "xr.Dataset") -> list[str]:
+    """Return the intervals of what `intervals.summary` returned, as a table shows them.
+
+    One that begins at zero is ``up to 1.3 %`` where the answers prefer an empty category to any share, so that it may
+    be empty, and ``below 1.3 %`` otherwise.
+    """
+    ends = zip(estimate["lower"].values, estimate["upper"].values, strict=True)
+    empty = estimate["may_be_empty"].values if "may_be_empty" in estimate else [False] * estimate.sizes["category"]
+    return [interval_in_words(low, high, may_be_empty=is_) for (low, high), is_ in zip(ends, empty, strict=True)]
+
+
+def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False) -> str:
+    """Return an interval as a table shows it: ``12.1 – 15.0 %``, ``below 1.3 %`` or ``at least 97.2 %``.
+
+    One that begins at zero is ``up to 1.3 %`` if the category may be empty; see `intervals_in_words`.
+    """
     low, high = (f"{100 * end:.1f}" for end in (lower, upper))
     if lower <= 0 < 1 <= upper:
         return "0 – 100 %"
     if lower <= 0:
-        return f"up to {high} %" if upper >= 0.0005 else "below 0.1 %"
+        if upper < 0.0005:
+            return "below 0.1 %"
+        return f"up to {high} %" if may_be_empty else f"below {high} %"
     if upper >= 1:
         return f"at least {low} %" if lower < 0.9995 else "above 99.9 %"
     return f"{low} – {high} %"

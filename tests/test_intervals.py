@@ -9,7 +9,10 @@ from arviz_stats.base import array_stats
 from scipy.stats import beta, gamma
 
 import adobest_pp as ad
-from adobest_pp.intervals import privacy_share, shortest_intervals, summary
+from adobest_pp._dirichlet import ESTIMATE_PRIOR, LOG_CONCENTRATION
+from adobest_pp.intervals import covering_intervals, privacy_share, shortest_intervals, summary
+from adobest_pp.likelihood.direct import Direct, direct_estimate, direct_of_counts
+from validation.fixed_truths import Grid, exact_coverage, outcomes
 
 
 def column(values):
@@ -119,6 +122,165 @@ def test_the_summary_is_labelled():
     assert list(found.data_vars) == ["mean", "lower", "upper"]
 
 
+# ---------------------------------------------------------------- intervals that hold for any truth
+# Sums over the binomial number of answers: exact, nothing is drawn.
+@pytest.mark.parametrize("mechanism", [ad.SRR, ad.SubsetSelection])
+@pytest.mark.parametrize(("k", "epsilon", "people"), [(2, 0.5, 3000), (2, 4.0, 300), (10, 1.0, 1000), (20, 4.0, 300)])
+def test_an_interval_holds_every_share(mechanism, k, epsilon, people):
+    shares = (0.0, 0.002, 0.01, 0.05, 0.1, 0.5, 0.97, 1.0)
+    coverage = [exact_coverage(mechanism(k, epsilon), people, share)[0] for share in shares]
+    assert min(coverage) > 0.93
+    assert 0.93 < np.mean(coverage) < 0.97
+
+
+def test_few_people_with_next_to_no_privacy_are_no_exception():
+    # A normal test would reject a share of 0.2 % at the first answer that names it, in 20 % of collections.
+    coverage = [exact_coverage(ad.SRR(2, epsilon), 50, 0.002)[0] for epsilon in (4.0, 6.0, 12.0)]
+    assert min(coverage) > 0.9
+
+
+def test_the_intervals_that_were_shown_before_missed_a_share_of_five_percent():
+    # 3,000 people, ε = 0.5, two categories, the shortest interval under the learned prior.
+    mechanism, share, grid = ad.SRR(2, 0.5), 0.05, Grid(LOG_CONCENTRATION)
+    counts, weight = outcomes(3000, mechanism.naming()[1] + np.subtract(*mechanism.naming()) * share)
+    ends = [grid.ends(grid.posterior(mechanism, 3000, count))["shortest"] for count in counts.tolist()]
+    held = sum(w for w, (low, high) in zip(weight, ends, strict=True) if low <= share <= high)
+    assert held == pytest.approx(0.747, abs=0.002)
+    assert exact_coverage(mechanism, 3000, share)[0] > 0.94
+
+
+def test_what_is_shown_by_default_holds_a_share_of_five_percent():
+    # The same by the default of `summary` and of the estimates that people see, for every outcome within 2.5 sd.
+    mechanism, share = ad.SRR(2, 0.5), 0.05
+    h = mechanism.naming()[1] + np.subtract(*mechanism.naming()) * share
+    counts, weight = outcomes(3000, h)
+    near = np.flatnonzero(abs(counts - 3000 * h) < 2.5 * np.sqrt(3000 * h * (1 - h)))[::30]
+    held = 0.0
+    for at in near:
+        answers = np.repeat([0, 1], [counts[at], 3000 - counts[at]])
+        responses = ad.Responses.from_arrays(mechanism, answers)
+        theta = np.full((1, 4, 2), [0.0, 1.0])  # whatever the posterior is
+        tree = run_of(responses, theta, ESTIMATE_PRIOR)
+        shown = summary(tree).isel(category=0)
+        held += weight[at] * float(shown["lower"] <= share <= shown["upper"])
+    assert held / weight[near].sum() > 0.94
+
+
+def run_of(responses, theta, prior):
+    """Return a tree as `sample` makes it, with these draws."""
+    tree = ad.sample(responses, "gibbs", draws=theta.shape[1], tune=0, chains=len(theta), random_seed=1)
+    tree["posterior"]["theta"].values[:] = theta
+    tree["posterior"]["concentration"] = tree["posterior"]["theta"].isel(category=0, drop=True)
+    tree.attrs["prior"] = prior
+    return tree
+
+
+def test_no_estimate_however_far_outside_leaves_an_empty_interval():
+    counts = np.array([0, 1, 500, 999, 1000])
+    lower, upper = covering_intervals(direct_of_counts(counts.astype(float), 1000, ad.SRR(5, 0.2)))
+    assert (lower < upper).all()
+    assert lower[0] == 0
+    assert upper[-1] == 1
+    assert upper[0] < 0.05
+
+
+def test_well_inside_it_is_the_score_interval():
+    # Wilson's, in closed form, for honest answers.
+    n, p, z = 400.0, 0.3, 1.959964
+    lower, upper = covering_intervals(Direct(*(np.array([x]) for x in (p, 0.0, 1.0, n))))
+    center, half = (
+        (p + z**2 / (2 * n)) / (1 + z**2 / n),
+        z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n),
+    )
+    assert [lower[0], upper[0]] == pytest.approx([center - half, center + half], abs=1e-3)
+
+
+def test_two_categories_have_complementary_intervals():
+    direct = direct_of_counts(np.array([1650.0, 1350.0]), 3000, ad.SRR(2, 0.5))
+    (low, high) = covering_intervals(direct)
+    assert [low[1], high[1]] == pytest.approx([1 - high[0], 1 - low[0]], abs=1e-9)
+
+
+def test_fisher_scoring_of_srr_is_what_its_counts_say():
+    # The general way, for a mechanism that does not tell how often an answer names a category, gives the same.
+    responses, near = answered(1.0), np.array([0.6, 0.3, 0.1])
+    matrix = ad.Channel(responses.mechanism.transition_matrix())
+    assert matrix.naming() is None
+    other = direct_estimate(ad.Responses.from_arrays(matrix, responses.answers), near)
+    direct = direct_estimate(responses, near)
+    np.testing.assert_allclose(other.estimate, direct.estimate, rtol=1e-9)
+    for share in (0.0, 0.2, 0.9):
+        np.testing.assert_allclose(other.sd(np.full(3, share)), direct.sd(np.full(3, share)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [ad.SRR, ad.SubsetSelection, ad.UnaryEncoding, ad.LocalHashing, ad.HadamardResponse])
+def test_an_answer_names_categories_as_often_as_the_mechanism_says(make):
+    # 30,000 answers each: five standard errors, a false alarm in less than one of 100,000 runs.
+    mechanism, n = make(6, 1.5), 30_000
+    responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(np.full(n, 2), rng=np.random.default_rng(4)))
+    truth, other = mechanism.naming()
+    share = (
+        mechanism.support(responses.answers).mean(axis=0) if make is not ad.SRR else np.bincount(responses.answers) / n
+    )
+    expected = np.where(np.arange(6) == 2, truth, other)
+    assert (abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / n)).all()
+
+
+@pytest.mark.parametrize(("name", "own"), [("rrrr", ad.RRRR(4, 1.0)), ("mixed", None)])
+def test_estimates_of_other_mechanisms_are_unbiased(name, own):
+    # 60,000 people: four standard errors for each of four shares, a false alarm in less than one of 1,000 runs.
+    rng, theta = np.random.default_rng(5), np.array([0.7, 0.2, 0.1, 0.0])
+    x = rng.choice(4, size=60_000, p=theta)
+    if own is not None:
+        responses = ad.Responses(own)
+        for part, subset in ((x[:40_000], [0]), (x[40_000:], [1, 2])):
+            responses.append(own.privatize(part, subset=subset, rng=rng), subset)
+    else:
+        parts = (ad.SRR(4, 0.5), ad.SubsetSelection(4, 2.0, size=2))
+        halves = [
+            ad.Responses.from_arrays(m, m.privatize(y, rng=rng)) for m, y in zip(parts, np.split(x, 2), strict=True)
+        ]
+        responses = ad.concat(halves)
+    direct = direct_estimate(responses, np.full(4, 0.25))
+    assert (abs(direct.estimate - theta) < 4 * direct.sd(theta)).all()
+    assert direct.estimate.sum() == pytest.approx(1)
+
+
+def test_the_estimate_is_in_its_interval_and_categories_may_be_in_any_order():
+    responses = answered(1.0, 1000)
+    tree = run_of(responses, np.full((2, 4, 3), [0.98, 0.01, 0.01]), "learned")
+    shown = summary(tree)
+    assert ((shown["lower"] <= shown["mean"]) & (shown["mean"] <= shown["upper"])).all()
+    turned = tree.copy()
+    turned["posterior"] = xr.DataTree(tree["posterior"].to_dataset().isel(category=[2, 0, 1]))
+    xr.testing.assert_allclose(summary(turned), shown.isel(category=[2, 0, 1]))
+
+
+def test_a_category_may_be_empty_where_the_answers_prefer_that_to_any_share():
+    responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), np.repeat([0, 1, 2], [1000, 340, 360]))
+    shown = summary(run_of(responses, np.full((1, 4, 3), 1 / 3), "learned"), kind="covering")
+    rate = 1700 / (np.e + 2)  # of answers that name a category that nobody holds: 360.3
+    assert shown["may_be_empty"].values.tolist() == [False, True, rate >= 360]
+    likelier = ad.Responses.from_arrays(ad.SRR(3, 1.0), np.repeat([0, 1, 2], [1000, 340, 375]))
+    shown = summary(run_of(likelier, np.full((1, 4, 3), 1 / 3), "learned"))
+    assert shown["may_be_empty"].values.tolist() == [False, True, False]
+    assert shown["lower"].values[1:].tolist() == [0, 0]
+
+
+def test_a_prior_that_prefers_some_categories_keeps_its_intervals():
+    tree = ad.sample(answered(1.0), "gibbs", prior=[50.0, 30.0, 20.0], draws=100, random_seed=1)
+    assert summary(tree).attrs["interval"] == "hdi"
+    assert summary(tree, kind="covering").attrs["interval"] == "covering"
+    with pytest.raises(ValueError, match="kind must be 'covering' or 'posterior', got 'hdi'"):
+        summary(tree, kind="hdi")
+    with pytest.raises(ValueError, match="kind must be 'posterior' for draws alone"):
+        summary(tree["posterior"]["theta"], kind="covering")
+    nobody = ad.sample(ad.Responses(ad.SRR(3, 1.0)), "gibbs", draws=10, random_seed=1)
+    assert summary(nobody).attrs["interval"] == "hdi"
+    with pytest.raises(ValueError, match="kind must be 'posterior': no answers"):
+        summary(nobody, kind="covering")
+
+
 # ---------------------------------------------------------------- how much is due to privacy
 def answered(epsilon, n=4000):
     mechanism = ad.SRR(3, epsilon)
@@ -131,10 +293,13 @@ def answered(epsilon, n=4000):
 def test_the_summary_of_a_run_tells_both_sources():
     tree = ad.sample(answered(1.0), "gibbs", random_seed=1)
     found, shares = summary(tree, 0.8), privacy_share(tree, probability=0.8)
-    assert list(found.data_vars) == ["mean", "lower", "upper", "sample", "privacy"]
+    assert list(found.data_vars) == ["mean", "lower", "upper", "may_be_empty", "sample", "privacy"]
     xr.testing.assert_identical(found["privacy"], shares["privacy"])
     np.testing.assert_allclose(found["sample"] + found["privacy"], 1)
-    xr.testing.assert_identical(found[["mean", "lower", "upper"]], summary(tree["posterior"]["theta"], 0.8))
+    np.testing.assert_allclose(found["upper"] - found["lower"], shares["width"])
+    assert found.attrs == shares.attrs == {"interval": "covering", "probability": 0.8}
+    posterior = summary(tree, 0.8, kind="posterior")
+    xr.testing.assert_identical(posterior[["mean", "lower", "upper"]], summary(tree["posterior"]["theta"], 0.8))
 
 
 def test_the_share_of_privacy_is_that_of_the_information_that_is_lost():
@@ -179,7 +344,7 @@ def test_groups_have_their_own_numbers_of_people_by_label():
 def test_a_learned_prior_stands_with_its_mean():
     tree = ad.sample(answered(2.0, 200), prior="learned", draws=200, chains=2, random_seed=1, progressbar=False)
     same = privacy_share(tree.posterior.theta, 200, float(tree.posterior["concentration"].mean()))
-    np.testing.assert_allclose(privacy_share(tree)["privacy"], same["privacy"])
+    np.testing.assert_allclose(summary(tree, kind="posterior")["privacy"], same["privacy"])
 
 
 def test_what_has_no_share_is_refused():

@@ -5,7 +5,14 @@ from itertools import product
 import pytest
 import xarray as xr
 
-from adobest_pp._wording import fault_in_words, interval_in_words, prior_in_words, range_in_words, verdict_in_words
+from adobest_pp._wording import (
+    fault_in_words,
+    interval_in_words,
+    intervals_in_words,
+    prior_in_words,
+    range_in_words,
+    verdict_in_words,
+)
 from adobest_pp.diagnostics import Fault, Verdict
 
 
@@ -70,7 +77,7 @@ def test_priors_in_words():
     ("lower", "upper", "words", "sentence"),
     [
         (0.121, 0.15, "12.1 – 15.0 %", "12.1 % to 15.0 %"),
-        (0.0, 0.013, "up to 1.3 %", "up to 1.3 %"),
+        (0.0, 0.013, "below 1.3 %", "below 1.3 %"),
         (0.0, 0.0001, "below 0.1 %", "below 0.1 %"),
         (0.972, 1.0, "at least 97.2 %", "at least 97.2 %"),
         (0.9999, 1.0, "above 99.9 %", "above 99.9 %"),
@@ -80,3 +87,11 @@ def test_priors_in_words():
 def test_intervals_in_words(lower, upper, words, sentence):
     assert interval_in_words(lower, upper) == words
     assert range_in_words(lower, upper) == sentence
+
+
+def test_up_to_is_said_only_of_categories_that_may_be_empty():
+    columns = {"lower": [0.0, 0.0, 0.1, 0.0], "upper": [0.013, 0.013, 0.2, 0.0001]}
+    estimate = xr.Dataset({name: ("category", values) for name, values in columns.items()})
+    assert intervals_in_words(estimate)[:3] == ["below 1.3 %", "below 1.3 %", "10.0 – 20.0 %"]
+    told = intervals_in_words(estimate.assign(may_be_empty=("category", [True, False, False, True])))
+    assert told == ["up to 1.3 %", "below 1.3 %", "10.0 – 20.0 %", "below 0.1 %"]

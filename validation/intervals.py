@@ -1,9 +1,10 @@
-"""The intervals that people are shown hold the truth, even for categories that nobody holds.
+"""Posterior intervals hold the truth where truths come from a Dirichlet prior, even of categories that nobody holds.
 
 θ* is drawn from Dirichlet(ρ); for ρ = 0.01 most categories are empty. NUTS estimates θ under the learned and under the
-flat prior. Three kinds of intervals of the same draws are compared: the shortest as they are shown, which begin at zero
-if the category may be empty (`adobest_pp.intervals`), the shortest without that rule, and those with equal tails. Exits
-with 1 if a finding is not reproduced.
+flat prior. Three kinds of intervals of the same draws are compared: the shortest as they are shown of draws alone
+(`intervals.shortest_intervals`), which begin at zero if the category may be empty, the shortest without that rule, and
+those with equal tails. For truths that are fixed see validation/fixed_truths.py. Exits with 1 if a finding is not
+reproduced.
 """
 
 import sys

@@ -10,6 +10,7 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp import diagnostics, likelihood, online, plots
+from adobest_pp.likelihood.direct import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
 from adobest_pp.online import collect_csv
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
@@ -251,8 +252,15 @@ def _data() -> list[Entry]:
         _entry(
             "intervals.summary",
             ad.intervals.summary,
-            {"theta": Made("theta"), "probability": 0.95},
-            {"theta": never, "probability": real(0, 1, closed_high=False)},
+            {"theta": Made("theta"), "probability": 0.95, "kind": None},
+            # Without answers intervals cannot cover.
+            {"theta": never, "probability": real(0, 1, closed_high=False), "kind": optional(choice("posterior"))},
+        ),
+        _entry(
+            "intervals.covering_intervals",
+            ad.intervals.covering_intervals,
+            {"direct": direct_of_counts(np.array([2.0, 1.0, 0.0]), 3, ad.SRR(3, 1.0)), "probability": 0.95},
+            {"direct": of_type(Direct), "probability": real(0, 1, closed_high=False)},
         ),
         _entry(
             "intervals.privacy_share",

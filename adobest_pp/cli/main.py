@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
 from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan
@@ -113,7 +114,7 @@ def compare(
     utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
     alpha: Annotated[float | None, typer.Option(help=ALPHA_HELP)] = None,
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
-    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = ESTIMATE_PRIOR,
     draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
     seed: Annotated[int | None, typer.Option(help="Seed of the job, never of the answers of real people.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
@@ -158,7 +159,7 @@ def collect(
         str | None,
         typer.Option(help="The possible values, separated by commas; or @file, one a line; else those of the people."),
     ] = None,
-    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = "learned",
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = ESTIMATE_PRIOR,
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     ask_again: Annotated[bool, typer.Option("--ask-again", help=AGAIN_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from adobest_pp._dirichlet import ESTIMATE_PRIOR
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -46,7 +48,7 @@ def plan(
     ] = None,
     prior: Annotated[
         str, typer.Option(help="Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned'.")
-    ] = "1",
+    ] = ESTIMATE_PRIOR,
     simulate: Annotated[bool, typer.Option(help="Simulate where too few people answer for the formula.")] = True,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from adobest_pp._text import visible
-from adobest_pp._wording import interval_in_words, prior_in_words, sampler_in_words, verdict_in_words
+from adobest_pp._wording import UP_TO, intervals_in_words, prior_in_words, sampler_in_words, verdict_in_words
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def print_collection(
     collector: "KeptCollection",
     path: Path,
     told: list[str],
-    prior: float | Literal["learned"] = "learned",
+    prior: float | Literal["learned"],
     *,
     listed: bool,
 ) -> None:
@@ -110,13 +110,12 @@ def print_collection(
     table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
     for heading in ("category", "estimate", "95 % interval", "due to privacy"):
         table.add_column(heading, justify="left" if heading == "category" else "right")
-    columns = (estimate[name].values for name in ("category", "mean", "lower", "upper", "privacy"))
-    for label, mean, lower, upper, privacy in zip(*columns, strict=True):
-        share = f"{100 * privacy:.0f} %"
-        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval_in_words(lower, upper), share)
+    columns = (estimate[name].values for name in ("category", "mean", "privacy"))
+    for label, mean, privacy, interval in zip(*columns, intervals_in_words(estimate), strict=True):
+        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %")
     sampler = sampler_in_words(estimate.attrs["sampler"])
     sentences = [
-        f"By {sampler} under {prior_in_words(prior)}. “Up to”: the category may be empty.",
+        f"By {sampler} under {prior_in_words(prior)}. {UP_TO}",
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
         *map(visible, told),

@@ -118,6 +118,13 @@ class Gathered:
             total = parts if total is None else [one + other for one, other in zip(total, parts, strict=True)]
         return None if total is None else Counts(*total)
 
+    def information(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Fisher information of θ in all answers, of shape (K, K); see `Mechanism.information`."""
+        total = np.zeros((self.n_categories, self.n_categories))
+        for answers, told, weight in self._weighted():
+            total += weight * self.mechanism.total_information(answers, told, theta)
+        return total
+
     def _weighted(self) -> Any:
         """Yield answers, what was published, and how often each is there: parts that make up all answers."""
         none = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))

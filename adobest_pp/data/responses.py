@@ -198,6 +198,10 @@ class Responses:
         answers = self._answers.first(self._n)
         return self.mechanism.answer_counts(answers, self.told(), theta, listed)
 
+    def information(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Fisher information of θ in all answers, of shape (K, K); see `Mechanism.information`."""
+        return self.mechanism.total_information(self._answers.first(self._n), self.told(), theta)
+
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it.
 

@@ -91,7 +91,17 @@ def candidate(name: str, theta: NDArray[np.float64], epsilon: float, before: Can
 
 
 def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return √n times the half-widths that n answers tend to, by category: 1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ."""
+    """Return √n times the half-widths that n answers tend to, by category, of the intervals of `intervals.summary`.
+
+    1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or for mechanisms whose counts tell the shares, by the variance of the counts.
+    """
+    from adobest_pp.likelihood.direct import counts_say_all
+
+    naming = one.mechanism.naming()
+    if naming is not None and counts_say_all(one.mechanism):
+        truth, other = naming
+        h = other + (truth - other) * theta
+        return np.asarray(DEVIATIONS * np.sqrt(h * (1 - h)) / (truth - other))
     basis = sum_zero_basis(theta.size)
     information = basis.T @ one.mechanism.information(theta, subset=one.subset) @ basis
     values, vectors = np.linalg.eigh((information + information.T) / 2)

@@ -19,6 +19,7 @@ from adobest_pp._checks import (
     check_real,
     is_learned,
 )
+from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._labels import check_labels, labels_of
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -87,7 +88,7 @@ def plan(
     half_width: float | None = None,
     categories: int | Sequence[Any] | None = None,
     mechanisms: str | Sequence[str] | None = None,
-    prior: ArrayLike | Literal["learned"] = 1.0,
+    prior: ArrayLike | Literal["learned"] = ESTIMATE_PRIOR,
     simulate: bool = True,
     random_seed: int | None = None,
     progressbar: bool = True,
@@ -111,8 +112,9 @@ def plan(
         What to choose from: ``"srr"``, ``"subset-selection"``, ``"hadamard-response"``, ``"unary-encoding"`` (OUE),
         ``"local-hashing"``, ``"rrrr"`` (with the subset that it tends to publish at θ) and ``"design"``, the best
         mechanism for θ; or one of your own. All by default, ``"design"`` up to 12 categories.
-    prior : float or array of shape (K,) or "learned", default 1.0
-        Of the estimate, as of `sample`.
+    prior : float or array of shape (K,) or "learned", default "learned"
+        Of the estimate, as of `sample`. Half-widths depend on it only where it prefers some categories (see
+        `intervals.summary`).
     simulate : bool, default True
         Whether to simulate collections where the asymptotic formula may be off by more than 10 %.
     random_seed : int, optional
@@ -128,11 +130,12 @@ def plan(
     Notes
     -----
     **Two methods.** With many people the intervals are those of a normal distribution with the covariance F⁻¹/n, F the
-    Fisher information of an answer. That is off where intervals reach 0 or 1, or the prior still counts. So it is
-    used where the half-width over the distance of the share to 0 or 1, the mean over the categories, is at most 0.4,
-    and the standard deviations are at most 0.3 of the prior's. Elsewhere collections are simulated, until the standard
-    error of their mean half-width is 2 %, or there are 40 of them: people, their answers, draws of the posterior by
-    ``"sgld_cv"`` (NUTS where it gives up), and the intervals of `intervals.summary`.
+    Fisher information of an answer. That is off where intervals reach 0 or 1. So it is used where the half-width over
+    the distance of the share to 0 or 1, the mean over the categories, is at most 0.4 (and, under a prior that prefers
+    some categories, standard deviations are at most 0.3 of the prior's). Elsewhere collections are simulated, until the
+    standard error of their mean half-width is 2 %, or there are 40 of them: people, their answers, and the intervals of
+    `intervals.summary`. Under a prior that prefers some categories those rest on draws of the posterior, by
+    ``"sgld_cv"`` (NUTS where it gives up).
 
     **How rough it is.** ``error`` is the standard error of the number that was found, by the simulation: another seed
     gives another number. Where a share is near zero, widths differ much between collections and fall slowly with
@@ -207,7 +210,7 @@ def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[
             raise ValueError("theta must be a pilot with at least one answer, got none")
         from adobest_pp.samplers.quick_draws import quick_sample
 
-        drawn = quick_sample(theta, "learned", PILOT_DRAWS, seed, progressbar)
+        drawn = quick_sample(theta, ESTIMATE_PRIOR, PILOT_DRAWS, seed, progressbar)
         mean = np.asarray(drawn["posterior"]["theta"]).mean(axis=(0, 1))
         return np.asarray(mean / mean.sum()), theta.categories
     if isinstance(theta, str):
@@ -294,8 +297,10 @@ def _recommended(answers: dict[str, Answer], found: str) -> tuple[str, str]:
         )
     worst = max(fixed, key=lambda name: fixed[name])
     share = 1 - (fixed[best] / fixed[worst]) ** (1 / power)
-    if len(fixed) == 1:
+    if len(costs) == 1:
         return best, f"{best}: the only one that was asked for and that reaches it."
+    if len(fixed) == 1:
+        return best, f"{best}: as good as a design as far as the plan can tell, and it needs no guess of the shares."
     if share < AS_GOOD:
         return best, f"{best}: the simplest, and as good as the others."
     return best, f"{best}: the simplest of the best that need no guess of the shares; {share:.0%} {words} than {worst}."

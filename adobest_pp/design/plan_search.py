@@ -1,8 +1,9 @@
 """The number that a plan looks for, one mechanism at a time: by the asymptotic formula, or by simulation.
 
-The formula holds once intervals are narrow beside two things: how far shares are from 0 and 1, as an interval that
-reaches an end is cut off there; and the spread that the prior expects of them, as wide intervals are pulled together by
-the prior. `reliable_from` says from how many people on; `validation/plans.py` shows that it is then right within 10 %.
+The formula holds once intervals are narrow beside how far shares are from 0 and 1, as an interval that reaches an end
+is cut off there. Under a prior that prefers some categories, on which intervals rest, they must be narrow beside the
+spread that it expects of the shares as well. `reliable_from` says from how many people on; `validation/plans.py` shows
+that it is then right within 10 %.
 """
 
 import math
@@ -84,18 +85,16 @@ def reliable_from(unit: Floats, theta: Floats, prior: Floats | str) -> float:
     theta : array of shape (K,)
         The shares.
     prior : array of shape (K,) or "learned"
-        The prior of the estimate. A learned one expects shares to spread as they do.
+        The prior of the estimate. Intervals rest on it only if it prefers some categories.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         beside_shares = float(np.mean(unit / np.minimum(theta, 1 - theta))) / BESIDE_SHARES
-        if isinstance(prior, str):
-            spread = np.full(theta.size, theta.std())
-        else:
-            mean = prior / prior.sum()
-            spread = np.sqrt(mean * (1 - mean) / (prior.sum() + 1))
+        if isinstance(prior, str) or np.ptp(prior) == 0:
+            return beside_shares**2
+        mean = prior / prior.sum()
+        spread = np.sqrt(mean * (1 - mean) / (prior.sum() + 1))
         beside_prior = float(np.mean(np.divide(unit / DEVIATIONS, spread))) / BESIDE_PRIOR
-    # Shares that are equal up to rounding have no spread.
-    return max(beside_shares, beside_prior) ** 2 if spread.max() > 1e-9 else math.inf
+    return max(beside_shares, beside_prior) ** 2
 
 
 @dataclass

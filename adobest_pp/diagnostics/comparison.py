@@ -44,7 +44,7 @@ MEANINGS = {
     "tail_error": ("largest difference of the 5 % and 95 % quantiles", "standard deviations of the reference"),
     "tv_reference": ("total variation of the posterior mean to that of the reference", "probability"),
     "tv_truth": ("total variation of the posterior mean to the truth", "probability"),
-    "coverage": ("share of true frequencies within their 95 % intervals, as they are shown", "1"),
+    "coverage": ("share of true frequencies within the shortest 95 % intervals of the draws", "1"),
     "energy_distance": ("energy distance to the reference, as a share of the mean distance", "1"),
     "energy_p_value": ("permutation p-value of the energy distance", "1"),
     "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
@@ -106,10 +106,10 @@ def compare(
     xarray.Dataset
         By sampler and category: ``mean``, ``sd``, ``mean_shift``, ``sd_ratio`` and its error, ``location`` and
         ``scale`` by ranks and their errors, ``wasserstein``, ``tail_error``. By sampler: ``tv_reference``,
-        ``tv_truth``, ``coverage`` (of `adobest_pp.intervals`; NaN without truth), p-values of location and scale with
-        their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and p-value,
-        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second`` and ``wall_time``. Where a discrepancy or distance
-        could not be computed its values are NaN, and ``stein_missing`` or ``energy_missing`` says why.
+        ``tv_truth``, ``coverage`` (of `intervals.shortest_intervals`; NaN without truth), p-values of location and
+        scale with their ``error_limit``, ``energy_distance`` and its p-value, ``stein_discrepancy`` with threshold and
+        p-value, ``ess_bulk``, ``ess_tail``, ``r_hat``, ``ess_per_second`` and ``wall_time``. Where a discrepancy or
+        distance could not be computed its values are NaN, and ``stein_missing`` or ``energy_missing`` says why.
 
         Also by sampler, the ``verdict`` (a value of `diagnostics.Verdict`), the ``fault`` that it rests on (a value of
         `diagnostics.Fault`), and for a marginal fault the worst location and scale: ``location_category``,

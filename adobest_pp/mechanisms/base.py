@@ -181,6 +181,26 @@ class Mechanism(ABC):
         """
         return None
 
+    def naming(self) -> tuple[float, float] | None:
+        """Return the probabilities that an answer names the truth, and that it names any other given category.
+
+        An answer names the categories of its support set. None where the probabilities are not the same for all
+        categories, or where nobody has worked them out: intervals of `intervals.summary` then rest on `information`.
+        """
+        return None
+
+    def total_information(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the Fisher information of θ in all of these answers, given what was published; see `information`."""
+        if not self.publishes_subset:
+            return len(answers) * self.information(theta)
+        people = np.bincount(published.row, minlength=len(published.subsets))
+        total = np.zeros((self.n_categories, self.n_categories))
+        for count, subset in zip(people.tolist(), published.subsets, strict=True):
+            total += count * self.information(theta, subset=subset) if count else 0.0
+        return total
+
     def drawing(self) -> Drawing:
         """Return the compiled function that draws an answer of a person with frequencies θ, for simulation only.
 

@@ -114,6 +114,10 @@ class HadamardResponse(ExtremalMechanism):
         observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
         return Counts(observed, np.zeros(len(matrix)), n * matrix, multinomial(n, matrix @ theta))
 
+    def naming(self) -> tuple[float, float]:
+        """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
+        return 1 / (1 + math.exp(-self.epsilon)), 0.5
+
     def drawing(self) -> Drawing:
         """Draw from the cumulative table of the answers, where it is not too large."""
         if self.n_outputs * self.n_categories > MAX_OUTPUTS * 50:

@@ -182,6 +182,10 @@ class LocalHashing(ExtremalMechanism):
         slope = n * w * share * np.eye(self.n_categories)[listed]
         return Counts(observed, constant, slope, n * (joint - np.outer(single, single)))
 
+    def naming(self) -> tuple[float, float]:
+        """Return the probabilities to name the truth and another category; over random hashes."""
+        return math.exp(self.epsilon + self._log_weight), 1 / self.g
+
     def drawing(self) -> Drawing:
         """Draw a seed, and randomize the hash of the truth."""
         from adobest_pp.mechanisms.drawing import draw_hashed

@@ -162,6 +162,17 @@ class Mixed(Mechanism):
         observed, constant, slope = (np.concatenate([counts[j] for counts in found]) for j in range(3))
         return Counts(observed, constant, slope, covariance)
 
+    def total_information(
+        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Add up the information of the parts; see `Mechanism.total_information`."""
+        total = np.zeros((self.n_categories, self.n_categories))
+        for i, part in enumerate(self.parts):
+            mine, own = self._told_to(i, published)
+            if mine.any():
+                total += part.total_information(self._own(i, answers[mine]), own, theta)
+        return total
+
     def drawing(self) -> Drawing:
         """Draw by the function of the part that was told."""
         tables = [part.drawing().table for part in self.parts]

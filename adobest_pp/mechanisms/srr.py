@@ -89,6 +89,11 @@ class SRR(Mechanism):
         slope = n * own * np.eye(self.n_categories)[listed]
         return Counts(observed, np.full(listed.size, n * base), slope, multinomial(n, base + own * theta[listed]))
 
+    def naming(self) -> tuple[float, float]:
+        """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
+        base, own = self._levels
+        return base + own, base
+
     def drawing(self) -> Drawing:
         """Draw as RRRR does under an empty subset, whose coefficients are the outer ones."""
         from adobest_pp.mechanisms.drawing import draw_category

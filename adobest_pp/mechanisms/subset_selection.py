@@ -174,6 +174,12 @@ class SubsetSelection(ExtremalMechanism):
             n * (joint - np.outer(single, single)),
         )
 
+    def naming(self) -> tuple[float, float]:
+        """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
+        k, d = self.n_categories, self.size
+        own = 1 / (1 + (k - d) / d * math.exp(-self.epsilon))
+        return own, (d - own) / (k - 1)
+
     def drawing(self) -> Drawing:
         """Draw the truth, whether the set holds it, and the rest of the set."""
         from adobest_pp.mechanisms.drawing import draw_set

@@ -178,6 +178,10 @@ class UnaryEncoding(ExtremalMechanism):
         observed = np.sum(answers[:, listed], axis=0, dtype=np.float64)
         return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
 
+    def naming(self) -> tuple[float, float]:
+        """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
+        return self._probabilities
+
     def drawing(self) -> Drawing:
         """Draw every bit on its own."""
         from adobest_pp.mechanisms.drawing import draw_bits

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_flag, check_path
+from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._files import check_target, netcdf_bytes
 from adobest_pp.data.journal import Journal
 from adobest_pp.data.response_files import COLLECTION, Stored, read_stored
@@ -82,7 +83,7 @@ class KeptCollection(ABC):
         self,
         draws: int = 1000,
         probability: float = PROBABILITY,
-        prior: ArrayLike | Literal["learned", "own"] = "learned",
+        prior: ArrayLike | Literal["learned", "own"] = ESTIMATE_PRIOR,
     ) -> "xr.Dataset":
         """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
 
@@ -96,19 +97,19 @@ class KeptCollection(ABC):
         draws : int
             Draws of each of four chains.
         probability : float
-            The share of the draws within the interval: the shortest that holds so many, from zero where the category
-            may be empty (see `adobest_pp.intervals.shortest_intervals`).
+            How often the interval of a category holds its share, whatever the shares are (see `intervals.summary`).
         prior : float, array of shape (K,), "learned" or "own"
-            As in `sample`; ``"own"`` is the prior under which questions are chosen. Intervals under a flat prior do
-            not hold the truth where most categories are empty, so the default learns how uneven θ is.
+            As in `sample`; ``"own"`` is the prior under which questions are chosen. The mean under a flat prior is far
+            from the truth where most categories are empty, so the default learns how uneven θ is. Intervals rest on the
+            prior only if it prefers some categories.
 
         Returns
         -------
         xarray.Dataset
-            ``mean``, ``lower`` and ``upper`` by category, and the shares of the interval's width that are due to the
-            ``sample`` and to ``privacy`` (`adobest_pp.intervals.privacy_share`); in the attributes sampler, prior, kind
-            of interval, probability, draws, answers and seed, which is a function of the collection's own and of its
-            answers.
+            ``mean``, ``lower`` and ``upper`` by category, whether it ``may_be_empty``, and the shares of the interval's
+            width that are due to the ``sample`` and to ``privacy`` (`adobest_pp.intervals.summary`); in the attributes
+            sampler, prior, kind of interval, probability, draws, answers and seed, which is a function of the
+            collection's own and of its answers.
         """
         from adobest_pp.samplers.quick_draws import quick_sample
 

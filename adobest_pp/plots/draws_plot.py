@@ -10,7 +10,7 @@ from arviz_plots import PlotCollection, plot_ecdf_pit, plot_trace
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_probabilities
-from adobest_pp.intervals import shortest_intervals
+from adobest_pp.intervals import summary
 from adobest_pp.plots._category_names import legend_entry, shorten
 from adobest_pp.plots._fonts import legible
 from adobest_pp.plots._inputs import check_axes, check_categories, check_thetas
@@ -26,7 +26,7 @@ MOST_RANKED = 2000
 LONGEST_ROW = 14
 
 
-# Not ArviZ's plot_forest: it has neither intervals from zero, where a category may be empty, nor bars of the truth.
+# Not ArviZ's plot_forest: it has neither intervals from zero, nor those that cover, nor bars of the truth.
 def plot_estimates(
     draws: Mapping[str, xr.DataTree],
     truth: ArrayLike | None = None,
@@ -35,8 +35,9 @@ def plot_estimates(
 ) -> Any:
     """Plot the estimated share of each category with its 95 % interval, samplers beside each other.
 
-    A point is the posterior mean. Intervals are those of `adobest_pp.intervals`: they begin at zero where a category
-    may be empty.
+    A point is the posterior mean. The intervals of a single run are those of `intervals.summary`, which hold a share
+    whatever the shares are. Those of several runs, which are there to be compared, are the shortest that hold 95 % of
+    the draws of each (`intervals.shortest_intervals`).
 
     Parameters
     ----------
@@ -73,8 +74,8 @@ def plot_estimates(
     if shares is not None:
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.88", label="true share")
     for i, (name, theta) in enumerate(thetas.items()):
-        flat = theta.sel(category=labels).values.reshape(-1, len(labels))
-        mean, (low, high) = flat.mean(axis=0), shortest_intervals(flat)
+        shown = _shown(list(draws.values()), theta).sel(category=labels)
+        mean, low, high = (shown[column].values for column in ("mean", "lower", "upper"))
         y = places + 0.6 * ((i + 0.5) / len(thetas) - 0.5)
         bars = np.maximum([mean - low, high - mean], 0)
         ax.errorbar(mean, y, xerr=bars, linestyle="none", markersize=5, capsize=2, label=legend_entry(name), **look(i))
@@ -86,6 +87,12 @@ def plot_estimates(
     ax.legend(frameon=False)
     legible(ax)
     return ax
+
+
+def _shown(trees: list[xr.DataTree], theta: xr.DataArray) -> xr.Dataset:
+    """Return mean and interval of θ: as they are shown for a single run of `sample`, of the draws otherwise."""
+    is_run = len(trees) == 1 and {"prior", "n_responses"} <= set(trees[0].attrs)
+    return summary(trees[0] if is_run else theta)
 
 
 def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:

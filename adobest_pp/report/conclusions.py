@@ -6,9 +6,10 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp._wording import (
+    UP_TO,
     explanation_in_words,
     fault_in_words,
-    interval_in_words,
+    intervals_in_words,
     prior_in_words,
     range_in_words,
     sampler_in_words,
@@ -17,6 +18,7 @@ from adobest_pp._wording import (
 from adobest_pp.data.gathered import Gathered
 from adobest_pp.diagnostics import Cause
 from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
+from adobest_pp.intervals import COVERING
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
 from adobest_pp.report.answer_sources import Poll
@@ -93,8 +95,9 @@ def conclusions(findings: Findings) -> list[str]:
         few = f" {diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter." if diverged else ""
         sentences.append(f"Report the estimate and its intervals: {title} has converged under {prior}.{few}")
     if findings.poll.truth is not None:
-        size = findings.estimated.sizes["category"]
-        within = round(float(estimated["coverage"]) * size)
+        shown, truth = findings.estimate(), findings.poll.truth
+        size = shown.sizes["category"]
+        within = int(((shown["lower"].values <= truth) & (truth <= shown["upper"].values)).sum())
         sentences.append(
             f"The truth is known here: the estimate is {estimated['tv_truth'].item():.3f} away from it in total "
             f"variation, and {within} of {size} of its 95 % intervals hold the true share."
@@ -111,9 +114,12 @@ def divergences(findings: Findings) -> int:
 def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
     sampler, prior = sampler_in_words(findings.posterior.attrs["sampler"]), prior_in_words(findings.prior)
+    covers = findings.estimate().attrs["interval"] == COVERING
+    told = "95 % intervals, which hold a share in 95 of 100 collections, whatever the shares are"
+    if not covers:
+        told = "the shortest intervals that hold 95 % of the posterior, which are right if the prior is"
     return (
-        f"Posterior means, by {sampler} under {prior}, and the shortest intervals that hold 95 % of the posterior. "
-        "A category whose interval begins at zero may be empty; the table then says “up to”. "
+        f"Posterior means, by {sampler} under {prior}, and {told}. {UP_TO} "
         "Each interval has two sources: the table tells the share of its width that is due to privacy; the rest, which "
         "as many honest answers would have too, is due to the sample."
     )
@@ -190,16 +196,21 @@ def _leader(findings: Findings) -> str:
 
 
 def _of_empty(findings: Findings) -> list[str]:
-    """Return a sentence on the categories whose intervals begin at zero, the largest first."""
+    """Return a sentence on the categories that may be empty, and one on others whose intervals begin at zero."""
     estimate = findings.estimate()
-    empty = estimate.isel(category=estimate["lower"].values == 0)
-    empty = empty.isel(category=np.argsort(-empty["upper"].values, kind="stable"))
-    if not empty.sizes["category"]:
-        return []
-    ends = zip(*(empty[name].values[:MOST_NAMED] for name in ("category", "lower", "upper")), strict=True)
-    named = ", ".join(f"“{label}” ({interval_in_words(lower, upper)})" for label, lower, upper in ends)
-    more = empty.sizes["category"] - MOST_NAMED
-    return [f"May be empty: {named}{f' and {more} more' if more > 0 else ''}."]
+    zero = estimate["lower"].values == 0
+    empty = estimate["may_be_empty"].values & zero if "may_be_empty" in estimate else np.zeros(zero.size, dtype=bool)
+    told = (("May be empty", empty), ("Zero is not ruled out, though the answers prefer a share", zero & ~empty))
+    return [f"{text}: {_named(estimate.isel(category=which))}." for text, which in told if which.any()]
+
+
+def _named(some: xr.Dataset) -> str:
+    """Return categories with their intervals, the largest first."""
+    ordered = some.isel(category=np.argsort(-some["upper"].values, kind="stable"))
+    pairs = zip(ordered["category"].values, intervals_in_words(ordered), strict=True)
+    named = ", ".join(f"“{label}” ({interval})" for label, interval in list(pairs)[:MOST_NAMED])
+    more = some.sizes["category"] - MOST_NAMED
+    return f"{named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _of_samplers(findings: Findings) -> list[str]:

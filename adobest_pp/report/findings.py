@@ -9,6 +9,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from adobest_pp._checks import check_integer, is_learned
+from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._text import brief
 from adobest_pp.data.draws import theta_of
 from adobest_pp.data.gathered import Gathered
@@ -128,7 +129,7 @@ class Findings:
 
 def grade_samplers(
     poll: Poll,
-    prior: float | Literal["learned"] = "learned",
+    prior: float | Literal["learned"] = ESTIMATE_PRIOR,
     draws: int = 2000,
     random_seed: int = 1,
     on_stage: Callable[[str], None] = lambda stage: None,
@@ -141,8 +142,8 @@ def grade_samplers(
     poll : Poll
         Of `simulated_poll`, `poll_of_people` or `poll_of_responses`.
     prior : float or "learned"
-        Concentration of the Dirichlet prior. By default the estimate learns it, because intervals under a flat prior
-        do not hold the truth where most categories are empty. The samplers are then graded under the flat prior.
+        Concentration of the Dirichlet prior. By default the estimate learns it, because the mean under a flat prior
+        is far from the truth where most categories are empty. The samplers are then graded under the flat prior.
         Below 0.01, SGLD with control variates is left out: its coordinates do not reach that far. Where answers hardly
         ever repeat, and there are more than 2,000,000 over the number of categories, nothing is graded: NUTS would take
         too long, and SGLD with control variates estimates alone.
@@ -234,7 +235,7 @@ def left_out(responses: Responses | Gathered, prior: float | str) -> dict[str, s
     return found | ({"sgld_cv": "prior"} if below else {})
 
 
-def n_stages(poll: Poll, prior: float | str = "learned") -> int:
+def n_stages(poll: Poll, prior: float | str = ESTIMATE_PRIOR) -> int:
     """Return how many stages `grade_samplers` has."""
     samplers = _samplers(poll, prior)
     if REFERENCE not in samplers:

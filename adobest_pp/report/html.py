@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from adobest_pp._text import visible
-from adobest_pp._wording import interval_in_words
+from adobest_pp._wording import intervals_in_words
 from adobest_pp.cli.tables import verdict_cells, verdict_columns
 from adobest_pp.report.conclusions import (
     conclusions,
@@ -43,7 +43,7 @@ figure { margin: 1rem 0; } img { max-width: 100%; height: auto; } figcaption { c
 """
 
 DESCRIPTIONS = {
-    "estimate": "The estimate by category, with 95 % intervals; those of categories that may be empty begin at zero.",
+    "estimate": "The estimate by category, with 95 % intervals.",
     "comparison": "How the means, standard deviations and quantiles of each sampler differ from those of NUTS, and its "
     "efficiency. Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
     "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
@@ -133,10 +133,11 @@ def _data_address(svg: Path) -> str:
 def _estimate_table(findings: Findings) -> str:
     estimate = findings.estimate()
     known, listed = estimate["category"].values.tolist(), most_probable(findings)
-    columns = (estimate[name].sel(category=listed).values for name in ("mean", "lower", "upper", "privacy"))
+    shown = estimate.sel(category=listed)
+    columns = (shown["mean"].values, intervals_in_words(shown), shown["privacy"].values)
     rows = [
-        [str(label), f"{100 * mean:.1f} %", interval_in_words(lower, upper), f"{100 * privacy:.0f} %"]
-        for label, mean, lower, upper, privacy in zip(listed, *columns, strict=True)
+        [str(label), f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
+        for label, mean, interval, privacy in zip(listed, *columns, strict=True)
     ]
     headings = ["category", "estimate", "95 % interval", "of its width, due to privacy"]
     if findings.poll.truth is not None:

@@ -73,7 +73,9 @@ def sample(
     prior : float or array of shape (K,) or "learned", default 1.0
         Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
         ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all categories, learned from the answers
-        with ln a ~ N(−2, 2²): use it where most categories may be empty.
+        with ln a ~ N(−2, 2²). Estimates that are shown elsewhere (collections, reports, commands) use it, as it is
+        more accurate where most categories may be empty; here the default is the paper's, which every sampler takes.
+        For intervals see `intervals.summary`: they hold a share under either.
     draws, tune, chains : int
         Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, and 100 for
         ``"sgld_cv"``, whose pilots they are), and chains.

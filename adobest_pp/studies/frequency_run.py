@@ -27,7 +27,7 @@ MEASURES = {
     "tv": Measure("total variation distance of the estimate from the truth"),
     "exact_tv": Measure("total variation distance of the exact posterior mean from the truth"),
     "coverage": Measure("share of categories whose central 95 % interval holds the truth"),
-    "coverage_as_shown": Measure("share of categories whose 95 % interval, as shown to people, holds the truth"),
+    "coverage_as_shown": Measure("share of categories whose shortest 95 % interval of the draws holds the truth"),
     "width": Measure("mean width of the central 95 % intervals"),
     "mean_size": Measure("average subset size", "categories"),
     "true_epsilon": Measure("largest privacy loss of the mechanisms that were used"),
@@ -49,7 +49,7 @@ INTERVAL = 0.95
 
 
 class Posterior(NamedTuple):
-    """The mean of θ (K,), and the ends of its 95 % intervals, central and as shown to people, each of shape (2, K)."""
+    """The mean of θ (K,), and the ends of its 95 % intervals, central and shortest, each of shape (2, K)."""
 
     mean: NDArray[np.float64]
     central: NDArray[np.float64]

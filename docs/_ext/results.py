@@ -82,6 +82,19 @@ def frontier() -> xr.Dataset:
     return table.set_index(["sampler", "length"])[numbers[1:]].to_xarray()
 
 
+def interval_candidates() -> pd.DataFrame:
+    """Return coverage, width and error of each prior and kind of interval, for fixed truths (`fixed_truths`)."""
+    lines = section("fixed_truths")
+    start = next(i for i, line in enumerate(lines) if line.startswith("candidate"))
+    header, rows = columns(lines[start]), []
+    for line in lines[start + 1 :]:
+        if not line.strip():
+            break
+        rows.append(dict(zip(header, columns(line), strict=True)))
+    table = pd.DataFrame(rows).set_index("candidate")
+    return table.astype(float)
+
+
 def calibration() -> pd.DataFrame:
     """Return how often intervals hold the truth, by K, sampler and mechanism (`calibration`)."""
     lines = [line for line in section("calibration") if line.strip()]

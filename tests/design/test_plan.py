@@ -126,22 +126,38 @@ def test_the_same_seed_gives_the_same_plan():
     assert one.table["half_width"].sel(mechanism="srr") == one.table["half_width"].sel(mechanism="rrrr")
 
 
-def test_a_learned_prior_of_even_shares_is_never_taken_for_large():
-    theta = shape("even", 4)
-    assert reliable_from(unit_half_widths(candidate("srr", theta, 1.0), theta), theta, "learned") == math.inf
-    assert reliable_from(unit_half_widths(candidate("srr", theta, 1.0), theta), theta, FLAT) < 1e5
-    wide = simulated_half_widths(Candidate("srr", ad.SRR(4, 1.0)), theta, 500, "learned", np.random.default_rng(1))
-    assert wide.shape == (4,)
-    assert (wide > 0.01).all()
+def test_half_widths_rest_on_the_prior_only_if_it_prefers_some_categories():
+    theta, one = shape("even", 4), Candidate("srr", ad.SRR(4, 1.0))
+    informed = np.array([400.0, 300.0, 200.0, 100.0])
+    priors = ("learned", FLAT, 0.1 * FLAT, informed)
+    wide = [simulated_half_widths(one, theta, 500, prior, np.random.default_rng(1)) for prior in priors]
+    np.testing.assert_array_equal(wide[0], wide[1])
+    np.testing.assert_array_equal(wide[0], wide[2])
+    assert (wide[3] < wide[0] / 2).all()
+    found = [reliable_from(unit_half_widths(one, theta), theta, prior) for prior in priors]
+    assert found[0] == found[1] == found[2] < found[3] < 1e6
+
+
+def test_half_widths_are_those_of_the_intervals_that_are_shown():
+    theta, rng = np.array([0.7, 0.2, 0.1]), np.random.default_rng(1)
+    planned = simulated_half_widths(Candidate("srr", ad.SRR(3, 1.0)), theta, 400, "learned", np.random.default_rng(1))
+    x = rng.choice(3, size=400, p=theta)
+    responses = ad.Responses.from_arrays(ad.SRR(3, 1.0), ad.SRR(3, 1.0).privatize(x, rng=rng))
+    shown = ad.intervals.summary(ad.sample(responses, "gibbs", random_seed=1))
+    np.testing.assert_allclose(planned, (shown["upper"] - shown["lower"]) / 2)
 
 
 def test_subset_selection_is_recommended_for_many_categories_and_a_design_for_uneven_shares():
     plan = made("even", people=100_000, epsilon=1.0, categories=12, simulate=False)
     assert plan.recommended == "subset-selection"
     assert "narrower intervals than srr" in plan.reason
-    uneven = made("sparse", people=2000, epsilon=2.0, categories=10, mechanisms=["subset-selection", "design"])
+    pair = {"epsilon": 2.0, "categories": 10, "mechanisms": ["subset-selection", "design"]}
+    uneven = made("sparse", people=20_000, **pair)
     assert uneven.recommended == "design"
     assert "rounds" in uneven.reason
+    close = made("sparse", people=2000, **pair)  # narrower by less than two standard errors of the simulation
+    assert close.recommended == "subset-selection"
+    assert "as good as a design as far as the plan can tell" in close.reason
     assert made(people=100_000, epsilon=3.0, simulate=False).recommended == "srr"
     assert "design" not in made("even", people=100_000, epsilon=1.0, categories=13, simulate=False).table["mechanism"]
 

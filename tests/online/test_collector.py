@@ -6,7 +6,7 @@ import xarray as xr
 
 from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, Utility, sample, select_subset, simulate
 from adobest_pp.design import UTILITIES
-from adobest_pp.intervals import shortest_intervals
+from adobest_pp.intervals import summary
 from tests.online.saved import LABELS, MECHANISM, answer_all, assert_same, people
 
 
@@ -83,8 +83,9 @@ def test_estimate_is_that_of_the_exact_posterior_and_leaves_the_chain_alone():
     tree = sample(collector.responses, "nuts", "learned", draws=500, random_seed=told["random_seed"], progressbar=False)
     theta = tree["posterior/theta"].values.reshape(-1, 5)
     np.testing.assert_allclose(estimate["mean"], theta.mean(axis=0))
-    np.testing.assert_array_equal([estimate["lower"], estimate["upper"]], shortest_intervals(theta))
-    settings = {"sampler": "nuts", "prior": "learned", "interval": "hdi", "probability": 0.95, "draws": 500}
+    shown = summary(tree)
+    np.testing.assert_array_equal([estimate["lower"], estimate["upper"]], [shown["lower"], shown["upper"]])
+    settings = {"sampler": "nuts", "prior": "learned", "interval": "covering", "probability": 0.95, "draws": 500}
     assert {name: told[name] for name in settings} == settings
     assert told["n_responses"] == 1500
     assert told["fit_p_value"] > 0.005

@@ -8,8 +8,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from scipy.stats import rankdata
 
-from adobest_pp import plots
-from adobest_pp.intervals import shortest_intervals
+from adobest_pp import SRR, Responses, plots, sample
+from adobest_pp.intervals import shortest_intervals, summary
 from adobest_pp.plots._category_names import shorten
 from adobest_pp.plots._looks import COLORS
 from tests.diagnostics.test_comparison import exact, tree
@@ -39,6 +39,16 @@ def test_estimates_are_means_with_intervals(draws, tmp_path):
     np.testing.assert_allclose(points.get_xdata(), theta.mean(axis=0))
     ends = np.array([segment[:, 0] for segment in bars.get_segments()])
     np.testing.assert_allclose(ends, shortest_intervals(theta).T)
+
+
+def test_the_estimate_of_one_run_has_the_intervals_that_are_shown():
+    answers = np.repeat([0, 1, 2], [50, 30, 20])
+    run = sample(Responses.from_arrays(SRR(3, 1.0), answers), "gibbs", draws=50, random_seed=1)
+    for trees, kind in (({"a": run}, "covering"), ({"a": run, "b": run}, "posterior")):
+        _, _, (bars,) = plots.plot_estimates(trees).containers[0].lines
+        ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+        shown = summary(run, kind=kind)
+        np.testing.assert_allclose(ends.T, [shown["lower"], shown["upper"]])
 
 
 def test_estimates_of_some_categories(draws):

@@ -7,9 +7,10 @@ import pytest
 
 from adobest_pp import RRRR, SRR, Responses
 from adobest_pp._wording import explanation_in_words
-from adobest_pp.intervals import shortest_intervals
+from adobest_pp.intervals import summary
 from adobest_pp.report.answer_sources import Poll
-from adobest_pp.report.conclusions import conclusions, contraction_in_words, privacy_in_words
+from adobest_pp.report.conclusions import conclusions, contraction_in_words, estimate_in_words, privacy_in_words
+from tests.report.conftest import HOSTILE
 
 
 def poll_with(mechanism):
@@ -34,11 +35,19 @@ def changed(findings, **columns):
 
 def test_the_leader_is_named_with_the_chance_that_it_leads(hostile_findings):
     flat = hostile_findings.theta().values.reshape(-1, 8)
-    low, high = shortest_intervals(flat)[:, 0]
+    shown = summary(hostile_findings.posterior)
+    low, high = float(shown["lower"][0]), float(shown["upper"][0])
     first = conclusions(hostile_findings)[0]
     assert f"“<script>alert(1)</script>” has the largest share: {100 * flat[:, 0].mean():.1f} %" in first
     assert f"(95 % interval: {100 * low:.1f} % to {100 * high:.1f} %)" in first
     assert "more than 0.999" in first
+
+
+def test_what_the_intervals_are_is_told(hostile_findings):
+    assert "hold a share in 95 of 100 collections, whatever the shares are" in estimate_in_words(hostile_findings)
+    planted = dataclasses.replace(hostile_findings)
+    planted.__dict__["_estimate"] = summary(hostile_findings.posterior, kind="posterior")
+    assert "the shortest intervals that hold 95 % of the posterior" in estimate_in_words(planted)
 
 
 def test_a_tie_is_called_one(hostile_findings):
@@ -77,21 +86,25 @@ def test_answers_that_do_not_fit_are_told_first_and_nothing_is_recommended(hosti
 
 
 def test_categories_that_may_be_empty_are_named_with_what_they_may_have(hostile_findings):
-    planted = hostile_findings.posterior.copy(deep=True)
-    theta = planted["posterior"]["theta"].values
-    theta[..., 1:] = 0.1 * np.linspace(0, 1, theta[..., 1].size).reshape(theta.shape[:2])[..., None] ** 2
-    theta[..., 2] /= 10
-    theta[..., 0] = 1 - theta[..., 1:].sum(axis=-1)
-    told = conclusions(dataclasses.replace(hostile_findings, posterior=planted))[1]
-    assert told.startswith("May be empty: “$x” (up to 9.0 %)")
-    assert told.endswith(" and 2 more.")
-    theta[..., 1:], theta[..., 0] = 0.1, 1 - 0.1 * (theta.shape[-1] - 1)
-    assert not any("May be empty" in s for s in conclusions(dataclasses.replace(hostile_findings, posterior=planted)))
+    planted = dataclasses.replace(hostile_findings)
+    columns = {"lower": np.zeros(8), "upper": 0.01 * np.arange(8), "may_be_empty": np.arange(8) > 1}
+    shown = hostile_findings.estimate().assign({name: ("category", values) for name, values in columns.items()})
+    planted.__dict__["_estimate"] = shown
+    empty, rest = conclusions(planted)[1:3]
+    assert empty.startswith(f"May be empty: “{HOSTILE[7]}” (up to 7.0 %)")
+    assert empty.endswith(" and 1 more.")
+    held = f"“{HOSTILE[1]}” (below 1.0 %), “{HOSTILE[0]}” (below 0.1 %)"
+    assert rest == f"Zero is not ruled out, though the answers prefer a share: {held}."
+    # Of draws alone nobody can tell: no category is said to be empty then.
+    planted.__dict__["_estimate"] = shown.drop_vars("may_be_empty")
+    assert not any("May be empty" in sentence for sentence in conclusions(planted))
+    planted.__dict__["_estimate"] = shown.assign(lower=("category", np.full(8, 0.001)))
+    assert not any("empty" in sentence or "ruled out" in sentence for sentence in conclusions(planted))
 
 
 def test_the_truth_is_counted_within_the_intervals(hostile_findings):
-    flat = hostile_findings.theta().values.reshape(-1, 8)
-    low, high = shortest_intervals(flat)
+    shown = summary(hostile_findings.posterior)
+    low, high = shown["lower"].values, shown["upper"].values
     truth = hostile_findings.poll.truth
     within = int(np.sum((low <= truth) & (truth <= high)))
     assert f"and {within} of 8 of its 95 % intervals" in conclusions(hostile_findings)[-1]

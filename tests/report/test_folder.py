@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import Responses, diagnostics, recorded_arguments, sample
+from adobest_pp import Responses, diagnostics, intervals, recorded_arguments, sample
 from adobest_pp._text import visible
-from adobest_pp._wording import interval_in_words, verdict_in_words
-from adobest_pp.intervals import privacy_share, shortest_intervals
+from adobest_pp._wording import intervals_in_words, verdict_in_words
+from adobest_pp.intervals import privacy_share
 from adobest_pp.report import write_report
 from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.findings import SAMPLERS
@@ -68,10 +68,11 @@ def test_figures_are_well_formed_whatever_the_names(hostile_report):
 
 def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
     flat = hostile_findings.theta().values.reshape(-1, len(HOSTILE))
-    low, high = shortest_intervals(flat)
+    shown = intervals.summary(hostile_findings.posterior)
+    low, high, words = shown["lower"].values, shown["upper"].values, intervals_in_words(shown)
     due = privacy_share(hostile_findings.posterior)["privacy"].values
     for i, label in enumerate(HOSTILE):
-        row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", interval_in_words(low[i], high[i])]
+        row = [visible(label), f"{100 * flat[:, i].mean():.1f} %", words[i]]
         row.append(f"{100 * due[i]:.0f} %")
         assert "".join([*row, f"{100 * hostile_findings.poll.truth[i]:.1f} %"]) in tags.text
     told = summary(hostile_findings)["estimate"]
@@ -112,9 +113,9 @@ def test_draws_open_with_plain_xarray_and_can_be_graded_again(hostile_report, ho
         tree.load()
     trees = {name: tree[name] for name in SAMPLERS}
     assert tuple(tree["nuts/posterior/theta"]["category"].values) == HOSTILE
-    theta = tree["posterior/posterior/theta"].values.reshape(-1, len(HOSTILE))
-    np.testing.assert_array_equal([tree["estimate/lower"], tree["estimate/upper"]], shortest_intervals(theta))
-    assert tree["estimate"].attrs["interval"] == "hdi"
+    shown = intervals.summary(tree["posterior"])
+    np.testing.assert_allclose([tree["estimate/lower"], tree["estimate/upper"]], [shown["lower"], shown["upper"]])
+    assert tree["estimate"].attrs["interval"] == "covering"
     again = diagnostics.compare(trees, truth=hostile_findings.poll.truth, random_seed=3)
     xr.testing.assert_equal(again, hostile_findings.comparison)
     xr.testing.assert_allclose(tree["comparison"].to_dataset(), hostile_findings.comparison)
@@ -150,7 +151,12 @@ def test_a_second_report_takes_the_place_of_the_first(hostile_findings, hostile_
 def test_the_summary_is_json_without_nan(hostile_findings):
     told = json.loads(json.dumps(summary(hostile_findings), allow_nan=False))
     assert [row["category"] for row in told["estimate"]] == list(HOSTILE)
-    assert (told["prior"], told["sampler_prior"], told["interval"], told["probability"]) == ("learned", 1, "hdi", 0.95)
+    assert (told["prior"], told["sampler_prior"], told["interval"], told["probability"]) == (
+        "learned",
+        1,
+        "covering",
+        0.95,
+    )
     assert told["fit_p_value"] == hostile_findings.posterior.attrs["fit_p_value"]
     assert told["samplers"]["nuts"]["energy_p_value"] is None  # the reference has none
     row = hostile_findings.comparison.sel(sampler="sgld")
