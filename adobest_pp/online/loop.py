@@ -13,6 +13,7 @@ from adobest_pp.mechanisms.drawing import simulate_answer
 from adobest_pp.online.anchored import LEARNED, AnchoredState, anchored_updates, is_due, new_anchored_state
 from adobest_pp.online.anchoring import LAST_PILOTS, learn, with_room
 from adobest_pp.online.fast_random import seed_state, uniform
+from adobest_pp.online.gibbs import GibbsState, gibbs_updates, new_gibbs_state
 from adobest_pp.online.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.online.langevin import Workspace, langevin_updates, new_workspace
 from adobest_pp.online.records import KINDS, RESPONSES, Records, publish, record
@@ -33,15 +34,15 @@ class Plan(NamedTuple):
 class Chain(NamedTuple):
     """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ.
 
-    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`, and that with control
-    variates an `AnchoredState`.
+    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`, Gibbs a `GibbsState`, and
+    SGLD with control variates an `AnchoredState`.
     """
 
     state: NDArray[np.uint64]
     phi: NDArray[np.float64]
     order: NDArray[np.int64]
     prior: NDArray[np.float64]
-    work: Workspace | ExactState | AnchoredState
+    work: Workspace | ExactState | GibbsState | AnchoredState
 
 
 def new_chain(
@@ -50,9 +51,10 @@ def new_chain(
     """Return a chain at Θ₀ = 1/K, and at the prior mean of Σφ (kept where its square is a number)."""
     k = prior.size
     start = np.full(k, np.clip(prior, 1e-150, 1e150).mean())
-    makers: dict[str, Callable[[], Workspace | ExactState | AnchoredState]] = {
+    makers: dict[str, Callable[[], Workspace | ExactState | GibbsState | AnchoredState]] = {
         "sgld": lambda: new_workspace(k, batch_size),
         "exact": lambda: new_exact_state(prior),
+        "gibbs": lambda: new_gibbs_state(prior),
         "sgld_cv": lambda: new_anchored_state(prior),
     }
     work = makers[sampler]()
@@ -98,6 +100,10 @@ def _exact_round(batch_size, chain, records, steps, mean, first_kept):  # type: 
     ]
 
 
+def _gibbs_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
+    return gibbs_updates(chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.work)
+
+
 def _sgld_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
     return langevin_updates(
         chain.state, chain.phi, records, chain.prior, steps, batch_size, mean, first_kept, chain.work
@@ -113,6 +119,7 @@ def _anchored_round(batch_size, chain, records, steps, mean, first_kept):  # typ
 _ROUNDS: dict[type, Callable[..., int]] = {
     Workspace: _sgld_round,
     ExactState: _exact_round,
+    GibbsState: _gibbs_round,
     AnchoredState: _anchored_round,
 }
 

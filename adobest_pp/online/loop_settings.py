@@ -19,7 +19,7 @@ from adobest_pp.samplers.sgld_cv import check_prior_of_sgld_cv
 
 __all__ = ["LoopSettings"]
 
-SAMPLERS = ("sgld", "exact", "sgld_cv")
+SAMPLERS = ("sgld", "gibbs", "exact", "sgld_cv")
 
 
 @dataclass(frozen=True)

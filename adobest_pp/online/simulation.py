@@ -142,17 +142,19 @@ def simulate(
     prior : float or array of shape (K,) or "learned", optional
         ρ of the Dirichlet prior; 1 by default. With ``"design"`` it may be learned, and is by default.
     updates, batch_size : int
-        M updates of the sampler for each choice of a subset (gradients, for the exact one), and the responses m in a
-        batch of SGLD (8 at most with control variates).
+        M updates of the sampler for each choice of a subset (sweeps of Gibbs, gradients of the exact one), and the
+        responses m in a batch of SGLD (8 at most with control variates).
     step_size, schedule
         Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     final_updates : int
         Updates after the last answer; `chain_mean` averages the last half of them.
     adapt_every : int
         People asked between two choices.
-    sampler : {"sgld", "exact", "sgld_cv"}
-        What draws Θ_t: the paper's sampler; one that leaves the true posterior invariant; or SGLD with control
-        variates, which is close to that one, takes at most about twice the time of the paper's, and chooses its steps.
+    sampler : {"sgld", "gibbs", "exact", "sgld_cv"}
+        What draws Θ_t, warm-started from Θ_{t-1}: the paper's SGLD; the paper's Gibbs sampler, whose sweeps are on
+        counts here; Hamiltonian Monte Carlo; or SGLD with control variates, which chooses its steps and takes at most
+        about twice the time of the paper's. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
+        them gives independent draws.
     smallest_size : int
         The smallest candidate for ``|S|``; the authors' program leaves 0 out.
     path_length : int

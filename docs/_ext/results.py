@@ -124,3 +124,13 @@ def paper_ratios() -> pd.DataFrame:
     utilities = medians[medians["method"].isin(["fisher", "entropy", "tv1", "tv2", "mse", "honest"])].set_index(at)
     ratio = (utilities["median"] / srr.reindex(utilities.index)).rename("ratio").reset_index()
     return ratio.groupby(["epsilon", "rho"])["ratio"].mean().unstack("rho")
+
+
+def printed_table(program: str, begins: str) -> pd.DataFrame:
+    """Return the table that a program printed below the line that begins so, as text."""
+    lines = section(program)
+    start = next(i for i, line in enumerate(lines) if line.startswith(begins))
+    first = start + 2
+    last = next((i for i in range(first, len(lines)) if not lines[i].strip()), len(lines))
+    header, *rows = map(columns, lines[first:last])
+    return pd.DataFrame(rows, columns=header).set_index(header[0])
