@@ -13,9 +13,8 @@ where they are read; remove a file there to make its runs again. Exits with 1 if
 reproduced.
 """
 
-import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -25,16 +24,14 @@ from scipy import stats
 
 from adobest_pp import SubsetSelection, asymptotic_variance, optimal_mechanism
 from adobest_pp.design import UTILITIES
-from adobest_pp.studies import Run, Study, cells_of, collect, read_study, run_once, run_study
-from adobest_pp.studies.reading import export_study
+from adobest_pp.studies import Run, Study, collect, read_study
 from validation.common import Finding, Options, each, finding, main, table
+from validation.kept_runs import make_runs
 from validation.mechanisms import LABELS as KNOWN
-from validation.mechanisms import SRR, SUBSET_SELECTION, by_mechanism
+from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, quick_runs
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"
-STORES = ROOT / "build" / "best_question"
-KEPT = Path(__file__).parent / "best_question"
 DESIGN, UNARY = "design", "unary_encoding"
 LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection", UNARY: "unary encoding", DESIGN: "design"} | KNOWN
 LEVEL = 0.95
@@ -69,58 +66,17 @@ def study_of(quick: bool, seed: int) -> Study:
     study = replace(read_study(STUDY), seed=seed)
     if not quick:
         return study
-    few = {"n_categories": (4,), "epsilon": (2.0,), "rho": (0.1, 1.0), "utility": ("honest",)}
+    few = {"n_categories": (4,), "epsilon": (2.0,), "rho": (0.1, 1.0), "alpha": (0.9,)}
     grid = tuple({name: few.get(name, values) for name, values in block.items()} for block in study.grid)
+    grid = (grid[0], grid[1] | {"utility": ("honest",)}, grid[2])
     return replace(study, runs=3, settings={"people_per_category": 100}, grid=grid)
 
 
-def quick_runs(study: Study) -> xr.Dataset:
-    """Return what `make_runs` does, made in this process."""
-    cells = cells_of(study)
-    found = [[run_once(study, cell, number) for number in range(study.runs)] for cell in cells]
-    measures = {name: (("cell", "run"), [[one[name] for one in runs] for runs in found]) for name in study.measures}
-    axes = {name: ("cell", [cell.get(name, "") for cell in cells]) for name in study.grid[-1]}
-    return by_mechanism(xr.Dataset(measures, axes), study)
-
-
-def make_runs(study: Study, folder: Path, kept: Path = KEPT) -> xr.Dataset:
-    """Return the measures by K, epsilon, rho, prior, mechanism and run; runs that are there are not made again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    found = []
-    for k in study.grid[0]["n_categories"]:
-        part = replace(study, grid=tuple({**block, "n_categories": (k,)} for block in study.grid))
-        file = kept / f"runs_{k}.nc"
-        if not file.exists():
-            _finish(part, folder / f"{study.name}_{k}.zarr", file)
-        found.append(by_mechanism(_read(part, file), part))
-    return xr.concat(found, "K", join="exact")
-
-
-def _finish(study: Study, store: Path, file: Path) -> None:
-    """Make the runs that a store does not have yet, and write all of them to a file."""
-    status = run_study(study, store)
-    if status.done < status.total:
-        raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    export_study(store, file)
-
-
-def _read(study: Study, file: Path) -> xr.Dataset:
-    """Return the runs of a file, or raise RuntimeError if they are of another study."""
-    with xr.open_dataset(file) as opened:
-        dataset = opened.load()
-    made = json.loads(dataset.attrs["study"])
-    asked = json.loads(json.dumps(asdict(study)))
-    differ = [name for name in ("seed", "runs", "settings", "measures", "grid") if made[name] != asked[name]]
-    if differ:
-        raise RuntimeError(f"{file.name} has runs of another study ({', '.join(differ)}): remove it to make them again")
-    return dataset
-
-
 def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
-    """Return ln of the TV of one mechanism over that of another, by setting and run."""
+    """Return ln of the TV of one mechanism over that of another, by setting and run, for the K that both have."""
     tv = np.log(runs["exact_tv"])
-    return tv.sel(mechanism=first, drop=True) - tv.sel(mechanism=second, drop=True)
+    ratio = tv.sel(mechanism=first, drop=True) - tv.sel(mechanism=second, drop=True)
+    return ratio.dropna("K", how="all") if "K" in ratio.dims else ratio
 
 
 def interval(values: xr.DataArray, n_comparisons: int = 1) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
@@ -289,7 +245,7 @@ def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
 def findings(options: Options) -> list[Finding]:
     """Print every figure and return the findings."""
     study = study_of(options.quick, options.seed)
-    runs = quick_runs(study) if options.quick else make_runs(study, STORES)
+    runs = quick_runs(study) if options.quick else make_runs(study)
     bound = allowed(study)
     print_design(runs, bound)
     print_all(runs)

@@ -168,7 +168,8 @@ def test_kappa_of_one_is_the_semi_adaptive_mechanism_of_the_authors_program(k, e
         assert privacy_loss(matrix) == pytest.approx(epsilon, rel=1e-12)
     np.testing.assert_allclose(matrix, SRR(k, epsilon).transition_matrix(), rtol=1e-12)
     found = audit(mechanism)
-    assert found.holds and found.loss == pytest.approx(epsilon, rel=1e-12)
+    assert found.holds
+    assert found.loss == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_epsilon2_of_zero_teaches_nothing_outside_the_subset():
