@@ -28,7 +28,7 @@ from adobest_pp.studies import Run, Study, collect, read_study
 from validation.common import Finding, Options, each, finding, main, table
 from validation.kept_runs import make_runs
 from validation.mechanisms import LABELS as KNOWN
-from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, quick_runs
+from validation.mechanisms import SRR, SUBSET_SELECTION, quick_runs
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"

@@ -192,13 +192,9 @@ def examine_program(setting: tuple[int, float, float], quick: bool, seed: int) -
 def authors_program(quick: bool, seed: int) -> list[Finding]:
     """Measure the true loss of the program's mechanisms, and how often its runs use one that keeps ε."""
     rows = each(lambda setting: examine_program(setting, quick, seed), PAPER, "the authors' program")
-    print(
-        "\nThe authors' program (soneraydin/AdOBEst_LDP, commit 9080c23): the worst true loss of its six utility-driven"
-    )
-    print(
-        "methods, the sizes k from 1 to K−1 that keep to ε, and how many steps of adaptive runs, one for each utility and"
-    )
-    print("each ρ of θ* ~ Dirichlet(ρ), do: in all, and at most in one run\n")
+    print("\nThe authors' program (soneraydin/AdOBEst_LDP, commit 9080c23): the worst true loss of its six")
+    print("utility-driven methods, the sizes k from 1 to K−1 that keep to ε, and how many steps of adaptive runs, one")
+    print("for each utility and each ρ of θ* ~ Dirichlet(ρ), do: in all, and at most in one run\n")
     shown = [[*row[:5], ", ".join(map(str, row[5])), row[6], f"{row[7]:.2%}"] for row in rows]
     table(["K", "ε", "κ", "loss", "brute force", "sizes that keep to ε", "steps", "of a run"], shown)
     ranges = {}
