@@ -1,10 +1,16 @@
 """Runs that take hours, kept with the code: one netCDF file for each K, to which cells can be added.
 
 A run is a function of the study's seed, of the settings of its cell and of its number. So a study may grow by new
-cells: only their runs are made, and they are paired with those that are there.
+cells: only their runs are made, and they are paired with those that are there. A cell may have fewer runs than the
+study asks for; the others are NaN, and are left so until
+
+    python -m validation.kept_runs studies/best_question.toml
+
+makes all that is missing, which may take hours and goes on where it was interrupted.
 """
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +20,8 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp._files import netcdf_bytes, write_whole
-from adobest_pp.studies import Study, cells_of, open_study, run_study
+from adobest_pp.studies import Study, cells_of, open_study, read_study, run_study
+from adobest_pp.studies.batches import DONE
 from adobest_pp.studies.run_function import canonical
 
 __all__ = ["KEPT", "STORES", "by_mechanism", "make_runs", "mechanism_of"]
@@ -25,8 +32,8 @@ STORES = Path(__file__).parents[1] / "build" / "best_question"
 _SAME = ("run", "seed", "settings")
 
 
-def make_runs(study: Study, stores: Path = STORES, kept: Path = KEPT) -> xr.Dataset:
-    """Return the measures by K, epsilon, rho, prior, mechanism and run; only runs that are not kept are made.
+def make_runs(study: Study, stores: Path = STORES, kept: Path = KEPT, *, complete: bool = False) -> xr.Dataset:
+    """Return the measures by K, epsilon, rho, prior, mechanism and run; only cells that are not kept are made.
 
     Parameters
     ----------
@@ -36,17 +43,22 @@ def make_runs(study: Study, stores: Path = STORES, kept: Path = KEPT) -> xr.Data
         Where runs are made; an interrupted program goes on there.
     kept : path
         The folder of the files. Those of new cells are added to it.
+    complete : bool
+        Whether to make cells with too few runs, too.
     """
     sizes = sorted({cell["n_categories"] for cell in cells_of(study)})
-    found = [by_mechanism(_runs_of(study, k, stores, kept), study) for k in sizes]
+    found = [by_mechanism(_runs_of(study, k, stores, kept, complete), study) for k in sizes]
     # A mechanism that was not run for some K is missing there.
     return xr.concat(found, "K", join="outer")
 
 
-def _runs_of(study: Study, k: int, stores: Path, kept: Path) -> xr.Dataset:
+def _runs_of(study: Study, k: int, stores: Path, kept: Path, complete: bool) -> xr.Dataset:
     file = kept / f"runs_{k}.nc"
     asked = [cell for cell in cells_of(study) if cell["n_categories"] == k]
     dataset = _read(study, file) if file.exists() else None
+    if dataset is not None and complete:
+        whole = dataset[study.measures[0]].isel(run=slice(study.runs)).notnull().all("run")
+        dataset = dataset.isel(cell=np.flatnonzero(whole.values))
     known = [] if dataset is None else _keys(dataset, study)
     missing = [cell for cell in asked if canonical(cell) not in known]
     if missing:
@@ -69,7 +81,12 @@ def _make(study: Study, cells: list[dict[str, Any]], store: Path) -> xr.Dataset:
     status = run_study(part, store)
     if status.done < status.total:
         raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
-    return open_study(store).load()
+    return _done(open_study(store).load())
+
+
+def _done(dataset: xr.Dataset) -> xr.Dataset:
+    """Return runs with NaN for those that are not done."""
+    return dataset.where(dataset["status"] == DONE) if "status" in dataset else dataset
 
 
 def _read(study: Study, file: Path) -> xr.Dataset:
@@ -126,3 +143,7 @@ def mechanism_of(cell: Mapping[str, Any]) -> str:
     name = str(cell.get("utility") or cell["mechanism"])
     alpha = cell.get("alpha")
     return name if alpha is None or alpha != alpha else f"{name}_{alpha:g}"
+
+
+if __name__ == "__main__":
+    make_runs(read_study(sys.argv[1]), complete=True)

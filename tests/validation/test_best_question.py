@@ -55,6 +55,30 @@ def test_only_cells_that_are_not_kept_are_made(kept):
     xr.testing.assert_identical(again, runs)
 
 
+def test_cells_with_too_few_runs_are_made_when_they_are_asked_for(kept):
+    study, folder, asked = kept
+    others = replace(study, grid=study.grid[:2])
+    few = runs_of(others)
+    few["exact_tv"].values[0, 2] = np.nan
+    few.to_netcdf(folder / "runs_4.nc", engine="h5netcdf")
+    place = {"K": 4, "epsilon": 2.0, "rho": 0.1, "prior": "flat", "mechanism": "srr"}
+    runs = kept_runs.make_runs(others, folder / "stores", folder)
+    assert not asked
+    np.testing.assert_array_equal(runs["exact_tv"].sel(place), [1.0, 2.0, np.nan])
+    runs = kept_runs.make_runs(others, folder / "stores", folder, complete=True)
+    assert [canonical(cell) for cell in asked] == [canonical(cells_of(study)[0])]
+    np.testing.assert_array_equal(runs["exact_tv"].sel(place), [1000.0, 1001.0, 1002.0])
+
+
+def test_intervals_count_the_runs_that_there_are():
+    values = np.random.default_rng(1).standard_normal(6)
+    short = xr.DataArray([[*values[:4], np.nan, np.nan], values], dims=("K", "run"))
+    _, low, high = best_question.interval(short)
+    expected = stats.t.interval(0.95, 3, values[:4].mean(), stats.sem(values[:4]))
+    assert (float(low[0]), float(high[0])) == pytest.approx(expected)
+    assert best_question.pooled(short).size == 10
+
+
 def test_some_cells_and_the_first_runs_may_be_asked_for(kept):
     study, folder, asked = kept
     few = replace(study, runs=2, grid=study.grid[:1], measures=study.measures[:1])
