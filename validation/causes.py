@@ -1,7 +1,7 @@
 """Which of three differences makes the authors' program look better, or worse, than the mechanism that is proved.
 
-What the program (soneraydin/AdOBEst_LDP, commit 9080c23) runs for its six utilities differs from the text in three ways:
-its budgets, which are not ε-LDP (AdOBEst_LDP.m, lines 37 to 41), a constant step of SGLD in place of 0.5/t
+What the program (soneraydin/AdOBEst_LDP, commit 9080c23) runs for its six utilities differs from the text in three
+ways: its budgets, which are not ε-LDP (AdOBEst_LDP.m, lines 37 to 41), a constant step of SGLD in place of 0.5/t
 (experiments_for_SGDL.m, line 45), and no empty subset among the candidates (AdOBEst_LDP.m, line 70). Here all eight
 combinations run on the same θ*, the same people and the same random numbers, so that one thing at a time changes.
 
