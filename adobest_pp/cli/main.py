@@ -38,7 +38,7 @@ RESPONSES_HELP = (
     "Randomized answers collected before: a netCDF file of collect; or Parquet, Arrow or CSV files, a folder of them "
     "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories."
 )
-KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9)."
+KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."

@@ -81,7 +81,7 @@ class AdaptiveCollector(_OfMethod):
         What draws Θ_t: the paper's sampler; one that leaves the true posterior invariant; or SGLD with control
         variates, which is close to that one, takes at most about twice the time of the paper's, and chooses its steps.
     alpha : float, optional
-        The mass that ``"semi_adaptive"`` asks of the subset.
+        The mass that ``"semi_adaptive"`` asks of the subset, best with ``RRRR(K, epsilon, kappa=1.0)``.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int, optional
