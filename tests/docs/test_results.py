@@ -128,12 +128,14 @@ def test_the_figures_of_readme_on_the_best_question():
     told = figures("best_question", "design is not shown to be behind subset selection in any")
     over_all = float(re.search(r"over all settings it is ahead \(ratio ([\d.]+)", text)[1])
     uneven = float(re.search(r"one category \(ρ = 0.01: ([\d.]+)\)", text)[1])
-    semi = re.search(r"ahead of the design in (\d+) of the (\d+) settings", text)
+    semi = re.findall(r"ahead of the design in (\d+) and behind it in \d+ of (\d+) settings with the (\w+) prior", text)
     row = readme("the best question")
     assert told["shown behind"] == 0
     assert f"{over_all:.2f} times its error over all settings, not shown behind in any of {settings}" in row
     assert f"{uneven:.2f} times where nearly everybody holds one category" in row
-    assert f"ahead of it in {semi[1]} of {semi[2]}" in row
+    for ahead, of, prior in semi:
+        assert f"ahead of it in {ahead} of {of} settings with the {prior} prior" in row
+    assert {prior for *_, prior in semi} == {"flat", "learned"}
 
 
 def test_the_figures_of_readme_on_privacy_and_the_paper():
