@@ -37,7 +37,9 @@ from adobest_pp.online.records import RESPONSES, new_records, publish, record
 from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
 from validation.common import Finding, Options, each, finding, main, table
 
-RUNS = 6
+# Runs of a setting, and the settings (K, ε, ρ) whose stationary law is looked at, which takes longest.
+RUNS = 4
+LAWS = ((10, 0.5, 1.0), (10, 1.0, 1.0), (10, 5.0, 1.0), (10, 5.0, 0.1), (20, 1.0, 1.0), (20, 5.0, 1.0))
 KAPPA, UTILITY = 0.8, "honest"
 UPDATES, BATCH, FINAL = 20, 50, 2000
 # Independent chains on the same answers, and how many of their last 1000 updates lie between two that are looked at.
@@ -327,7 +329,7 @@ def findings(options: Options) -> list[Finding]:
     if options.quick:
         print("\nWhat else is found needs the runs of the full mode.")
         return [one for one in run_findings(found) if one.name in ("estimate", "mixing")]
-    long = [(case, options.seed) for case in cases if case.epsilon == 5 or case.rho == 1]
+    long = [(Case(k, epsilon, rho, 500 * k), options.seed) for k, epsilon, rho in LAWS]
     law = each(stationary, long, "the stationary law", parallel=True)
     print_stationary(law)
     return run_findings(found) + stationary_findings(law)
