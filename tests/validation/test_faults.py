@@ -176,8 +176,8 @@ def loop_run(case, estimate=0.1, r_hat=2.0, spread=1.0):
     ("low", "high", "names"),
     [
         ({}, {"estimate": 0.01}, set()),
-        ({"estimate": 0.02}, {"estimate": 0.01}, {"estimate_high_epsilon", "estimate_as_a_draw"}),
-        ({}, {"estimate": 0.04}, {"estimate_high_epsilon"}),
+        ({"estimate": 0.02}, {"estimate": 0.01}, {"estimate_by_epsilon", "estimate_as_a_draw"}),
+        ({}, {"estimate": 0.04}, {"estimate_by_epsilon"}),
         ({"r_hat": 1.01}, {"estimate": 0.01}, {"mixing"}),
         ({"spread": 4.0}, {"estimate": 0.01}, {"warm_start"}),
     ],
