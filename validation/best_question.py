@@ -28,7 +28,7 @@ from adobest_pp.studies import Run, Study, collect, read_study
 from validation.common import Finding, Options, each, finding, main, table
 from validation.kept_runs import make_runs
 from validation.mechanisms import LABELS as KNOWN
-from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, quick_runs
+from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, print_scope, quick_runs
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"
@@ -189,15 +189,6 @@ def _scoped(runs: xr.Dataset, name: str) -> str:
     return LABELS[name] + ("" if len(known) == runs.sizes["K"] else f" (K = {', '.join(map(str, known))})")
 
 
-def print_scope(runs: xr.Dataset) -> None:
-    """Print what was run with fewer runs than the rest, or not at all."""
-    done = runs["exact_tv"].notnull().sum("run").min(["epsilon", "rho", "prior"])
-    for k in runs["K"].values.tolist():
-        for n in sorted({int(n) for n in done.sel(K=k).values} - {runs.sizes["run"]}):
-            names = [LABELS[name] for name in mechanisms_of(runs) if int(done.sel(K=k, mechanism=name)) == n]
-            print(f"K = {k}: {n or 'no'} runs of {'; '.join(names)}\n")
-
-
 def _shown(values: xr.DataArray, n_comparisons: int = 1) -> str:
     mean, low, high = (f"{np.exp(float(part)):.2f}" for part in interval(values, n_comparisons))
     return f"{mean} [{low}, {high}]"
@@ -316,7 +307,7 @@ def findings(options: Options) -> list[Finding]:
     study = study_of(options.quick, options.seed)
     runs = quick_runs(study) if options.quick else make_runs(study)
     bound = allowed(study)
-    print_scope(runs)
+    print_scope(runs, LABELS)
     print_design(runs, bound)
     print_all(runs)
     print_coverage(runs)
