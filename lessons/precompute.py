@@ -142,7 +142,7 @@ def empty():
 
 
 def adapting_errors(rho, run):
-    """Errors ½Σ|θ̂ − θ*| of SRR, adaptive RRRR and subset selection on the same people, K = 10, ε = 1."""
+    """Errors ½Σ|θ̂ − θ*| of SRR, subset selection and two kinds of adaptive RRRR on the same people, K = 10, ε = 1."""
     rng = np.random.default_rng([run, int(1000 * rho)])
     k = 10
     theta = ad_dirichlet(rng, rho, k)
@@ -152,6 +152,8 @@ def adapting_errors(rho, run):
         collections[name] = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
     adaptive = ad.simulate(None, ad.RRRR(k, 1.0, 0.9), "honest", people=x, random_seed=run)
     collections["adaptive RRRR"] = adaptive.responses
+    by_mass = ad.simulate(None, ad.RRRR(k, 1.0, 1.0), "semi_adaptive", alpha=0.9, people=x, random_seed=run)
+    collections["semi-adaptive RRRR"] = by_mass.responses
     errors = {}
     for name, responses in collections.items():
         tree = ad.sample(responses, "nuts", draws=300, tune=300, chains=2, random_seed=run, progressbar=False)

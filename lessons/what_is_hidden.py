@@ -38,7 +38,7 @@ with app.setup:
 
 @app.function
 def published(k, epsilon, kappa=KAPPA):
-    """RRRR with ε₂ as the authors' program has it: a logarithm is missing, and |S| stands for the size of the rest."""
+    """RRRR with ε₂ as the authors' program has it for its utilities: no logarithm, and |S| for the size of the rest."""
 
     def second(size):
         if size > 0 and epsilon - kappa * epsilon < math.log(size):
@@ -101,7 +101,8 @@ def _():
           five cards. Then list the truth first, and ask who notices.
         - **20–40 min.** Predict first. Let the class find the two broken mechanisms with the list, at ε = 1.
         - **40–60 min.** The exercise: ten lines that audit any mechanism. Then discuss: who audits the apps on your phone?
-        - Keep apart what was *proved* (Theorem 1 of the paper is right) from what was *programmed* (the code was not).
+        - Keep apart what was *proved* (Theorem 1 of the paper is right) from what was *programmed* (six of the program's twelve
+          methods do not follow it; the other six, SRR and five that are “semi-adaptive”, keep their promise).
         - The one sentence: *a promise that can be computed need not be trusted.*
         """
     )
@@ -199,8 +200,9 @@ def _():
     prose(
         f"""
         **The published ε₂.** RRRR publishes a subset S of likely categories, and spends a second budget ε₂ outside of it.
-        Theorem 1 of the paper has the right formula. The authors' program has it without its logarithm, and with the size of
-        S in the place of the size of the rest. {statements[0]} {statements[1]} Does it keep
+        Theorem 1 of the paper has the right formula. For the six of its methods that choose S by a utility, the authors' program
+        (soneraydin/AdOBEst_LDP, AdOBEst_LDP.m, lines 37 to 41) has it without its logarithm, and with the size of S in the
+        place of the size of the rest; its other methods keep ε. {statements[0]} {statements[1]} Does it keep
         its promise for any subset? Predict below, then try the sizes above.
 
         **The truth first.** {statements[2]}

@@ -41,7 +41,7 @@ def theorem_epsilon2(n_categories, size, epsilon, kappa):
 
 
 def program_epsilon2(size, epsilon, kappa):
-    """ε₂ as the authors' program has it: no logarithm, and |S| in the place of |Sᶜ|."""
+    """ε₂ of the program's utilities (AdOBEst_LDP.m, lines 37 to 41): no logarithm, and |S| in the place of |Sᶜ|."""
     epsilon1 = kappa * epsilon
     if size > 0 and epsilon - epsilon1 < math.log(size):
         return min(epsilon, (size - 1) / (math.exp(epsilon1 - epsilon) * size - 1))

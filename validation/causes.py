@@ -1,8 +1,9 @@
 """Which of three differences makes the authors' program look better, or worse, than the mechanism that is proved.
 
-What the program runs differs from the text in three ways: its budgets (which are not ε-LDP), a constant step of SGLD in
-place of 0.5/t, and no empty subset among the candidates. Here all eight combinations run on the same θ*, the same
-people and the same random numbers, so that one thing at a time changes.
+What the program (soneraydin/AdOBEst_LDP, commit 9080c23) runs for its six utilities differs from the text in three
+ways: its budgets, which are not ε-LDP (AdOBEst_LDP.m, lines 37 to 41), a constant step of SGLD in place of 0.5/t
+(experiments_for_SGDL.m, line 45), and no empty subset among the candidates (AdOBEst_LDP.m, line 70). Here all eight
+combinations run on the same θ*, the same people and the same random numbers, so that one thing at a time changes.
 
 The figure is the error (TV of SGLD's estimate) of a utility over that of SRR with the same step, averaged as a
 logarithm over the six utilities in each run. The effect of a cause is what going from the program's way to the text's

@@ -1,8 +1,10 @@
 """NUTS, Gibbs and SGLD against quadrature (K = 2, 3) and against NUTS at the sizes of the paper (K = 10, 20).
 
-NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε. SGLD with the paper's
-steps does not agree: at the sizes of the paper and small ε its chains do not mix in 40 000 updates; at ε = 5 its
-minibatches make it too wide, and for K = 2, 3 slightly too wide. Exits with 1 if a finding is not reproduced.
+NUTS agrees with quadrature. Gibbs agrees with both where it mixes, which it does not for small ε in 4000 draws. SGLD is
+run here as a sampler of a fixed data set: steps of 0.5/n, 40 000 updates from draws of the prior. That is not enough to
+mix at small ε; at ε = 5 it mixes, and its minibatches make it too wide. What the paper makes of SGLD is something else,
+more updates, warm-started while the answers come in: see validation/paper_sampler.py. Exits with 1 if a finding is not
+reproduced.
 """
 
 import sys
@@ -53,10 +55,10 @@ SMALL_SAMPLERS: dict[str, dict[str, Any]] = {
 SAMPLERS: dict[str, dict[str, Any]] = {
     "NUTS": {"sampler": "nuts"},
     "Gibbs": {"sampler": "gibbs", "draws": 4000},
-    "SGLD, the paper's steps": {"sampler": "sgld"},
+    "SGLD, 40 000 updates": {"sampler": "sgld"},
     "SGLD, tuned": {"sampler": "sgld", "diffusion": "preconditioned", "updates_per_draw": 100},
 }
-# The tuned sampler has ten times the paper's step, which preconditioning allows, and five times the updates.
+# The tuned sampler has ten times the step, which preconditioning allows, and five times the updates.
 TUNED_STEP = 5.0
 
 
@@ -114,7 +116,7 @@ def quadrature_findings(problems: tuple[Small, ...], seed: int) -> list[Finding]
         ),
         finding(
             "quadrature, SGLD",
-            "K = 2, 3: SGLD with the paper's steps does not",
+            "K = 2, 3: SGLD with steps of 0.5/n does not",
             not all(map(agrees, of["SGLD"])),
             largest_error=worst["SGLD"],
         ),
@@ -143,7 +145,6 @@ class Found:
     """What became of a case."""
 
     case: Case
-    estimate: float  # TV between the paper's estimate and the posterior mean
     comparison: xr.Dataset
 
 
@@ -154,9 +155,7 @@ def against_nuts(job: tuple[Case, int]) -> Found:
     mechanism = RRRR(case.n_categories, case.epsilon, 0.8)
     run = simulate(theta, mechanism, "honest", n_people=case.people, random_seed=seed)
     trees = {name: draw(run.responses, name, seed) for name in SAMPLERS}
-    mean = theta_of(trees["NUTS"]).mean(("chain", "draw")).values
-    comparison = compare(trees, "NUTS", theta, random_seed=seed)
-    return Found(case, float(0.5 * np.abs(run.chain_mean - mean).sum()), comparison)
+    return Found(case, compare(trees, "NUTS", theta, random_seed=seed))
 
 
 def draw(responses: Responses, name: str, seed: int) -> xr.DataTree:
@@ -178,13 +177,11 @@ def print_found(found: list[Found]) -> None:
             rows[-1] += [f"{figures[2]:.0f}", f"{ratio.min():.2f}–{ratio.max():.2f}", verdict_in_words(graded)]
     print("\nAgainst NUTS, adaptive RRRR as in the paper\n")
     table(["K", "ε", "sampler", "TV of means", "R-hat", "ESS", "sd ratios", "verdict"], rows)
-    print("\nThe paper's estimate, the mean of the last 1000 of 2000 updates: TV to the posterior mean\n")
-    table(["K", "ε", "n", "TV"], [[f.case.n_categories, f.case.epsilon, f.case.people, f.estimate] for f in found], 2)
 
 
 def size_findings(found: list[Found]) -> list[Finding]:
     """Judge the samplers at the sizes of the paper."""
-    paper, tuned = list(SAMPLERS)[2:]
+    plain, tuned = list(SAMPLERS)[2:]
     low = [one for one in found if one.case.epsilon <= 1]
     high = [one for one in found if one.case.epsilon == 5]
 
@@ -194,10 +191,9 @@ def size_findings(found: list[Found]) -> list[Finding]:
     def largest(variable: str, name: str, some: list[Found]) -> NDArray[np.float64]:
         return np.array([one.comparison[variable].sel(sampler=name).max().item() for one in some])
 
-    distances = {name: largest("tv_reference", name, low) for name in (paper, tuned)}
-    widths = {name: largest("sd_ratio", name, high) for name in (paper, tuned)}
-    estimates = {at: np.array([one.estimate for one in some]) for at, some in (("low", low), ("high", high))}
-    nowhere = "SGLD with the paper's steps is nowhere indistinguishable from NUTS"
+    distances = {name: largest("tv_reference", name, low) for name in (plain, tuned)}
+    widths = {name: largest("sd_ratio", name, high) for name in (plain, tuned)}
+    nowhere = "40 000 updates of SGLD from cold starts are nowhere indistinguishable from NUTS"
     return [
         finding("NUTS", "NUTS has converged everywhere", all(are("NUTS", found, Verdict.REFERENCE))),
         finding(
@@ -206,30 +202,18 @@ def size_findings(found: list[Found]) -> list[Finding]:
             all(are("Gibbs", high, Verdict.INDISTINGUISHABLE)),
         ),
         finding("Gibbs, ε ≤ 1", "Gibbs has not mixed at ε ≤ 1", all(are("Gibbs", low, Verdict.NOT_MIXED))),
-        finding("SGLD", nowhere, not any(are(paper, found, Verdict.INDISTINGUISHABLE))),
-        finding("SGLD, ε ≤ 1", "at ε ≤ 1 it has not mixed", all(are(paper, low, Verdict.NOT_MIXED))),
-        finding("SGLD, ε = 5", "at ε = 5 it is too wide", np.all(widths[paper] > 1.1), least_ratio=widths[paper].min()),
-        finding(
-            "estimate, ε ≤ 1",
-            "the paper's estimate is more than 0.05 TV from the posterior mean at ε ≤ 1",
-            np.all(estimates["low"] > 0.05),
-            least_tv=estimates["low"].min(),
-        ),
-        finding(
-            "estimate, ε = 5",
-            "and less than 0.03 at ε = 5",
-            np.all(estimates["high"] < 0.03),
-            largest_tv=estimates["high"].max(),
-        ),
+        finding("SGLD", nowhere, not any(are(plain, found, Verdict.INDISTINGUISHABLE))),
+        finding("SGLD, ε ≤ 1", "at ε ≤ 1 it has not mixed", all(are(plain, low, Verdict.NOT_MIXED))),
+        finding("SGLD, ε = 5", "at ε = 5 it is too wide", np.all(widths[plain] > 1.1), least_ratio=widths[plain].min()),
         finding(
             "tuned, ε ≤ 1",
             "preconditioning, larger steps and more updates bring SGLD nearer at ε ≤ 1",
-            np.all(distances[tuned] < distances[paper]),
+            np.all(distances[tuned] < distances[plain]),
         ),
         finding(
             "tuned, ε = 5",
             "and make it worse at ε = 5: no one setting serves all",
-            np.all(widths[tuned] > widths[paper]),
+            np.all(widths[tuned] > widths[plain]),
         ),
     ]
 

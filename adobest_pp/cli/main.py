@@ -40,7 +40,7 @@ RESPONSES_HELP = (
     "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories; files with a "
     "mechanism of your own need --mechanism module:Class."
 )
-KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9)."
+KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
 AGAIN_HELP = (

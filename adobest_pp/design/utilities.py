@@ -53,7 +53,8 @@ class Utility:
             raise ValueError(f"function must be a function of sorted θ and coefficients, got {brief(self.function)}")
 
 
-# The numbering is the paper's; the authors' program has U3 and U4 the other way round, without the ½.
+# The numbering is the paper's; the authors' program has U3 and U4 the other way round, without the ½
+# (soneraydin/AdOBEst_LDP, commit 9080c23, calculate_utility.m, lines 20 to 25).
 UTILITIES = {
     item.name: item
     for item in (

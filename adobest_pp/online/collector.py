@@ -83,7 +83,7 @@ class AdaptiveCollector(_OfMethod):
         about twice the time of the paper's. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
         them gives independent draws.
     alpha : float, optional
-        The mass that ``"semi_adaptive"`` asks of the subset.
+        The mass that ``"semi_adaptive"`` asks of the subset, best with ``RRRR(K, epsilon, kappa=1.0)``.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int, optional

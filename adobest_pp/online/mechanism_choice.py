@@ -78,7 +78,8 @@ def chosen_mechanism(
 ) -> tuple[Mechanism, dict[str, Any]]:
     """Return the mechanism that is asked with, first asked with for ``"design"``, and the options of its collector.
 
-    Raise ValueError for an option that neither the mechanism nor its collector has.
+    With the utility ``"semi_adaptive"``, RRRR spends all of ε inside the subset (κ = 1) unless `kappa` is given, as the
+    authors of the paper ran it. Raise ValueError for an option that neither the mechanism nor its collector has.
     """
     own = [] if name == DESIGN else _parameters(mechanism_parameters(name))
     allowed = [*own, *(each for each in _parameters(_signature(collector_of(name))) if each not in own)]
@@ -91,6 +92,8 @@ def chosen_mechanism(
     rest = {option: value for option, value in options.items() if option not in own}
     if name == DESIGN:
         return SubsetSelection(n_categories, epsilon), rest
+    if "kappa" in own and isinstance(utility := rest.get("utility"), str) and utility == "semi_adaptive":
+        settings = {"kappa": 1.0} | settings
     return build_mechanism(name, n_categories=n_categories, epsilon=epsilon, **settings), rest
 
 

@@ -138,7 +138,8 @@ def simulate(
     people : array of int, optional
         The categories x of simulated people instead, asked in this order.
     alpha : float, optional
-        The mass that ``"semi_adaptive"`` asks of the subset.
+        The mass that ``"semi_adaptive"`` asks of the subset. The authors of the paper ran it with all of ε inside the
+        subset: ``RRRR(K, epsilon, kappa=1.0)``.
     prior : float or array of shape (K,) or "learned", optional
         ρ of the Dirichlet prior; 1 by default. With ``"design"`` it may be learned, and is by default.
     updates, batch_size : int

@@ -42,7 +42,11 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class ConstantSteps:
-    """The same step γ at every update. The authors' program for a run of T people is ``ConstantSteps(0.5 / T)``."""
+    """The same step γ at every update.
+
+    The authors' program has ``ConstantSteps(0.5 / T)`` for a run of T people (soneraydin/AdOBEst_LDP, commit 9080c23,
+    experiments_for_SGDL.m, line 45).
+    """
 
     step_size: float
 

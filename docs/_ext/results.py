@@ -117,13 +117,16 @@ def repaired_sgld() -> pd.DataFrame:
 
 
 def paper_ratios() -> pd.DataFrame:
-    """Return the error of the utilities over that of SRR at equal, true ε, by ε and ρ (`validation/paper`)."""
+    """Return the error of the utilities and of each α over SRR's at equal, true ε, by ε and ρ (`validation/paper`)."""
     medians = pd.read_csv(ROOT / "validation/paper/medians_equal_privacy_exact_tv.csv")
     at = ["K", "epsilon", "kappa", "rho"]
     srr = medians[medians["method"] == "nonadaptive"].set_index(at)["median"]
-    utilities = medians[medians["method"].isin(["fisher", "entropy", "tv1", "tv2", "mse", "honest"])].set_index(at)
-    ratio = (utilities["median"] / srr.reindex(utilities.index)).rename("ratio").reset_index()
-    return ratio.groupby(["epsilon", "rho"])["ratio"].mean().unstack("rho")
+    others = medians[medians["method"] != "nonadaptive"].set_index(at)
+    ratio = others.assign(ratio=others["median"] / srr.reindex(others.index)).reset_index()
+    semi = ratio["method"].str.startswith("semi_adaptive_")
+    ratio["method"] = ratio["label"].where(semi, "the six utilities")
+    ratio["ε"] = ratio["epsilon"].map("{:g}".format)
+    return ratio.groupby(["method", "ε", "rho"])["ratio"].mean().unstack("rho").sort_index(ascending=[False, True])
 
 
 def printed_table(program: str, begins: str) -> pd.DataFrame:

@@ -56,7 +56,7 @@ def columns_of(line, cost):
 def test_coverage_is_read():
     held = results.calibration()
     assert held["95%"].astype(float).between(0, 1).all()
-    assert held["sampler"].str.contains("paper").any()
+    assert held["sampler"].str.contains("last 1000").any()
 
 
 def test_the_repaired_sampler_is_read():
@@ -69,6 +69,7 @@ def test_ratios_of_the_paper_are_read():
     ratios = results.paper_ratios()
     assert list(ratios.columns) == [0.01, 0.1, 1.0]
     assert (ratios > 0).all(axis=None)
+    assert {"the six utilities", "semi-adaptive α = 0.9"} <= set(ratios.index.get_level_values("method"))
 
 
 def test_a_section_that_is_not_there_is_an_error():
@@ -82,14 +83,27 @@ def readme(start):
     return next(line for line in text.splitlines() if line.startswith(f"| {start}"))
 
 
-def test_the_figures_of_readme_on_samplers():
-    verdicts, cured, held = results.sampler_verdicts(), results.repaired_sgld(), results.calibration()
-    paper = verdicts[verdicts["sampler"].str.contains("paper")]
-    told = (~paper["verdict"].str.startswith("indistinguishable")).sum()
-    coverage = 100 * held[held["sampler"].str.contains("paper")]["95%"].astype(float)
-    row = readme("SGLD with the paper's steps")
-    assert f"told from NUTS in {told} of {len(paper)} settings" in row
-    assert f"in {coverage.min():.0f} to {coverage.max():.0f} %" in row
+def figures(program, statement):
+    """Return the figures of the finding that begins so, by name."""
+    line = next(line for line in results.section(program) if line.startswith(f"PASS  {statement}"))
+    return {name: float(value) for name, value in re.findall(r"([a-z][a-z0-9 ]*?) (-?[\d.e+-]+)[,)]", line)}
+
+
+def test_the_figures_of_readme_on_the_papers_sampler():
+    """One row for each of the three questions: the estimate, mixing, and the stationary law."""
+    estimate = figures("paper_sampler", "the paper's estimate is not the posterior mean")
+    assert f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} apart" in readme("the paper's SGLD estimate")
+    mixing = figures("paper_sampler", "the last 1000 updates of independent chains have not mixed")
+    assert f"R-hat {mixing['least']:.2f} to {mixing['greatest']:.1f}" in readme("its chains do not mix")
+    right = figures("paper_sampler", "ε ≤ 1, ρ = 1: at its stationary law")
+    wide = figures("paper_sampler", "ε = 5: some sd is more than a tenth too wide")
+    row = readme("the law that they tend to")
+    assert f"sds {right['least']:.2f} to {right['greatest']:.2f} times the posterior's at ε ≤ 1" in row
+    assert f"up to {wide['least']:.2f} to {wide['greatest']:.2f} times at ε = 5" in row
+
+
+def test_the_figures_of_readme_on_the_repaired_sampler():
+    cured = results.repaired_sgld()
     good = cured["verdict"].str.startswith("indistinguishable").sum()
     times = cured["ESS/s over NUTS's"].str.rstrip("×").astype(float)
     row = readme("SGLD repaired")
@@ -101,30 +115,42 @@ def test_the_figures_of_readme_on_mechanisms():
     wide = errors[errors["rho"] >= 0.1].pivot_table(
         index=["prior", "K", "epsilon", "rho"], columns="mechanism", values="tv"
     )
-    first = (wide.idxmin(axis=1) == "subset selection").sum()
-    assert f"in {first} of {len(wide)} settings" in readme("subset selection")
+    best = wide.idxmin(axis=1)
+    first, semi = (best == "subset selection").sum(), best.str.startswith("semi-adaptive").sum()
+    row = readme("for ρ ≥ 0.1")
+    assert f"in {first} of {len(wide)} settings" in row
+    assert f"semi-adaptive RRRR in {semi}" in row
 
 
 def test_the_figures_of_readme_on_the_best_question():
     text = "\n".join(results.section("best_question"))
     settings = int(re.search(r"hold together in all (\d+) settings", text)[1])
-    behind = int(re.search(r"behind subset selection in no setting \(behind (\d+)\)", text)[1])
+    told = figures("best_question", "design is not shown to be behind subset selection in any")
     over_all = float(re.search(r"over all settings it is ahead \(ratio ([\d.]+)", text)[1])
     uneven = float(re.search(r"one category \(ρ = 0.01: ([\d.]+)\)", text)[1])
+    semi = re.findall(r"ahead of the design in (\d+) and behind it in \d+ of (\d+) settings with the (\w+) prior", text)
     row = readme("the best question")
-    assert f"{over_all:.2f} times its error over all settings, behind in {behind} of {settings}" in row
+    assert told["shown behind"] == 0
+    assert f"{over_all:.2f} times its error over all settings, not shown behind in any of {settings}" in row
     assert f"{uneven:.2f} times where nearly everybody holds one category" in row
+    for ahead, of, prior in semi:
+        assert f"ahead of it in {ahead} of {of} settings with the {prior} prior" in row
+    assert {prior for *_, prior in semi} == {"flat", "learned"}
 
 
 def test_the_figures_of_readme_on_privacy_and_the_paper():
     privacy = "\n".join(results.section("privacy"))
-    assert "PASS  the authors' program breaks ε in all 12 settings" in privacy
-    published = privacy.split("The authors' program: its worst true loss")[1].splitlines()
+    assert "PASS  the six utility-driven methods of the authors' program break ε in all 12 settings" in privacy
+    assert "PASS  its SRR and its five semi-adaptive methods keep ε in all 12" in privacy
+    published = privacy.split("The authors' program (soneraydin/AdOBEst_LDP, commit 9080c23)")[1].splitlines()
     losses = [float(line.split()[3]) for line in published if re.match(r"\d+ +5 ", line)]
     assert f"up to {max(losses):.1f} where ε = 5" in readme("RRRR keeps")
     page = (ROOT / "validation/paper/README.md").read_text(encoding="utf-8")
     ratios = page.split("with SGLD, of 9 (ε, ρ) adapting helps in")[1].split("ratios of ")[1].split(")")[0]
-    assert f"errors {ratios} times SRR's" in readme("at equal, true ε")
+    row = readme("at equal, true ε")
+    assert f"{ratios} times SRR's error by the six utilities" in row
+    alpha = re.search(r"as proved, SGLD, .*?α = 0.9 ahead in (\d) and behind in (\d) of 9", page)
+    assert f"semi-adaptive with α = 0.9 ahead of SRR in {alpha[1]} and behind in {alpha[2]} of 9 (ε, ρ)" in row
 
 
 def page(name):
@@ -161,5 +187,5 @@ def test_the_figures_of_the_page_on_the_best_question():
     sizes = sorted(set(re.findall(r"^(\d+) +[\d.]+ +[\d.]+ \[", text, re.MULTILINE)))
     listed = " and ".join([", ".join(sizes[:-1]), sizes[-1]])
     assert f"For K = {listed} ({runs} runs of each setting, {settings} settings in all)" in told
-    assert "behind subset selection in no setting (behind 0)" in text
-    assert "it is behind subset selection in none and ahead over all of them" in told
+    assert figures("best_question", "design is not shown to be behind")["shown behind"] == 0
+    assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in told

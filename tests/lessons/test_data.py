@@ -65,6 +65,8 @@ def test_every_setting_of_the_sliders_is_there(precompute):
     assert {rho: len(runs) for rho, runs in study.items()} == {
         str(rho): precompute.ADAPTING_RUNS for rho in precompute.RHOS
     }
+    methods = ["SRR", "subset selection", "adaptive RRRR", "semi-adaptive RRRR"]
+    assert all(list(run) == methods for runs in study.values() for run in runs)
 
 
 @pytest.mark.slow

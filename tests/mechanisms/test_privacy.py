@@ -168,7 +168,21 @@ def test_slip_candidate_k_equal_to_all_categories_is_refused():
             RRRR(5, 1.0).transition_matrix(subset)
 
 
-def test_slip_epsilon2_of_zero_teaches_nothing_outside_the_subset():
+@pytest.mark.parametrize(("k", "epsilon"), [(10, 0.5), (10, 5.0), (20, 1.0)])
+def test_kappa_of_one_is_the_semi_adaptive_mechanism_of_the_authors_program(k, epsilon):
+    """The program has ε₁ = ε and ε₂ = 0 (AdOBEst_LDP.m, lines 32 to 34); a subset of all K is SRR, as is one of K−1."""
+    mechanism = RRRR(k, epsilon, kappa=1.0)
+    for size in range(1, k):
+        matrix = mechanism.transition_matrix(range(size))
+        np.testing.assert_allclose(matrix, oracles.rrrr_matrix(k, range(size), epsilon, 0.0), rtol=1e-12)
+        assert privacy_loss(matrix) == pytest.approx(epsilon, rel=1e-12)
+    np.testing.assert_allclose(matrix, SRR(k, epsilon).transition_matrix(), rtol=1e-12)
+    found = audit(mechanism)
+    assert found.holds
+    assert found.loss == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_epsilon2_of_zero_teaches_nothing_outside_the_subset():
     matrix = RRRR.from_budgets(5, 1.0, 0.0).transition_matrix([0, 1])
     assert np.ptp(matrix[2:, 2:]) == 0
     assert np.linalg.matrix_rank(matrix) < 5

@@ -127,6 +127,13 @@ def test_a_file_without_any_value_and_a_missing_file_are_refused(tmp_path):
         collect_csv(path, "vote", 1.0)
 
 
+@pytest.mark.parametrize(("given", "kappa"), [({}, 1.0), ({"kappa": 0.8}, 0.8)])
+def test_semi_adaptive_spends_all_of_epsilon_inside_the_subset_unless_told(given, kappa):
+    options = {"utility": "semi_adaptive", "alpha": 0.9} | given
+    assert mechanism_choice.chosen_mechanism("rrrr", 4, 1.0, options)[0] == RRRR(4, 1.0, kappa)
+    assert mechanism_choice.chosen_mechanism("rrrr", 4, 1.0, {"utility": "honest"})[0] == RRRR(4, 1.0, 0.9)
+
+
 def test_every_registered_mechanism_collects_by_name(people, monkeypatch):
     monkeypatch.setattr(registry, "_OTHERS", dict(registry._OTHERS))
 

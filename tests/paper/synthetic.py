@@ -23,7 +23,7 @@ def study(error=None, size=None, *, methods=METHODS, runs=30, noise=0.1, seed=3,
         for epsilon in grid["epsilon"]:
             for rho in grid["rho"]:
                 for method in methods:
-                    for kappa in (np.nan,) if method == "nonadaptive" else grid["kappa"]:
+                    for kappa in grid["kappa"] if method in UTILITIES else (np.nan,):
                         cell = {"K": k, "epsilon": epsilon, "kappa": kappa, "rho": rho, "method": method}
                         cells.append(cell | {"budgets": budgets})
                         level = -1.0 + (error(cell) if error else 0.0)

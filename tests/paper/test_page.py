@@ -36,8 +36,8 @@ def test_everything_is_on_the_page_of_the_whole_study(tmp_path):
     assert names >= {"medians_as_published.csv", "medians_equal_privacy_exact_tv.md"}
     for part in ("| seed | 5 |", "| runs of each cell | 8 |", "The advantage as published", "Figure 2"):
         assert part in text
-    assert len(re.findall(r"^### \d+\. .*: ", text, re.MULTILINE)) == 16
-    assert "of the 30 rows of the authors' table" in text
+    assert len(re.findall(r"^### \d+\. .*: ", text, re.MULTILINE)) == 17
+    assert "of its 30 rows" in text
     settings = json.loads((tmp_path / "page" / "settings.json").read_text(encoding="utf-8"))
     assert settings["study"]["study"]["seed"] == 5
     assert settings["as_published"]["study"]["runs"] == 8

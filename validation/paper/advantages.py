@@ -10,7 +10,7 @@ from validation.paper.comparisons import Grid, Runs, Setting, paired, paper_part
 from validation.sign_test import Interval, median_interval
 
 __all__ = ["Key", "Source", "by_epsilon_and_rho", "common_keys", "interpolation_factors", "pooled", "same_runs"]
-__all__ += ["sources", "trimmed"]
+__all__ += ["semi_adaptive_sources", "sources", "trimmed"]
 
 PUBLISHED = "as published, label ε"
 AT_TRUE = "as published, SRR at the true ε"
@@ -60,6 +60,32 @@ def sources(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_privacy:
     if equal_privacy is not None and paired(equal_privacy, dataset):
         found.append(Source(EXACT, _ratios(Grid(paper_part(equal_privacy), "exact_tv", log=True))))
     return [source for source in found if source.ratios]
+
+
+def semi_adaptive_sources(
+    dataset: xr.Dataset, as_published: xr.Dataset | None, equal_privacy: xr.Dataset | None
+) -> list[Source]:
+    """Return the comparisons of the semi-adaptive methods with SRR, by setting without κ; as of `sources`."""
+    found = []
+    if as_published is not None and paired(as_published, dataset):
+        found.append((PUBLISHED, Grid(with_srr(as_published, dataset), "tv", log=True)))
+    if "tv" in dataset:
+        found.append((PROVED, Grid(paper_part(dataset), "tv", log=True)))
+    if equal_privacy is not None and paired(equal_privacy, dataset):
+        found.append((EXACT, Grid(paper_part(equal_privacy), "exact_tv", log=True)))
+    all_ = [
+        Source(
+            name,
+            {
+                (setting._replace(kappa=np.nan), method): runs - grid.methods(setting)["nonadaptive"]
+                for setting in grid.without_kappa
+                if "nonadaptive" in grid.methods(setting)
+                for method, runs in grid.semi_adaptive(setting).items()
+            },
+        )
+        for name, grid in found
+    ]
+    return [source for source in all_ if source.ratios]
 
 
 def common_keys(found: Iterable[Source]) -> set[Key]:

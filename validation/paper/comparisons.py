@@ -80,6 +80,14 @@ class Grid:
         """The settings with any run, in order."""
         return sorted(self._runs)
 
+    @property
+    def without_kappa(self) -> list[Setting]:
+        """The settings, one for each K, ε and ρ: for methods that do not depend on κ, whose runs each κ repeats."""
+        first: dict[tuple[int, float, float], Setting] = {}
+        for setting in self.settings:
+            first.setdefault((setting.K, setting.epsilon, setting.rho), setting)
+        return list(first.values())
+
     def levels(self, name: str) -> list[float]:
         """Return the values that one of K, epsilon, kappa and rho takes."""
         values: list[float] = np.unique([getattr(setting, name) for setting in self._runs]).tolist()
@@ -117,7 +125,7 @@ class Statement:
     Attributes
     ----------
     title, paper, criterion : str
-        What it is about, what the paper says in other words, and what is asked of the runs.
+        What it is about, the paper's own words, and what is asked of the runs.
     verdict : str
         Whether it held; by the rule, not by hand.
     found : str

@@ -25,7 +25,8 @@ __all__ = ["write_page"]
 
 _PAPER = (
     "S. Aydın and S. Yıldırım, *Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive "
-    "Randomized Response Mechanism*, ACM Transactions on Knowledge Discovery from Data"
+    "Randomized Response Mechanism*, ACM Transactions on Knowledge Discovery from Data, doi:10.1145/3706584, whose "
+    "words are in quotation marks below; and their program, soneraydin/AdOBEst_LDP on GitHub, commit 9080c23"
 )
 
 JSON = ("study", "sources", "accepted_sources", "created_with")
@@ -58,7 +59,7 @@ def write_page(
     equal_privacy : xarray.Dataset, optional
         The study with SGLD's and the exact estimate from the same answers.
     reference : path, optional
-        Errors of the authors' own program, CSV.
+        Errors of runs of the authors' program, CSV.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
 

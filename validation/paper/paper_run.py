@@ -54,16 +54,18 @@ def _check(
     check_epsilon(epsilon)
     check_rho(rho)
     check_integer(people_per_category, "people_per_category", 1)
-    alpha_of(method)
-    if (kappa is None) != (method == "nonadaptive"):
-        raise ValueError(f"kappa must be given but for 'nonadaptive', which has no subset, got {kappa} with {method!r}")
+    alpha = alpha_of(method)
+    if budgets not in BUDGETS:
+        raise ValueError(f"budgets must be one of {', '.join(map(repr, BUDGETS))}, got {budgets!r}")
+    if method in UTILITIES and kappa is None:
+        raise ValueError(f"kappa must be given for the six utilities, got None with {method!r}")
+    if kappa is not None and (method == "nonadaptive" or (alpha is not None and budgets == "published")):
+        raise ValueError(
+            "kappa must be left out for 'nonadaptive', and for semi-adaptive methods with the published budgets, "
+            f"got {kappa} with {method!r}"
+        )
     if kappa is not None:
         check_kappa(kappa)
-    if budgets not in BUDGETS or (budgets == "published" and method not in ("nonadaptive", *UTILITIES)):
-        raise ValueError(
-            "budgets must be 'theorem1', or 'published' with 'nonadaptive' and the six utilities, "
-            f"got {budgets!r} with {method!r}"
-        )
 
 
 @declares(MEASURES, _check)
@@ -93,10 +95,11 @@ def paper_run(
     method : str
         ``"nonadaptive"`` (SRR), ``"semi_adaptive_0.95"`` (with any α) or one of the six utilities.
     kappa : float, optional
-        Share of the budget inside the subset; not for ``"nonadaptive"``.
+        Share of the budget inside the subset, ε₁ = κε. Without one, semi-adaptive methods have ε₁ = ε and ε₂ = 0, as in
+        the authors' program (AdOBEst_LDP.m, lines 32 to 34); ``"nonadaptive"`` has none.
     budgets : {"theorem1", "published"}
-        ε₂ by Theorem 1, or as the authors' program has it, which is not ε-LDP; then with the program's constant step
-        too, also for its SRR (where there is no ε₂), and without the empty subset for the utilities.
+        ε₂ by Theorem 1, or as the authors' program has it: then with the program's constant step for every method, and
+        without the empty subset. The program's ε₂ is not ε-LDP for the utilities; SRR and semi-adaptive keep ε.
     people_per_category : int
         T divided by K.
     """
@@ -113,12 +116,13 @@ def paper_run(
         budgets=budgets,
         people_per_category=people_per_category,
     )
-    # What has no κ publishes the empty subset only, for which every κ is the same SRR.
-    make = published_mechanism if published and kappa is not None else RRRR
+    # Of semi-adaptive ε₁ = ε, for which Theorem 1 gives ε₂ = 0. Of SRR any κ: with the empty subset all are the same.
+    share = kappa if kappa is not None else 0.9 if alpha is None else 1.0
+    make = published_mechanism if published and method in UTILITIES else RRRR
     theta = truth_of(run, K, rho)
     found = simulate(
         theta,
-        make(K, epsilon, 0.9 if kappa is None else kappa),
+        make(K, epsilon, share),
         SEMI.removesuffix("_") if alpha is not None else method,
         alpha=alpha,
         n_people=n_people,

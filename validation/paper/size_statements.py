@@ -19,6 +19,22 @@ EMPTY = (
     "With the budgets of Theorem 1, |S| = 0 is among the candidates: SRR on all categories; the authors' program has "
     "none below 1."
 )
+THIRD = (
+    "“[…] for ε₁ = 0.8ε, the third utility function (TV1) uses the subsets with the largest cardinality (on average).” "
+    "What the program calls TV1 and plots under that name is its case 3, the distance of P(Y) from θ "
+    "(calculate_utility.m, lines 20 and 21; plot_results.m, line 44): this is U₄ of the text, TV₂. U₃ of the text, "
+    "TV₁, is the program's case 4 (lines 22 to 25)."
+)
+SECOND = (
+    "“However, when we increase the ε₁ value to ε₁ = 0.9ε, the second utility function (FIM) uses the subsets with the "
+    "largest cardinality.”"
+)
+# The utility, whether it is at the smallest κ or at the largest, what to call it, and the paper's words.
+LARGEST = (
+    ("tv2", 0, "TV1 by the program's label (U4 of the text)", THIRD),
+    ("tv1", 0, "TV1 by the text's definition (U3)", THIRD),
+    ("fisher", -1, method_label("fisher"), SECOND),
+)
 
 
 def size_statements(part: xr.Dataset) -> list[Statement | None]:
@@ -30,7 +46,7 @@ def size_statements(part: xr.Dataset) -> list[Statement | None]:
     return [
         grows_with_rho(grid),
         falls_with_epsilon(grid),
-        *(largest(grid, *case) for case in (("tv1", 0), ("fisher", -1)) if len(kappas) > 1),
+        *(largest(grid, *case) for case in LARGEST if len(kappas) > 1),
     ]
 
 
@@ -47,7 +63,8 @@ def grows_with_rho(grid: Grid) -> Statement | None:
             ]
     return judge(
         "|S| grows with ρ",
-        "Increasing ρ increases the cardinality of the subsets that each algorithm chooses.",
+        "“[…] increasing the value of ρ causes an increase in the cardinalities of subsets chosen by each algorithm "
+        "(except the nonadaptive one since it uses all K categories rather than a smaller subset).”",
         "For every K, ε, κ, every method that chooses subsets, and each ρ with the next: the average |S| grows. "
         "Figures are differences of the average |S|; the table names the smaller ρ. " + EMPTY,
         units,
@@ -68,7 +85,7 @@ def falls_with_epsilon(grid: Grid) -> Statement | None:
                     units.append(Unit(setting, name, found, found.upper < 0, found.lower > 0))
     return judge(
         "|S| falls with ε for small ρ",
-        "For small ρ, increasing ε decreases the cardinality of the subsets.",
+        "“[…] for small ρ, increasing the value of ε causes a decrease in the cardinalities of these subsets […]”",
         "At the smallest ρ, for every K, κ, every method that chooses subsets, and each ε with the next: the average "
         "|S| falls. Figures are differences of the average |S|; the table names the smaller ε. " + EMPTY,
         units,
@@ -77,7 +94,7 @@ def falls_with_epsilon(grid: Grid) -> Statement | None:
     )
 
 
-def largest(grid: Grid, method: str, place: int) -> Statement | None:
+def largest(grid: Grid, method: str, place: int, name: str, paper: str) -> Statement | None:
     """Ask whether one utility has the largest subsets of all, at the study's smallest κ or its largest."""
     kappa = grid.levels("kappa")[place]
     units = []
@@ -87,10 +104,9 @@ def largest(grid: Grid, method: str, place: int) -> Statement | None:
         if own is not None and others:
             rival = max(others.values(), key=lambda runs: float(np.nanmean(runs)))
             units.append(_above(setting, method, mean_interval(own - rival)))
-    name = method_label(method)
     return judge(
         f"{name} chooses the largest subsets at κ = {kappa:g}",
-        f"Among the utilities, {name} uses the largest subsets on average where ε₁ = {kappa:g} ε.",
+        paper,
         "For every K, ε and ρ: its average |S| is above that of the other utility with the largest (chosen with "
         "hindsight, which favors that one). Figures are differences of the average |S|. " + EMPTY,
         units,
@@ -136,8 +152,9 @@ def honest_response_statement(
     ]
     return Statement(
         "RRRR answers honestly more often than SRR, with k fitted to θ (Figure 2)",
-        "RRRR can do better than SRR if k is chosen suitably; the best k is larger for a more even θ; the gain is "
-        "bigger for smaller ε.",
+        "“[…] it can be observed that RRRR can do significantly better than SRR if k can be chosen suitably. […] While "
+        "the best k tends to be larger for more even θ, small k becomes the better choice for non-even θ […] In more "
+        "challenging scenarios where ε is smaller, the gain obtained by RRRR compared to SRR is bigger.” (Section 4)",
         f"Computed from the mechanism (K = {n_categories}, κ = {kappa:g}): " + "; ".join(parts) + ".",
         HELD if right == len(parts) else NOT_HELD if right == 0 else IN_PART,
         " ".join(f"{name[0].upper()}{name[1:]}: {'yes' if true else 'no'}." for name, true in parts.items()),
@@ -150,7 +167,8 @@ def _above(setting: Setting, method: str, found: Interval) -> Unit:
 
 
 def _choosing(grid: Grid, setting: Setting) -> list[tuple[str, Runs]]:
-    return [*grid.semi_adaptive(setting).items(), *grid.utilities(setting).items()]
+    semi = grid.semi_adaptive(setting) if setting in grid.without_kappa else {}
+    return [*semi.items(), *grid.utilities(setting).items()]
 
 
 def _difference_text(interval: Interval) -> str:

@@ -41,9 +41,10 @@ def fisher_sensitive(grid: Grid) -> Statement | None:
             units.append(Unit(setting, "fisher", own, shows, opposes))
     low, high = grid.levels("kappa")[0], grid.levels("kappa")[-1]
     return judge(
-        "The Fisher utility is sensitive to κ",
-        "While most utilities are robust, the one based on the Fisher information is sensitive to ε₁ = κε: it does "
-        "worse when κ is close to 1.",
+        "The Fisher utility seems sensitive to κ",
+        "“We also observe that, while most utility metrics are generally robust, the one based on FIM seems sensitive "
+        "to the choice of ε₁ parameter. This can be attributed to the fact that the FIM approaches singularity when ε₂ "
+        "is too small, which is the case if ε₁ is chosen too close to ε.”",
         f"For every K, ε and ρ: its error at κ = {high:g} over that at κ = {low:g} is above 1, and so is this ratio "
         "divided by the median of the same ratio of the other utilities in the same run. Figures are the first ratio.",
         units,
@@ -63,7 +64,7 @@ def others_robust(grid: Grid) -> Statement | None:
     low, high = grid.levels("kappa")[0], grid.levels("kappa")[-1]
     return judge(
         "The other utilities are robust to κ",
-        "Most utilities are robust to the choice of ε₁.",
+        "“[…] most utility metrics are generally robust […]”, that is to the choice of ε₁ (see the statement before).",
         f"For every K, ε, ρ and utility but Fisher: the error at κ = {high:g} over that at κ = {low:g} is between "
         f"{1 / MARGIN:g} and {MARGIN:g}.",
         units,
@@ -75,10 +76,15 @@ def others_robust(grid: Grid) -> Statement | None:
 def semi_adaptive_fails(grid: Grid) -> Statement | None:
     """Ask whether some α, somewhere, is far worse than another; the level accounts for having looked everywhere."""
     level = _level_of_all_pairs(grid)
-    units = [unit for s in grid.settings for unit in _against_best(grid.semi_adaptive(s), s, level)]
+    units = [
+        unit
+        for setting in grid.without_kappa
+        for unit in _against_best(grid.semi_adaptive(setting), setting._replace(kappa=np.nan), level)
+    ]
     statement = judge(
         "Semi-adaptive can fail badly if α is badly chosen",
-        "Semi-adaptive selection can fail dramatically if its α is not tuned.",
+        "“[…] while the semi-adaptive approach is computationally less demanding than most fully adaptive versions, "
+        "the results show it can dramatically fail if its α hyperparameter is not tuned properly.”",
         f"In some setting, the error of an α is more than {FAILURE:g} times that of the α with the smallest median "
         f"there; each interval has the level {percent(LEVEL)} for all pairs of all settings together (Bonferroni). "
         f"*{HELD}* if any does, *{IN_PART}* if none does but some exceeds {MARGIN:g}; otherwise *{NOT_HELD}* "
@@ -106,7 +112,7 @@ def best_alpha_depends(grid: Grid) -> Statement | None:
     """Ask whether each α is beaten somewhere."""
     level = _level_of_all_pairs(grid)
     clearest: dict[str, Unit] = {}
-    for setting in grid.settings:
+    for setting in grid.without_kappa:
         runs = grid.semi_adaptive(setting)
         best = best_of(runs)
         for name, values in runs.items():
@@ -118,11 +124,11 @@ def best_alpha_depends(grid: Grid) -> Statement | None:
     units = [unit for _, unit in sorted(clearest.items())] if len(clearest) > 1 else []
     return judge(
         "The best α depends on the setting",
-        "Which α is best depends on ε, K and how even θ* is.",
+        "“[…] the best α depends on various parameters such as ε, K, and the degree of evenness in θ.” (Section 4)",
         "For each α there is a setting in which its error is above that of the α with the smallest median there; the "
         "level is for all settings together (Bonferroni). The table shows the clearest setting of each α.",
         units,
-        ("method", "K", "epsilon", "kappa", "rho"),
+        ("method", "K", "epsilon", "rho"),
     )
 
 
@@ -134,7 +140,7 @@ def utilities_need_no_tuning(grid: Grid) -> Statement | None:
             units.append(below(setting, unit.method, unit.interval, np.log(FAILURE)))
     return judge(
         "Fully adaptive methods need no tuning",
-        "Fully adaptive methods, in contrast, adapt well to ε and ρ and need no tuning.",
+        "“In contrast, the fully adaptive approaches adapt well to ε or ρ and do not need additional tuning.”",
         f"For every setting and utility: its error is less than {FAILURE:g} times that of the utility with the "
         "smallest median in that setting (chosen with hindsight, which favors that one).",
         units,
@@ -145,7 +151,7 @@ def utilities_need_no_tuning(grid: Grid) -> Statement | None:
 
 def _level_of_all_pairs(grid: Grid) -> float:
     """Return the level of one comparison at which those of all pairs of α, in all settings, have `LEVEL` together."""
-    counts = [len(grid.semi_adaptive(setting)) for setting in grid.settings]
+    counts = [len(grid.semi_adaptive(setting)) for setting in grid.without_kappa]
     return 1 - (1 - LEVEL) / max(1, sum(count * (count - 1) for count in counts))
 
 
