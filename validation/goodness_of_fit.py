@@ -228,7 +228,7 @@ def findings(options: Options) -> list[Finding]:
     total = [sum(pair[i] for pair in cells.values()) for i in (0, 1)]
     # Each cell has its part of the chance that a right check fails, as have all of them together.
     limits = {cell: int(binom.isf(FALSE_ALARM / 2 / len(cells), runs, STATED)) for cell, (_, runs) in cells.items()}
-    worst = max(cells, key=lambda cell: cells[cell][0] - limits[cell])
+    worst = min(cells, key=lambda cell: binom.sf(cells[cell][0] - 1, cells[cell][1], STATED))
     most = int(binom.isf(FALSE_ALARM / 2, total[1], STATED))
     print(
         f"\nThe worst of {len(cells)} cells, of a mechanism and a K: {worst[0]}, K = {worst[1]}: {share(*cells[worst])}"

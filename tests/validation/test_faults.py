@@ -185,7 +185,6 @@ def loop_run(case, estimate=0.1, r_hat=2.0, spread=1.0):
         ({"r_hat": 1.01}, {"estimate": 0.01}, {"mixing"}),
         ({"spread": 4.0}, {"estimate": 0.01}, {"warm_start"}),
     ],
-    ids=str,
 )
 def test_answers_about_the_papers_loop_depend_on_its_runs(low, high, names):
     found = [loop_run(paper_sampler.Case(10, 1.0, 1.0, 5000), **low)]
