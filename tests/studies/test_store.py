@@ -403,7 +403,7 @@ def test_export_is_the_same_in_both_formats(made, path, tmp_path):
 
 
 def test_no_cell_of_an_exported_table_is_a_formula(path, tmp_path):
-    formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\u3000=1", "＝1+1", "-1", "plain"]
+    formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", " =1", "＝1+1", "-1", "plain"]
     content = {"name": "own", "runs": 1, "seed": 1, "measures": ["y"], "grid": {"x": formulas}}
     made = Study.from_dict(content | {"run": "tests.studies.own_runs:coin_run"})
     with StudyStore(path, made) as store:
