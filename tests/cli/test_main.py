@@ -152,3 +152,13 @@ def test_teach_says_how_to_install_marimo(capsys, monkeypatch):
     done = run_here(capsys, "teach")
     assert done.returncode == 2
     assert "pip install 'adobest-pp[teach]'" in done.stderr
+
+
+def test_a_warning_is_one_line(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("vote\nyes\nYes\nyes\n")
+    done = adobest("collect", path, "--column", "vote", "--epsilon", 1, "--out", tmp_path / "a.nc", "--quiet")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        "adobest: categories 'Yes' and 'yes' are easily mistaken for each other: check that they are meant to be two"
+    ]
