@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from adobest_pp.intervals import covering_intervals
 from adobest_pp.plots.frontier_plot import is_on_frontier
 from tests.docs.blocks import DOCS, ROOT
 
@@ -189,3 +190,31 @@ def test_the_figures_of_the_page_on_the_best_question():
     assert f"For K = {listed} ({runs} runs of each setting, {settings} settings in all)" in told
     assert figures("best_question", "design is not shown to be behind")["shown behind"] == 0
     assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in told
+
+
+def test_the_page_of_intervals_says_what_was_found():
+    lines = results.section("fixed_truths")
+    exact = {
+        name: line.split()[1:] for line in lines for name in ("least", "mean", "largest") if line.startswith(f"{name} ")
+    }
+    told = next(line for line in lines if line.startswith("PASS  as shown, exact"))
+    mean = float(re.search(r"mean ([\d.]+)", told)[1])
+    low, high = min(map(float, exact["least"])), max(map(float, exact["largest"]))
+    page = (DOCS / "explanation/intervals.md").read_text(encoding="utf-8")
+    for text in (page, covering_intervals.__doc__):
+        plain = " ".join(text.split())
+        assert f"coverage is {100 * low:.1f} to {100 * high:.1f} %" in plain
+        assert f"{100 * mean:.1f} % on average" in plain
+        assert "3,900" in plain
+    two = next(line for line in lines if line.startswith("PASS  two categories"))
+    learned, flat = (float(re.search(rf"{prior} ([\d.]+)", two)[1]) for prior in ("learned", "flat"))
+    assert f"holds it in {100 * learned:.0f} % of\ncollections" in page
+    assert f"Under the flat prior it is {100 * flat:.0f} %" in page
+
+
+def test_candidates_of_intervals_are_read():
+    table = results.interval_candidates()
+    assert {"as shown", "learned, shortest", "flat, shortest"} <= set(table.index)
+    assert table.loc["as shown", "width"] == 1
+    assert table.loc["as shown", "below"] == 0
+    assert table.loc["learned, shortest", "below"] > 0
