@@ -301,9 +301,9 @@ def gibbs_costs(options: Options) -> list[Finding]:
     powers = power(ns, sweeps) + 1, power(ns, whole)
     print("\nGibbs, K = 10: power of n in the time of n steps with one sweep each\n")
     table(
-        ["", "power", f"seconds of a sweep or of the loop at n = {ns[-1]}"],
+        ["people are allocated", "power", f"seconds of a sweep or of the loop at n = {ns[-1]}"],
         [
-            ["people allocated one by one (the paper: n²K)", powers[0], sweeps[-1]],
+            ["one by one (the paper: n²K)", powers[0], sweeps[-1]],
             ["on counts, as here", powers[1], whole[-1]],
         ],
     )
