@@ -95,11 +95,11 @@ def test_the_figures_of_readme_on_the_papers_sampler():
     assert f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} apart" in readme("the paper's SGLD estimate")
     mixing = figures("paper_sampler", "the last 1000 updates of independent chains have not mixed")
     assert f"R-hat {mixing['least']:.2f} to {mixing['greatest']:.1f}" in readme("its chains do not mix")
-    right = figures("paper_sampler", "ε ≤ 1, ρ = 1: at its stationary law")
+    right = figures("paper_sampler", "ε ≤ 1: a chain that is long enough cannot be told from NUTS")
     wide = figures("paper_sampler", "ε = 5: some sd is more than a tenth too wide")
     row = readme("the law that they tend to")
-    assert f"sds {right['least']:.2f} to {right['greatest']:.2f} times the posterior's at ε ≤ 1" in row
-    assert f"up to {wide['least']:.2f} to {wide['greatest']:.2f} times at ε = 5" in row
+    assert f"not told from NUTS in {right['settings']:.0f} of {right['settings']:.0f} settings at ε ≤ 1" in row
+    assert f"sds up to {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's at ε = 5" in row
 
 
 def test_the_figures_of_readme_on_the_repaired_sampler():
