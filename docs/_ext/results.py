@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -116,17 +117,27 @@ def repaired_sgld() -> pd.DataFrame:
     return pd.DataFrame([row for row in rows if row["verdict"] and not set(row["verdict"]) <= {"-"}])
 
 
-def paper_ratios() -> pd.DataFrame:
-    """Return the error of the utilities and of each α over SRR's at equal, true ε, by ε and ρ (`validation/paper`)."""
-    medians = pd.read_csv(ROOT / "validation/paper/medians_equal_privacy_exact_tv.csv")
-    at = ["K", "epsilon", "kappa", "rho"]
-    srr = medians[medians["method"] == "nonadaptive"].set_index(at)["median"]
-    others = medians[medians["method"] != "nonadaptive"].set_index(at)
-    ratio = others.assign(ratio=others["median"] / srr.reindex(others.index)).reset_index()
-    semi = ratio["method"].str.startswith("semi_adaptive_")
-    ratio["method"] = ratio["label"].where(semi, "the six utilities")
-    ratio["ε"] = ratio["epsilon"].map("{:g}".format)
-    return ratio.groupby(["method", "ε", "rho"])["ratio"].mean().unstack("rho").sort_index(ascending=[False, True])
+def adapting_ratios() -> pd.DataFrame:
+    """Return the error of adaptive RRRR over SRR's in the same run, geometric means, by method, ε and ρ.
+
+    From the runs that are kept in `validation/best_question`, for K = 10 and 20 under the flat prior.
+    """
+    parts = []
+    for k in (10, 20):
+        with xr.open_dataset(ROOT / f"validation/best_question/runs_{k}.nc") as runs:
+            flat = runs.isel(cell=(runs["prior"] == "flat").values)
+            log_tv = flat["exact_tv"].reset_coords()[["exact_tv", "epsilon", "rho", "mechanism", "utility", "alpha"]]
+            parts.append(log_tv.to_dataframe().reset_index().assign(K=k))
+    table = pd.concat(parts).assign(log_tv=lambda frame: np.log(frame["exact_tv"]))
+    at = ["K", "epsilon", "rho", "run"]
+    srr = table[table["mechanism"] == "srr"].set_index(at)["log_tv"]
+    rrrr = table[(table["mechanism"] == "rrrr") & table["log_tv"].notna()].set_index(at)
+    rrrr = rrrr.assign(ratio=rrrr["log_tv"] - srr.reindex(rrrr.index)).reset_index()
+    semi = rrrr["alpha"].map("semi-adaptive, α = {:g}".format)
+    rrrr["method"] = semi.where(rrrr["utility"] == "semi_adaptive", "the six utilities")
+    rrrr["ε"] = rrrr["epsilon"].map("{:g}".format)
+    means = rrrr.groupby(["method", "ε", "rho", "K", "utility"])["ratio"].mean().groupby(["method", "ε", "rho"]).mean()
+    return np.exp(means).unstack("rho").sort_index(ascending=[False, True])
 
 
 def printed_table(program: str, begins: str) -> pd.DataFrame:
