@@ -28,7 +28,7 @@ from adobest_pp.studies.store import StudyStore
 SECTOR = 512
 REFUSALS = ("store must be whole", "store must be a folder made by")
 # Seconds after which reading hangs.
-PATIENCE = 20.0
+PATIENCE = 60.0
 STUDY = Study.from_dict(
     {
         "name": "damaged",
