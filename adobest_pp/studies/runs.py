@@ -6,6 +6,7 @@ every run is as it was committed or not there at all, and what is otherwise is d
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,7 @@ class StoredRuns:
         self.values = {name: np.empty(shape, _dtype(name)) for name in (*self._numbers, *_EMPTY)}
         try:
             for name, array in arrays.items():
+                _check_texts(array)
                 self.values[name][:] = array[:]
         except OSError:
             raise
@@ -135,6 +137,7 @@ class StoredRuns:
             for start in range(0, self.study.runs, step):
                 part = slice(start, start + step)
                 try:
+                    _check_texts(array, f"{cell}/{start // step}")
                     row[part] = array[cell, part]
                 except OSError:
                     raise
@@ -253,6 +256,21 @@ def _dtype(name: str) -> Any:
     return {"error": object, "checksum": np.uint64, "status": np.int8}.get(name, np.float64)
 
 
+def _check_texts(array: Any, chunk: str = "") -> None:
+    """Raise ValueError unless the chunks of an array of texts hold as many as they should.
+
+    Zarr makes room for as many as a file says that it has, before it looks for them: 4·10⁹ of them take minutes.
+    """
+    if array.dtype.kind != "T":
+        return
+    place = Path(array.store.root) / array.path / "c" / chunk
+    for file in place.rglob("*") if place.is_dir() else [place]:
+        if file.is_file() and file.suffix != ".partial":
+            with file.open("rb") as opened:
+                if int.from_bytes(opened.read(4), "little") != math.prod(array.chunks):
+                    raise ValueError(f"{file} must have {math.prod(array.chunks)} texts")
+
+
 def _is_beside(file: Path, description: Mapping[str, Any]) -> bool:
     """Tell whether the description of an array is beside it too; room for more runs may have been made already."""
     try:
@@ -265,6 +283,7 @@ def _is_beside(file: Path, description: Mapping[str, Any]) -> bool:
 def _holds(array: Any, values: NDArray[Any]) -> bool:
     """Tell whether an array of labels has these values."""
     try:
+        _check_texts(array)
         found = np.asarray(array[:])
         if values.dtype == object:
             return bool(found.astype(object).tolist() == values.tolist())

@@ -130,6 +130,14 @@ def test_a_damaged_root_is_told_in_one_sentence(path, capsys):
         assert len(errors.splitlines()) == 1
 
 
+def test_a_chunk_that_stands_for_texts_is_refused_before_room_is_made_for_them(made, path):
+    """Its checksum is right. Its first number says how many texts there are."""
+    for name in ("error/c/1/0", "mechanism/c/0"):
+        shutil.copy(path / "finished_at/c/0/0", path / name)
+        assert judge(study_store(), path, made[1]) == "refused"
+        shutil.copy(made[0] / name, path / name)
+
+
 def test_a_damaged_journal_is_refused_and_its_runs_are_made_again(tmp_path):
     path = tmp_path / "study.zarr"
     write_half(path)
