@@ -25,10 +25,10 @@ def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Res
     ----------
     responses : sequence of Responses
         At least one, all with the same categories in the same order: an answer is a number, whose meaning is the order.
-        Each must hold answers of other people; the same object twice raises ValueError.
+        Each must hold answers of other people.
     allow_copies : bool, default False
-        Whether to take responses with equal answers, where that cannot be chance: independent answers would all agree
-        with a probability below 10⁻⁹.
+        Whether to take the same object twice, or responses with equal answers where that cannot be chance: independent
+        answers would all agree with a probability below 10⁻⁹.
 
     Returns
     -------
@@ -57,7 +57,8 @@ def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Res
                 f"responses must have the same categories in the same order, got {brief(list(categories))} "
                 f"and, in responses[{i}], {brief(list(each.categories))}"
             )
-    _refuse_copies(given, check_flag(allow_copies, "allow_copies"))
+    if not check_flag(allow_copies, "allow_copies"):
+        _refuse_copies(given)
     parts = list(dict.fromkeys(part for each in given for part in _parts(each.mechanism)))
     if len(parts) == 1:
         return _joined(parts[0], given, [each.answers for each in given])
@@ -65,13 +66,14 @@ def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Res
     return _joined(mixed, given, [_in_parts(each, mixed) for each in given])
 
 
-def _refuse_copies(given: list[Responses], allowed: bool) -> None:
+def _refuse_copies(given: list[Responses]) -> None:
     """Raise ValueError if the same answers are there twice."""
     for first, second, *_ in repeats(range(len(given)), lambda i: id(given[i]) if len(given[i]) else None):
         raise ValueError(
-            f"responses must be of different people, got the same object as responses[{first}] and responses[{second}]"
+            f"responses must hold answers of different people, got the same object as responses[{first}] and "
+            f"responses[{second}]: leave one out"
         )
-    for first, *others in [] if allowed else repeats(range(len(given)), lambda i: _content(given[i])):
+    for first, *others in repeats(range(len(given)), lambda i: _content(given[i])):
         names = f"responses[{first}]", f"responses[{others[0]}]"
         refuse_copy("responses", names, len(given[first]), log_orders(_counts(given[first])), len(given))
 

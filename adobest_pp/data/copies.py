@@ -1,10 +1,10 @@
 """Answers that would be counted twice: the same file, the same object, or the same content under two names.
 
-The same file or object is always refused: it holds the answers of the same people. Equal content is refused where it
-cannot be chance. Given how often each answer occurs, all orders of n independent answers are equally likely, so two
-collections agree in every answer with probability at most 1/orders, where ``orders = n!/∏ count!``. With few answers,
-or with answers that are all the same, equal content may well be of different people, and is counted; from `NOTABLE`
-answers on a warning names it.
+The same file is always refused, and the same object unless ``allow_copies`` is given: it holds the answers of the same
+people. Equal content is refused where it cannot be chance. Given how often each answer occurs, all orders of n
+independent answers are equally likely, so two collections agree in every answer with probability at most 1/orders,
+where ``orders = n!/∏ count!``. With few answers, or with answers that are all the same, equal content may well be of
+different people, and is counted; from `NOTABLE` answers on a warning names it.
 
 Answers that somebody has sorted have lost their order, and may be equal by chance where this rule refuses them: that is
 what ``allow_copies`` is for. A copy in another format or with its rows in another order is not noticed.

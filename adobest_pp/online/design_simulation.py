@@ -35,7 +35,9 @@ def ask_in_rounds(
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):
             if parts:
                 fit_seed = int(fit_seeds[len(means)].generate_state(1)[0])
-                question = next_question(concat(parts), first, int(x.size - begin), prior, fit_seed, mechanism)
+                question = next_question(
+                    concat(parts, allow_copies=True), first, int(x.size - begin), prior, fit_seed, mechanism
+                )
                 mechanism = question.mechanism
                 means.append(question.mean)
                 record.append(question.describe() | {"first_person": int(begin)})
@@ -43,7 +45,7 @@ def ask_in_rounds(
             parts.append(Responses.from_arrays(mechanism, answers, categories=categories))
             sizes.append(_sizes(mechanism, answers))
             progress.advance(int(end - begin))
-    responses = concat(parts)
+    responses = concat(parts, allow_copies=True)
     theta = posterior_draws(responses, prior, int(fit_seeds[len(means)].generate_state(1)[0]), FINAL_DRAWS)
     means.append(theta.mean(axis=0))
     told = {"questions": record, "variance": float(np.trace(np.cov(theta.T)))}

@@ -174,7 +174,8 @@ def test_draws_have_the_frequencies_of_their_theta(mechanism, mode, shape):
     """Of every mechanism, which are the parts of the mixed one."""
     two = np.array([[0.7, 0.1, 0.1, 0.1], [0.05, 0.15, 0.2, 0.6]])
     one = ad.concat([responses_of(each, 1) for each in SINGLE]) if mechanism == MIXED else responses_of(mechanism, 1)
-    many = ad.concat([one] * (8000 if mechanism != MIXED else 2000 if mode == "NUMBA" else 800))
+    times = 8000 if mechanism != MIXED else 2000 if mode == "NUMBA" else 800
+    many = ad.concat([one] * times, allow_copies=True)
     own = np.arange(len(many)) // len(one) % (1 if shape == "vector" else 2)
     theta, group = {"vector": (two[0], None), "groups": (two, own), "people": (two[own], None)}[shape]
     answers = pm.draw(ad.PrivateResponse.dist(theta, many, group=group), random_seed=5, mode=mode)
