@@ -140,15 +140,14 @@ class Journal:
         target = check_target(path, overwrite=overwrite or is_own)
         if replaced is not None:
             replaced._check_untouched()
-        heading = JOURNAL + hashlib.sha256(netcdf).hexdigest().encode()
-        at = _At(len(netcdf) + _LINES, 0, heading.decode()[len(JOURNAL) :][:_CHECK], (len(netcdf), heading), [])
+        at = _empty(netcdf)
         with temporary_beside(target) as temporary:
             descriptor = os.open(temporary, os.O_RDWR)
             try:
                 # Before the file takes its place, so that there is no moment at which it has no owner.
                 lock(descriptor, target)
                 write_all(descriptor, netcdf)
-                write_all(descriptor, heading + b"\n" + 2 * _slot(0, at.check))
+                write_all(descriptor, at.mark[1] + b"\n" + 2 * _slot(0, at.check))
                 if replaced is not None:
                     replaced._check_untouched()  # again: writing takes a while
                 install(descriptor, temporary, target, overwrite=overwrite or is_own, own=is_own)
@@ -156,6 +155,22 @@ class Journal:
                 os.close(descriptor)
                 raise
         return cls(descriptor, target, len(netcdf), at)
+
+    @classmethod
+    def created(cls, path: str | os.PathLike[str], netcdf: bytes) -> "Journal | None":
+        """Return the journal that `create` was making when it was interrupted, or None if its file is not in place."""
+        at = _empty(netcdf)
+        try:
+            journal = cls(open_locked(path, os.O_RDWR), Path(os.path.realpath(path)), len(netcdf), at)
+        except (OSError, ValueError):
+            return None
+        is_ours = False
+        try:
+            is_ours = journal._is_as(at.end, at.mark)
+            return journal if is_ours else None
+        finally:
+            if not is_ours:
+                journal.close()
 
     @classmethod
     def claim(cls, path: str | os.PathLike[str]) -> "Journal":
@@ -266,6 +281,12 @@ class Journal:
             self._torn = False
         except OSError:
             pass
+
+
+def _empty(netcdf: bytes) -> _At:
+    """Return where a new journal behind this netCDF part is."""
+    digest = hashlib.sha256(netcdf).hexdigest()
+    return _At(len(netcdf) + _LINES, 0, digest[:_CHECK], (len(netcdf), JOURNAL + digest.encode()), [])
 
 
 def _read_lines(lines: list[bytes], check: str, name: str) -> tuple[list[dict[str, Any]], list[str]]:

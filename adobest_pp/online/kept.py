@@ -145,10 +145,18 @@ class KeptCollection(ABC):
         before = self._journal
         check_target(path, overwrite=overwrite or (before is not None and before.is_at(path)))
         netcdf = netcdf_bytes(self.responses.to_xarray().assign_attrs(attributes), checksum=False)
-        self._journal = Journal.create(path, netcdf, overwrite=overwrite, own=before)
-        if before is not None:
-            self._journal.holds = before.holds
-            before.close()
+        try:
+            self._journal = Journal.create(path, netcdf, overwrite=overwrite, own=before)
+        except BaseException:
+            # Interrupted after the new file took the place of the old one: then this is the collection's file.
+            if before is not None and not before.is_at(before.path):
+                self._journal = Journal.created(path, netcdf) or before
+            raise
+        finally:
+            if before is not None and self._journal is not before:
+                assert self._journal is not None
+                self._journal.holds = before.holds
+                before.close()
 
     def close(self) -> None:
         """Close the file that the collection is kept in; another collector may then load it."""

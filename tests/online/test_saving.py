@@ -358,6 +358,9 @@ def test_a_file_that_was_deleted_or_written_to_takes_no_more_answers(going, path
     with pytest.raises(OSError, match="was changed by another program"):
         going.record(0, [1])
     assert len(going.responses) == 15
+    with pytest.raises(OSError, match="was changed by another program: save the collection to a new file"):
+        going.save(path)
+    path = path.with_name("new.nc")
     going.save(path)
     going.record(0, [1])
     assert len(reload(path).responses) == 16

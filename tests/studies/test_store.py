@@ -44,12 +44,13 @@ def test_reading_a_store_imports_nothing(made, path, tmp_path, monkeypatch):
     settings = {"run": "stranger:run", "settings": {"mechanism": "stranger:Class"}}
     root["attributes"]["study"] = json.dumps(told | settings)
     root["attributes"]["sources"] = json.dumps({"stranger": "0"})
-    (path / "zarr.json").write_text(json.dumps(root))
+    layout._write_root(path, root)  # with a right checksum, as a stranger can compute it
     (tmp_path / "stranger.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    assert open_study(path).sizes["run"] == 4
-    assert study_status(path).done == 1
-    export_study(path, tmp_path / "runs.csv")
+    assert study_status(path).damaged == 1  # its checksum is over the settings, too
+    for use in (open_study, lambda path: export_study(path, tmp_path / "runs.csv")):
+        with pytest.raises(ValueError, match="store must be whole"):
+            use(path)
     assert "stranger" not in sys.modules
 
 
