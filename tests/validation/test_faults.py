@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -313,11 +314,15 @@ def talkative(text):
     raise ValueError("a\nb")
 
 
-@pytest.mark.parametrize(("read", "told"), [(hungry, "answered in "), (raw, "OverflowError"), (talkative, "a")])
+# A process that already holds much is out of memory before it is measured: that is found as well.
+@pytest.mark.parametrize(
+    ("read", "told"), [(hungry, "answered in |MemoryError|no memory"), (raw, "OverflowError"), (talkative, "a")]
+)
 def test_a_reader_that_takes_too_much_or_fails_otherwise_is_found(read, told, capsys):
     hostile = hostile_questions.Hostile("planted", "", read)
     found = hostile_questions.attempt(hostile)
-    assert (found.outcome, told in found.said) == ("wrong", True)
+    assert found.outcome == "wrong"
+    assert re.search(told, found.said)
     assert failing(hostile_questions.report([hostile], [found], quick=True)) == {"hostile"}
     assert "wrong: 'planted'" in capsys.readouterr().out
 
