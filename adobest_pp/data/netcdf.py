@@ -35,7 +35,7 @@ from adobest_pp._files import CHECKSUM, SAYS_CHECKSUM, netcdf_end, write_all
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Damaged", "damaged_or_no", "read_dataset", "read_tree"]
+__all__ = ["Damaged", "content_of", "damaged_or_no", "read_dataset", "read_tree"]
 
 # Seconds of work that a file may take, whatever its size, and bytes that one more second is given for; and how many
 # times that may pass on the clock of a busy machine.
@@ -72,13 +72,21 @@ def read_tree(path: str | os.PathLike[str]) -> "xr.DataTree":
     if not path.is_file():
         raise FileNotFoundError(f"path must name a netCDF file, got {str(path)!r}, which does not exist")
     try:
-        groups = {name: _dataset(group) for name, group in _read(path.read_bytes()).items()}
+        groups = {name: _dataset(group) for name, group in _read(content_of(path)).items()}
         try:
             return xr.DataTree.from_dict(groups)
         except ValueError:  # in many lines
             raise Damaged("groups that do not fit together") from None
     except Damaged as reason:
         raise ValueError(f"path must name a netCDF file, got {str(path)!r}, which {damaged_or_no(reason)}") from None
+
+
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file, or raise `Damaged` if they do not fit into memory, as those of a sparse file."""
+    try:
+        return path.read_bytes()
+    except MemoryError:
+        raise Damaged("more bytes than fit into memory") from None
 
 
 def damaged_or_no(reason: Damaged) -> str:

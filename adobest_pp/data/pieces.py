@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from adobest_pp._labels import MAX_LABEL
 from adobest_pp._text import visible
 from adobest_pp.data.answer_tables import ROWS_OF_A_GROUP
 from adobest_pp.data.evidence import unique_rows
@@ -30,6 +31,9 @@ FORMATS = {
 # Rows of a piece at most, where the file has groups of rows that are smaller; and batches of an Arrow file.
 _ROWS, _BATCHES = 1 << 22, 64
 _CSV_BYTES = 1 << 24
+# Bytes of a value at most, beside one for each category, and of what Parquet adds to the values.
+_TEXT, _SPARE = 4 * MAX_LABEL, 1 << 20
+TOO_LARGE = "its values take more memory than answers do, or than there is"
 NO_TEXT = "the names of its columns are not in UTF-8: save it as UTF-8"
 
 
@@ -125,16 +129,17 @@ def read_piece(piece: Piece, question: Question) -> Outcome:
         except OSError as problem:
             return Outcome(None, damaged=_reason(problem))
     tallies, empty = [], 0
-    batches = _batches(piece, question.needed)
+    batches = _batches(piece, question)
     while True:
         try:
             batch = next(batches, None)
+            if batch is None:
+                break
+            tally, none = counted(batch, question)
+        except MemoryError:  # also of Arrow
+            return Outcome(None, damaged=TOO_LARGE)
         except (pa.ArrowException, OSError) as problem:
             return Outcome(None, damaged=_reason(problem))
-        if batch is None:
-            break
-        try:
-            tally, none = counted(batch, question)
         except ValueError as problem:
             return Outcome(None, refused=str(problem))
         tallies.append(tally)
@@ -148,13 +153,16 @@ def read_piece(piece: Piece, question: Question) -> Outcome:
     return Outcome(Tally(in_order, np.ones(len(keys), dtype=np.int64)), empty)
 
 
-def _batches(piece: Piece, columns: list[str]) -> Iterator["pa.RecordBatch"]:
+def _batches(piece: Piece, question: Question) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    columns = question.needed
     if piece.format == "parquet":
         with pq.ParquetFile(piece.path, page_checksum_verification=True) as opened:
             groups = range(piece.first, piece.last)
+            for i in groups:
+                _check_room(opened.metadata.row_group(i), question)
             yield from opened.iter_batches(ROWS_OF_A_GROUP, row_groups=groups, columns=columns, use_threads=False)
     elif piece.format == "arrow":
         with pa.memory_map(piece.path) as source:
@@ -165,10 +173,39 @@ def _batches(piece: Piece, columns: list[str]) -> Iterator["pa.RecordBatch"]:
                 batches = reader
             for batch in batches:
                 batch.validate(full=True)
-                yield batch.select(columns)
+                needed = _without_views(batch.select(columns))
+                # A batch without buffers, such as one of nulls, can have any number of rows.
+                for start in range(0, max(1, len(needed)), ROWS_OF_A_GROUP):
+                    yield needed.slice(start, ROWS_OF_A_GROUP)
     else:
         with _open_csv(piece.path, columns) as reader:
             yield from reader
+
+
+def _without_views(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Return some rows with text in place of views of text, for which Arrow has few functions."""
+    import pyarrow as pa
+
+    fields = [
+        each.with_type(pa.large_string()) if pa.types.is_string_view(each.type) else each for each in batch.schema
+    ]
+    return batch.cast(pa.schema(fields))
+
+
+def _check_room(group: Any, question: Question) -> None:
+    """Raise MemoryError if some rows of a Parquet file ask for more room than answers take.
+
+    A kilobyte of Parquet unpacks to any number of zeros. But a list has at most K members, and a text at most the
+    length of a label, or K zeros and ones.
+    """
+    k, needed = question.mechanism.n_categories, question.needed
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema.partition(".")[0] not in needed:
+            continue
+        values = max(0, column.num_values)
+        if values > (k + 1) * group.num_rows or column.total_uncompressed_size > _SPARE + (_TEXT + k) * values:
+            raise MemoryError
 
 
 def _open_arrow(source: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adobest_pp._checks import check_path
 from adobest_pp.data.journal import Tail, read_tail
-from adobest_pp.data.netcdf import Damaged, damaged_or_no, read_dataset
+from adobest_pp.data.netcdf import Damaged, content_of, damaged_or_no, read_dataset
 from adobest_pp.data.question_answers import QUESTIONS, QuestionAnswers
 from adobest_pp.data.responses import Responses
 from adobest_pp.mechanisms.reading import loads
@@ -34,9 +34,9 @@ def read_stored(path: str | os.PathLike[str]) -> Stored:
     name = os.fspath(path)
     if not path.is_file():
         raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
-    content = path.read_bytes()  # once, even if another file takes its place meanwhile
-    tail = read_tail(io.BytesIO(content), name)
     try:
+        content = content_of(path)  # once, even if another file takes its place meanwhile
+        tail = read_tail(io.BytesIO(content), name)
         dataset = read_dataset(content, None if tail is None else tail.start)
     except Damaged as reason:
         told = f"path must name a response file written by Responses.to_netcdf, got {name!r}"

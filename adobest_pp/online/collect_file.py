@@ -127,7 +127,7 @@ def collect_csv(
         raise ValueError(f"out must not be the file of the people or its ledger, got {os.fspath(out)!r}")
     entry = new_entry(column, epsilon, mechanism_name(mechanism), out)
     if out is None:
-        ledger.confirm(column, epsilon, texts, ask_again)
+        ledger.confirm(entry, texts, ask_again)
         collector._people = people | {"asked": 0}
         _ask(collector, x, progressbar)
         # Only now does anybody see the answers.
@@ -135,7 +135,7 @@ def collect_csv(
         return collector
     is_new = not os.path.exists(out)
     if is_new:
-        ledger.confirm(column, epsilon, texts, ask_again)
+        ledger.confirm(entry, texts, ask_again)
         kept = collector
         kept._people = people | {"collection": entry.collection, "asked": 0}
         kept.save(out)

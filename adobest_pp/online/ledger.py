@@ -10,15 +10,19 @@ ledger: whoever has the ledger could try all contents of a small file. The ledge
 people that it lies beside, gets the same permissions, and must be kept where that file is kept. Collections hold
 neither the fingerprint nor its key, only a random name: nothing in them depends on the values but the answers.
 
-A copy of the file of people in another place has no ledger there, and people who are in two files are not recognized.
+A file of people that was renamed or copied is recognized by the ledgers of other files in its folder. A copy in another
+folder has no ledger there, and people who are in two files among others are not recognized.
 """
 
 import hmac
 import logging
+import math
 import os
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +30,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_integer
 from adobest_pp._files import locked_folder, replacing, seal, unseal
+from adobest_pp.data.copies import CHANCE, log_orders
 
 __all__ = ["Entry", "Ledger", "Values", "new_entry"]
 
@@ -47,6 +53,11 @@ class Values:
 
     def __len__(self) -> int:
         return len(self._parts)
+
+    @property
+    def orders(self) -> float:
+        """The logarithm of the number of orders of these values: with few, other people may have the same."""
+        return log_orders(np.array([*Counter(self._parts).values()], dtype=np.int64))
 
     def fingerprint(self, key: bytes, rows: int) -> str:
         """Return the fingerprint of the first rows."""
@@ -96,10 +107,10 @@ class Ledger:
             if content["schema"] != SCHEMA:
                 raise ValueError
             self.key = bytes.fromhex(content["key"])
-            self.entries = [Entry(**entry) for entry in content["collections"]]
+            self.entries = [_checked(Entry(**entry)) for entry in content["collections"]]
         except FileNotFoundError:
             return
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, IsADirectoryError):
             raise ValueError(
                 f"the ledger {str(self.path)!r} must be as it was written, got another: restore it from a copy, or "
                 "remove it if nobody of the file of people has answered yet"
@@ -118,10 +129,14 @@ class Ledger:
         """Tell whether these are the values that an entry is about, or those with others behind them."""
         return values.fingerprint(self.key, entry.rows) == entry.fingerprint
 
-    def confirm(self, column: str, epsilon: float, values: Values, ask_again: bool) -> None:
+    def confirm(self, entry: Entry, values: Values, ask_again: bool) -> None:
         """Raise ValueError if the people have been asked the same before, unless they are to be asked again."""
-        same = [entry for entry in self.entries if entry.column == column or self.is_same(entry, values)]
-        if ask_again or not same:
+        column, epsilon = entry.column, entry.epsilon
+        same = [each for each in self.entries if each.column == column or self.is_same(each, values)]
+        if ask_again:
+            return
+        if not same:
+            self._confirm_no_copy(entry, values)
             return
         before = "; ".join(entry.in_words() for entry in same[-2:])
         hint = "" if self.is_same(same[-1], values) else ", or move that ledger elsewhere if they are other people"
@@ -130,6 +145,31 @@ class Ledger:
             f"{self.path.name!r} says that they were asked before ({before}), and their budgets would add up to "
             f"ε = {self.total + epsilon:g}; to continue a collection, name its file as out{hint}"
         )
+
+    def _confirm_no_copy(self, entry: Entry, values: Values) -> None:
+        """Raise ValueError if the ledger of another file in the folder knows these people, and that cannot be chance.
+
+        That file was renamed or copied, or is a link. With few people or values, others may have the same ones.
+        """
+        if values.orders < math.log(1 / CHANCE):
+            return
+        for path in sorted(self.path.parent.glob(f"*{SUFFIX}")):
+            if path == self.path or not path.is_file():
+                continue
+            other = copy(self)
+            other.path, other.entries = path, []
+            try:
+                other._read()
+            except (ValueError, OSError):  # not about these people, or nobody can tell
+                continue
+            for known in other.entries:
+                if known.collection != entry.collection and other.is_same(known, values):
+                    raise ValueError(
+                        f"ask_again (--ask-again) must be given to ask the people of {str(self._people)!r} once more: "
+                        f"{path.name!r} says that the same ones were asked before, under another name of their file "
+                        f"({known.in_words()}), and their budgets would add up to ε = "
+                        f"{other.total + entry.epsilon:g}; to continue a collection, name its file as out"
+                    )
 
     def enter(self, entry: Entry, values: Values, ask_again: bool) -> None:
         """Enter a collection, or its added people, or raise OSError if the ledger cannot be written.
@@ -140,7 +180,7 @@ class Ledger:
             with locked_folder(self.path.parent):
                 self._read()
                 if self.find(entry.collection) is None:
-                    self.confirm(entry.column, entry.epsilon, values, ask_again)
+                    self.confirm(entry, values, ask_again)
                 fingerprint = values.fingerprint(self.key, len(values))
                 others = [each for each in self.entries if each.collection != entry.collection]
                 entries = [*others, entry._replace(rows=len(values), fingerprint=fingerprint)]
@@ -174,6 +214,15 @@ class Ledger:
         n, parts = len(self.entries), "; ".join(f"{name}: {' + '.join(each)}" for name, each in columns.items())
         how = "in one collection" if n == 1 else f"in {n} collections, whose budgets add up ({parts})"
         return f"Each person in the file has spent ε = {self.total:g} in all, {how}; {self.path.name} keeps account."
+
+
+def _checked(entry: Entry) -> Entry:
+    """Return an entry that was read, or raise ValueError if it is none."""
+    texts = (entry.collection, entry.column, entry.mechanism, entry.began, entry.fingerprint, entry.out or "")
+    if not all(isinstance(each, str) for each in texts) or not isinstance(entry.epsilon, float):
+        raise ValueError("an entry must have texts and a budget")
+    check_integer(entry.rows, "rows", 0)
+    return entry
 
 
 def new_entry(column: str, epsilon: float, mechanism: str, out: str | os.PathLike[str] | None) -> Entry:

@@ -13,6 +13,7 @@ import os
 import platform
 import secrets
 import shutil
+import stat
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -50,6 +51,10 @@ __all__ += ["run_variables", "write_json"]
 RUNS_IN_A_CHUNK = 500
 # Not compressed: a chunk is smaller than what reading it takes. Zarr refuses one that does not match its checksum.
 _CODECS = Crc32cCodec()
+# What is the same in the description of every array, the types that arrays may have, and cells that any store may have.
+_PLAIN = {"zarr_format": 3, "node_type": "array", "storage_transformers": []}
+_TYPES = ("float64", "int64", "uint64", "int8", "bool", "string")
+_FEW_CELLS = 10_000
 
 
 def run_variables(study: Study) -> dict[str, dict[str, Any]]:
@@ -125,6 +130,7 @@ def record_sources(path: Path, sources: Mapping[str, str]) -> None:
 
 def read_root(path: Path) -> dict[str, Any]:
     """Return what a store says of itself, or raise ValueError for what is not one, or is damaged."""
+    size = _size_of(path)
     try:
         content = (path / "zarr.json").read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +148,55 @@ def read_root(path: Path) -> dict[str, Any]:
             f"store must be whole, got {str(path)!r}, whose zarr.json does not match its checksum: it is damaged, "
             "or of a version that wrote none"
         )
+    try:
+        _check_described(root, size)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as problem:
+        raise ValueError(
+            f"store must be a folder made by `adobest study run`, got {str(path)!r}, whose zarr.json does not describe "
+            f"a study ({brief(str(problem))})"
+        ) from None
     return dict(root)
+
+
+def _size_of(path: Path) -> int:
+    """Return the bytes of all files of a store, or raise ValueError if not all are ordinary files.
+
+    A link would lead out of the store, and a device or a pipe may have no end.
+    """
+    size = 0
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            try:
+                found = os.lstat(os.path.join(folder, name))
+            except FileNotFoundError:  # written meanwhile by another process, and renamed
+                continue
+            if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+                raise ValueError(f"store must have ordinary files only, got {str(path)!r}, in which {name!a} is none")
+            size += found.st_size
+    return size
+
+
+def _check_described(root: Mapping[str, Any], size: int) -> None:
+    """Raise an error unless a root describes a study and its arrays as we write them.
+
+    Zarr decodes what the description of an array asks for: it unpacks a few bytes to gigabytes, and some versions
+    unpickle. So only our own descriptions reach it, and not more cells than the files of the store can hold.
+    """
+    study = Study.from_dict(json.loads(root["attributes"]["study"]))
+    if sum(math.prod(map(len, block.values())) for block in study.grid) > _FEW_CELLS + len(study.grid) * size:
+        raise ValueError("it has more cells than its files can hold")
+    described = root["consolidated_metadata"]["metadata"]
+    of_runs = {*study.measures, "seconds", "finished_at", "error", "checksum", "status"}
+    if described.keys() != {*of_runs, "run", *axes_of(study)}:
+        raise ValueError("it has other arrays than those of the study")
+    for name, each in described.items():
+        plain = {key: each[key] for key in _PLAIN}
+        chunks = each["chunk_grid"]["configuration"]["chunk_shape"] if each["chunk_grid"]["name"] == "regular" else []
+        codecs = [codec["name"] for codec in each["codecs"]]
+        kind = "vlen-utf8" if each["data_type"] == "string" else "bytes"
+        is_ours = plain == _PLAIN and codecs == [kind, "crc32c"] and each["data_type"] in _TYPES
+        if not is_ours or (name in of_runs and chunks != [1, RUNS_IN_A_CHUNK]) or len(chunks) != len(each["shape"]):
+            raise ValueError(f"{name} is described otherwise than we write it")
 
 
 def digest(content: Any) -> str:

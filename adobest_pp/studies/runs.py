@@ -17,6 +17,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from adobest_pp._checks import check_integer
 from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.grid import Study, cells_of
@@ -44,11 +45,11 @@ class Journal:
         """The numbers of the runs."""
         return np.array([outcome.run for outcome in self.outcomes], dtype=np.int64)
 
-    def write(self, path: Path) -> None:
-        """Write it to a store."""
+    def write(self, path: Path, study: str) -> None:
+        """Write it to the store of a study, given by its digest."""
         rows = [[one.run, dict(one.measures), one.seconds, one.error] for one in self.outcomes]
         content = [self.cell, rows, self.finished_at]
-        write_json(_file(path), [digest(content), content])
+        write_json(_file(path), [digest([study, content]), content])
 
     @staticmethod
     def remove(path: Path) -> None:
@@ -56,18 +57,29 @@ class Journal:
         _file(path).unlink(missing_ok=True)
 
     @classmethod
-    def read(cls, path: Path) -> "Journal | None":
-        """Return the journal that a store has; raise ValueError for a damaged one."""
+    def read(cls, path: Path, study: Study) -> "Journal | None":
+        """Return the journal that the store of a study has; raise ValueError for one that is damaged or of another."""
         try:
             checksum, content = json.loads(_file(path).read_bytes())
-            if checksum != digest(content):
+            if checksum != digest([study.digest(), content]):
                 raise ValueError
+            cell, rows, finished_at = content
+            journal = cls(cell, tuple(Outcome(*row) for row in rows), finished_at)
+            journal._check(study)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, RecursionError):
-            raise ValueError(_refusal(path, f"{_file(path).name} is damaged")) from None
-        cell, rows, finished_at = content
-        return cls(cell, tuple(Outcome(*row) for row in rows), finished_at)
+        except (ValueError, TypeError, AttributeError, RecursionError, OverflowError):
+            raise ValueError(_refusal(path, f"{_file(path).name} is damaged or of another study")) from None
+        return journal
+
+    def _check(self, study: Study) -> None:
+        """Raise an error if this is no batch of the study."""
+        check_integer(self.cell, "cell", 0, len(cells_of(study)) - 1)
+        for one in self.outcomes:
+            check_integer(one.run, "run", 0, study.runs - 1)
+            numbers = [self.finished_at, one.seconds, *(one.measures.get(name, 0.0) for name in study.measures)]
+            if not isinstance(one.error, str) or not all(isinstance(number, int | float) for number in numbers):
+                raise ValueError("a run must have numbers and a text")
 
 
 class StoredRuns:
@@ -209,7 +221,9 @@ def read_store(path: Path) -> tuple[dict[str, Any], StoredRuns]:
 
     Raises ValueError if arrays are missing or labels damaged; damaged runs are marked.
     """
-    root, journal = read_root(path), Journal.read(path)
+    root = read_root(path)
+    study = Study.from_dict(json.loads(root["attributes"]["study"]))
+    journal = Journal.read(path, study)
     stored, wrong = read_runs(path, root)
     if wrong:
         refuse_damaged(path, stored, wrong)
@@ -219,7 +233,7 @@ def read_store(path: Path) -> tuple[dict[str, Any], StoredRuns]:
         if not stored.damaged.any() or not is_locked(path):
             break
         time.sleep(_PAUSE * (attempt > 0))
-        journal = Journal.read(path)
+        journal = Journal.read(path, study)
         stored.read_again()
     return root, stored
 

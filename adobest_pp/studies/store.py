@@ -84,7 +84,7 @@ class StudyStore:
     def _open(self, repair: bool) -> None:
         """Read the runs, commit what a killed process was about to, refuse what is damaged, and make room."""
         try:
-            journal = Journal.read(self.path)
+            journal = Journal.read(self.path, self._as_stored())
         except ValueError:
             if not repair:
                 raise
@@ -100,6 +100,9 @@ class StudyStore:
         if self.study.runs > self._stored.study.runs:
             grow(self.path, self.study)
             self._load()
+
+    def _as_stored(self) -> Study:
+        return Study.from_dict(json.loads(read_root(self.path)["attributes"]["study"]))
 
     def _load(self) -> list[str]:
         self._stored, wrong = read_runs(self.path, read_root(self.path))
@@ -132,7 +135,7 @@ class StudyStore:
         """Write what became of some runs of one cell."""
         journal = Journal(cell, tuple(outcomes), time.time())
         try:
-            journal.write(self.path)
+            journal.write(self.path, self.study.digest())
             self._write(journal)
         except OSError as problem:
             raise OSError(

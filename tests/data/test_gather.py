@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.data import DamagedAnswers, Gathered
+from adobest_pp.data import DamagedAnswers, Gathered, pieces
 from adobest_pp.data.answer_tables import table_of
+from adobest_pp.data.tallies import counted
 from adobest_pp.likelihood.answer_fit import check_fit
 from tests.data.test_merge import MECHANISMS, part, pieces_of
 from tests.strategies import simulated
@@ -600,3 +602,51 @@ def test_a_csv_file_in_another_encoding_is_told(tmp_path, encoding):
     path.write_text("answer\n0\n1\n2\n", encoding=encoding)
     match = r"got '.*a.csv' \(the names of its columns are not in UTF-8: save it as UTF-8\)"
     refused(tmp_path, match, path, ad.SRR(3, 1.0), error=DamagedAnswers)
+
+
+def bombs():
+    """Tables of a few kilobytes that unpack to more than answers of so many people can take."""
+    zeros = pa.array(np.zeros(1_000_000, dtype=np.int32))
+    return {
+        "a list of zeros": pa.ListArray.from_arrays(pa.array([0, len(zeros)], pa.int32()), zeros),
+        "a long text": pa.array(["0" * 2_000_000]),
+    }
+
+
+@pytest.mark.parametrize("bomb", bombs().values(), ids=bombs())
+def test_a_few_bytes_do_not_unpack_to_much_more_than_answers(tmp_path, bomb):
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"answer": bomb}), path, compression="zstd", use_dictionary=False)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(DamagedAnswers, match="its values take more memory than answers do"):
+        ad.gather(path, ad.SubsetSelection(6, epsilon=1.0), progressbar=False)
+
+
+def test_rows_without_data_are_counted_a_few_at_a_time(tmp_path, monkeypatch):
+    """A batch of nulls has no bytes, whatever the number of its rows."""
+    seen = []
+
+    def counting(batch, question):
+        seen.append(batch.num_rows)
+        return counted(batch, question)
+
+    monkeypatch.setattr(pieces, "ROWS_OF_A_GROUP", 1000)
+    monkeypatch.setattr(pieces, "counted", counting)
+    with pa.ipc.new_file(str(tmp_path / "nulls.arrow"), pa.schema({"answer": pa.null()})) as writer:
+        writer.write_batch(pa.record_batch({"answer": pa.nulls(2500)}))
+    assert ad.gather(tmp_path / "nulls.arrow", ad.SRR(3, epsilon=1.0), progressbar=False).n_empty == 2500
+    assert seen == [1000, 1000, 500]
+
+
+def test_what_does_not_fit_into_memory_is_told_in_a_sentence(tmp_path, monkeypatch):
+    write(three(), tmp_path / "a.parquet")
+    monkeypatch.setattr(pieces, "counted", Mock(side_effect=MemoryError))
+    with pytest.raises(DamagedAnswers, match="than there is"):
+        ad.gather(tmp_path / "a.parquet", progressbar=False)
+
+
+def test_views_of_text_are_text(tmp_path):
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), pa.schema({"answer": pa.string_view()})) as writer:
+        writer.write_batch(pa.record_batch({"answer": pa.array(["b", None, "", "a", "b"], pa.string_view())}))
+    found = ad.gather(tmp_path / "a.arrow", ad.SRR(3, epsilon=1.0), categories=["a", "b", "c"], progressbar=False)
+    assert (len(found), found.n_empty) == (3, 2)

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -325,3 +327,11 @@ def test_a_fork_has_a_process_of_its_own(path):
     assert os.waitpid(fork, 0)[1] == 0
     assert len(Responses.from_netcdf(path)) == N
     assert netcdf._READER._process.pid == pid
+
+
+def test_a_file_that_does_not_fit_into_memory_is_told_in_a_sentence(tmp_path, monkeypatch):
+    (tmp_path / "sparse.nc").touch()
+    monkeypatch.setattr(pathlib.Path, "read_bytes", Mock(side_effect=MemoryError))
+    for reading in (Responses.from_netcdf, read_tree):
+        with pytest.raises(ValueError, match="more bytes than fit into memory"):
+            reading(tmp_path / "sparse.nc")

@@ -431,3 +431,10 @@ def test_rows_and_totals_of_any_kind_have_the_ratio_of_the_definition():
         ratio, x, other, y = worst_ratio(rows, totals)
         assert ratio == max(ratios)
         assert (shares[y][x] / shares[y][other] if shares[y][other] else math.inf) == ratio
+
+
+@pytest.mark.parametrize("parts", [(), (SRR(3, epsilon=0.1),)])
+def test_a_mechanism_is_audited_itself_whatever_it_calls_its_parts(parts):
+    own = type("Own", (SRR,), {"parts": parts})(3, epsilon=1.0)
+    assert audit(own).loss == pytest.approx(1.0)
+    assert not audit(own, 0.5).holds

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import stat
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import xarray as xr
 
 from adobest_pp import AdaptiveCollector, Responses
+from adobest_pp._files import seal, unseal
 from adobest_pp.mechanisms import find_mechanism
 from adobest_pp.online import collect_csv
 from adobest_pp.online import collect_file as people_module
@@ -355,3 +357,36 @@ def test_a_link_to_the_people_has_their_ledger(people, tmp_path):
     for out in (Ledger(people).path, people, tmp_path / "link.csv"):
         with pytest.raises(ValueError, match="out must not be the file of the people or its ledger"):
             collect(people, out)
+
+
+MANY = ["okapi", "quetzal", "axolotl", "okapi"] * 20
+
+
+@pytest.mark.parametrize("rename", [os.rename, os.link, shutil.copy2])
+def test_a_file_under_another_name_in_its_folder_is_recognized(people, tmp_path, rename):
+    write(people, MANY)
+    collect(people, tmp_path / "a.nc")
+    other = tmp_path / "renamed.csv"
+    rename(people, other)
+    with pytest.raises(ValueError, match=r"'people.csv.adobest-ledger' says that the same ones were asked before"):
+        collect(other, tmp_path / "b.nc")
+    assert not (tmp_path / "b.nc").exists()
+    assert len(collect(other, tmp_path / "a.nc")) == len(MANY)  # the same collection goes on
+    assert len(collect(other, tmp_path / "b.nc", ask_again=True)) == len(MANY)
+
+
+def test_few_people_may_have_the_same_values_as_others(people, tmp_path):
+    collect(people, tmp_path / "a.nc")
+    write(tmp_path / "others.csv")
+    assert len(collect(tmp_path / "others.csv", tmp_path / "b.nc")) == 6
+
+
+@pytest.mark.parametrize(("key", "value"), [("epsilon", "1"), ("rows", "5"), ("rows", -1), ("column", []), ("out", 7)])
+def test_a_ledger_of_other_types_is_refused(people, tmp_path, key, value):
+    collect(people, tmp_path / "a.nc")
+    ledger = Ledger(people).path
+    content = unseal(ledger.read_bytes())
+    content["collections"][0][key] = value
+    ledger.write_bytes(seal(content))
+    with pytest.raises(ValueError, match="must be as it was written"):
+        collect(people, tmp_path / "b.nc")

@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import pickle
 import shutil
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from zarr.codecs import vlen_utf8
 
 import adobest_pp
 from adobest_pp.studies import Study, cells_of, layout, locks, open_study, run_study, runs, study_status
@@ -52,6 +54,139 @@ def test_reading_a_store_imports_nothing(made, path, tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="store must be whole"):
             use(path)
     assert "stranger" not in sys.modules
+
+
+class Touch:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+FORGED = {
+    "pickle": {"zarr_format": 2, "dtype": "<f8", "filters": [{"id": "pickle"}], "compressor": None, "order": "C"},
+    "gzip": {"codecs": [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 5}}, {"name": "crc32c"}]},
+    "large chunks": {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10**6, 500]}}},
+    "transformer": {"storage_transformers": [{"name": "stranger"}]},
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_strangers_description_of_an_array_does_not_reach_zarr(made, path, tmp_path, change, monkeypatch):
+    """Zarr would unpickle, or unpack a few bytes to gigabytes; the checksum is right, for a stranger can count too."""
+    with StudyStore(path, made):
+        pass
+    root = layout.read_root(path)
+    forged = root["consolidated_metadata"]["metadata"]["tv"] | change
+    root["consolidated_metadata"]["metadata"]["tv"] = forged
+    layout._write_root(path, root)
+    (path / "tv" / "zarr.json").write_text(json.dumps(forged))
+    (path / "tv" / "0.0").write_bytes(pickle.dumps(Touch(tmp_path / "unpickled")))
+    monkeypatch.setattr(zarr, "open_group", None)
+    for reading in (study_status, open_study):
+        with pytest.raises(ValueError, match=r"does not describe a study .*tv is described otherwise"):
+            reading(path)
+    assert not (tmp_path / "unpickled").exists()
+
+
+def test_a_strangers_array_is_not_written_outside_the_store(made, path, tmp_path):
+    with StudyStore(path, made):
+        pass
+    root = layout.read_root(path)
+    arrays = root["consolidated_metadata"]["metadata"]
+    arrays["../other"] = arrays["tv"]
+    layout._write_root(path, root)
+    with pytest.raises(ValueError, match="other arrays than those of the study"), StudyStore(path, made, repair=True):
+        pass
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_store_has_no_more_cells_than_its_files_can_hold(made, path, monkeypatch):
+    """A few lines of zarr.json describe 10⁸ cells."""
+    with StudyStore(path, made):
+        pass
+    root = layout.read_root(path)
+    told = json.loads(root["attributes"]["study"])
+    grid = [{"a": [*range(400)], "b": [*range(400)], "c": [*range(400)]}]
+    root["attributes"]["study"] = json.dumps(told | {"grid": grid, "runs": 1})
+    layout._write_root(path, root)
+    monkeypatch.setattr(runs, "cells_of", None)
+    with pytest.raises(ValueError, match="more cells than its files can hold"):
+        study_status(path)
+
+
+class Recording:
+    """Notes how many texts Zarr's decoder makes room for."""
+
+    def __init__(self, codec):
+        self.codec, self.counts = codec, []
+
+    def decode(self, content):
+        self.counts.append(int.from_bytes(bytes(content)[:4], "little"))
+        return self.codec.decode(content)
+
+
+def test_a_file_of_texts_cannot_ask_for_more_room_than_it_has_places(made, path, monkeypatch):
+    """Zarr makes room for as many texts as the first four bytes say."""
+    with StudyStore(path, made) as store:
+        store.commit(3, [Outcome(1, {}, 0.5, "ValueError: this")])
+    (path / "error" / "c" / "3" / "0").write_bytes(texts(10**6))
+    decoder = Recording(vlen_utf8._vlen_utf8_codec)
+    monkeypatch.setattr(vlen_utf8, "_vlen_utf8_codec", decoder)
+    status = study_status(path)
+    assert (status.failed, status.damaged) == (0, 4)
+    assert max(decoder.counts) <= layout.RUNS_IN_A_CHUNK
+
+
+def texts(count):
+    """A chunk of so many texts, with the checksum that Zarr asks for."""
+    from google_crc32c import value
+
+    content = count.to_bytes(4, "little")
+    return content + value(content).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("name", ["zarr.json", "journal.json", "tv/c", "tv/c/1/0"])
+def test_a_link_in_a_store_is_not_followed(made, path, tmp_path, name):
+    """It could lead to a device without an end, or to a pipe that keeps the reader waiting."""
+    with StudyStore(path, made) as store:
+        store.commit(1, [outcome(made, 2, 10.0)])
+    place = path / name
+    if place.exists():
+        place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere" if (tmp_path / "elsewhere").exists() else "/dev/zero")
+    with pytest.raises(ValueError, match="store must have ordinary files only"):
+        study_status(path)
+    place.unlink()
+    if name == "journal.json":
+        os.mkfifo(place)
+        with pytest.raises(ValueError, match="store must have ordinary files only"):
+            study_status(path)
+
+
+def test_the_journal_of_another_study_is_refused(made, path, tmp_path):
+    """Its runs would be taken for runs of this one."""
+    other = study(runs=4, seed=made.seed + 1)
+    with StudyStore(path, made), StudyStore(tmp_path / "other.zarr", other):
+        pass
+    batch = runs.Journal(1, (outcome(made, 2, 10.0),), 1.0)
+    batch.write(tmp_path / "other.zarr", other.digest())
+    assert study_status(tmp_path / "other.zarr").done == 1
+    shutil.copy(tmp_path / "other.zarr" / "journal.json", path)
+    with pytest.raises(ValueError, match=r"journal.json is damaged or of another study"):
+        study_status(path)
+
+
+@pytest.mark.parametrize(("cell", "run", "error"), [(48, 0, ""), (-1, 0, ""), (0, 4, ""), ("0", 0, ""), (0, 0, 1)])
+def test_a_journal_of_no_batch_of_the_study_is_refused(made, path, cell, run, error):
+    with StudyStore(path, made):
+        pass
+    runs.Journal(cell, (Outcome(run, {}, 0.5, error),), 1.0).write(path, made.digest())
+    with pytest.raises(ValueError, match=r"journal.json is damaged or of another study"):
+        study_status(path)
 
 
 def test_plain_xarray_opens_a_partly_finished_study_with_all_its_labels(made, path):
@@ -404,7 +539,7 @@ def test_export_is_the_same_in_both_formats(made, path, tmp_path):
 
 
 def test_no_cell_of_an_exported_table_is_a_formula(path, tmp_path):
-    formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", " =1", "＝1+1", "-1", "plain"]
+    formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", "＝1+1", "-1", "plain"]
     content = {"name": "own", "runs": 1, "seed": 1, "measures": ["y"], "grid": {"x": formulas}}
     made = Study.from_dict(content | {"run": "tests.studies.own_runs:coin_run"})
     with StudyStore(path, made) as store:
