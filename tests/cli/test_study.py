@@ -8,7 +8,7 @@ from adobest_pp.cli.main import main
 from adobest_pp.studies import cells_of
 from adobest_pp.studies.batches import Outcome
 from adobest_pp.studies.store import StudyStore
-from tests.studies.small import FILE, assert_complete, finish, start, study
+from tests.studies.small import FILE, assert_complete, study
 
 TINY = FILE.replace("runs = 20", "runs = 2").replace("= 700", "= 20")
 
@@ -34,9 +34,10 @@ def adobest_study(monkeypatch, capsys):
     return call
 
 
-def test_run_status_and_export(tmp_path, file, adobest_study):
+def test_run_status_and_export(tmp_path, file, adobest_study, monkeypatch):
+    monkeypatch.setattr("adobest_pp._progress.PATIENCE", 0.0)  # the bar appears at once
     store, made = tmp_path / "small.zarr", study(runs=2, people_per_category=20)
-    code, out, errors = finish(start("run", file, "--store", store, "--workers", 1))
+    code, out, errors = adobest_study("run", file, "--store", store, "--workers", 1)
     assert code == 0, errors
     assert out == "small: 24 of 24 runs done (100.0 %), 0 failed, 0 missing\n"
     assert "24/24" in errors
