@@ -145,7 +145,8 @@ def test_every_registered_mechanism_collects_by_name(people, monkeypatch):
     for name in ("Mixed", "set-family", "channel", "", 3, "adobest_pp.mechanisms:Mixed"):
         with pytest.raises(ValueError, match=r"mechanism must be one of .*, my-selection, design, got"):
             collect_csv(people, "vote", 1.0, name)
-    collector = collect_csv(people, "vote", 1.0, "tests.own_mechanism:Neighbors", progressbar=False, random_seed=1)
+    own = "tests.own_mechanism:Neighbors"
+    collector = collect_csv(people, "vote", 1.0, own, progressbar=False, random_seed=1, ask_again=True)
     assert type(collector.responses.mechanism).__name__ == "Neighbors"
     with pytest.raises(ValueError, match="mechanism must be a class that can be imported, got 'tests"):
         collect_csv(people, "vote", 1.0, "tests.own_mechanism:Mine")
