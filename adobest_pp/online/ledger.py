@@ -54,10 +54,9 @@ class Values:
     def __len__(self) -> int:
         return len(self._parts)
 
-    @property
-    def orders(self) -> float:
-        """The logarithm of the number of orders of these values: with few, other people may have the same."""
-        return log_orders(np.array([*Counter(self._parts).values()], dtype=np.int64))
+    def orders(self, rows: int) -> float:
+        """Return the logarithm of the number of orders of the first rows: with few, others may have the same values."""
+        return log_orders(np.array([*Counter(self._parts[:rows]).values()], dtype=np.int64))
 
     def fingerprint(self, key: bytes, rows: int) -> str:
         """Return the fingerprint of the first rows."""
@@ -151,8 +150,6 @@ class Ledger:
 
         That file was renamed or copied, or is a link. With few people or values, others may have the same ones.
         """
-        if values.orders < math.log(1 / CHANCE):
-            return
         for path in sorted(self.path.parent.glob(f"*{SUFFIX}")):
             if path == self.path or not path.is_file():
                 continue
@@ -163,7 +160,8 @@ class Ledger:
             except (ValueError, OSError):  # not about these people, or nobody can tell
                 continue
             for known in other.entries:
-                if known.collection != entry.collection and other.is_same(known, values):
+                is_same = known.collection != entry.collection and other.is_same(known, values)
+                if is_same and values.orders(known.rows) > math.log(1 / CHANCE):
                     raise ValueError(
                         f"ask_again (--ask-again) must be given to ask the people of {str(self._people)!r} once more: "
                         f"{path.name!r} says that the same ones were asked before, under another name of their file "
