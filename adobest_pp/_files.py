@@ -17,7 +17,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,6 +37,7 @@ __all__ = [
     "check_target",
     "has_journal",
     "install",
+    "json_digest",
     "lock",
     "locked_folder",
     "netcdf_bytes",
@@ -46,6 +47,7 @@ __all__ = [
     "remove_leftovers",
     "replacing",
     "seal",
+    "start_digest",
     "temporary_beside",
     "temporary_name",
     "unseal",
@@ -286,22 +288,33 @@ def write_all(descriptor: int, content: bytes | memoryview) -> None:
 
 def seal(content: dict[str, Any]) -> bytes:
     """Return plain values as JSON with their checksum."""
-    return json.dumps({"content": content, "sha256": _digest(content)}, indent=1).encode()
+    return json.dumps({"content": content, "sha256": json_digest(content)}, indent=1).encode()
 
 
-def unseal(sealed: bytes) -> dict[str, Any]:
-    """Return what was sealed, or raise ValueError if it is not as it was written."""
-    found = json.loads(sealed)
+def unseal(sealed: bytes, loads: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
+    """Return what was sealed, parsed by `loads`, or raise ValueError if it is not as it was written."""
+    found = loads(sealed)
     if not isinstance(found, dict) or not isinstance(found.get("content"), dict):
         raise ValueError("not a sealed file")
     content: dict[str, Any] = found["content"]
-    if found.get("sha256") != _digest(content):
+    if found.get("sha256") != json_digest(content):
         raise ValueError("not as it was written")
     return content
 
 
-def _digest(content: Any) -> str:
+def json_digest(content: Any) -> str:
+    """Return the SHA-256 of plain values, written as JSON."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def start_digest(handle: BinaryIO, size: int) -> str:
+    """Return the SHA-256 of the first `size` bytes of an open file."""
+    handle.seek(0)
+    digest = hashlib.sha256()
+    while size and (part := handle.read(min(size, 1 << 20))):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest()
 
 
 def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:

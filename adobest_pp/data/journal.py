@@ -30,6 +30,7 @@ from adobest_pp._files import (
     netcdf_end,
     open_locked,
     refusal,
+    start_digest,
     temporary_beside,
     write_all,
 )
@@ -69,7 +70,7 @@ def read_tail(handle: BinaryIO, name: str) -> Tail | None:
     if start is None or not content.startswith(JOURNAL):
         return None
     digest = content[len(JOURNAL) : _SLOTS - 1].decode(errors="replace")
-    if digest != _digest(handle, start):
+    if digest != start_digest(handle, start):
         raise _damaged(name, "whose saved part is not as it was written")
     if len(content) < _LINES:
         # Both lines of acknowledgment are there from the start: what is left of them may be the older one.
@@ -331,15 +332,6 @@ def _read_slot(slot: bytes) -> tuple[int, str] | None:
         return None
     count, check = int(parts[1]), parts[2].decode(errors="replace")
     return (count, check) if slot == _slot(count, check) else None
-
-
-def _digest(handle: BinaryIO, size: int) -> str:
-    handle.seek(0)
-    digest = hashlib.sha256()
-    while size and (part := handle.read(min(size, 1 << 20))):
-        digest.update(part)
-        size -= len(part)
-    return digest.hexdigest()
 
 
 def _shown(number: bytes) -> str:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import BinaryIO, NamedTuple
 
+from adobest_pp._files import start_digest
+
 __all__ = ["PLACEHOLDER", "add_checksum", "data_flaw", "footer_flaw", "says_checksum"]
 
 _KEY, _SAYS = b"adobest_pp.sha256", b"adobest_pp.checksum"
@@ -37,7 +39,7 @@ def add_checksum(path: str | os.PathLike[str]) -> None:
     with open(path, "r+b") as file:
         start, content, digests = _footer_of(file)
         assert digests is not None
-        data = _digest(file, start)
+        data = start_digest(file, start).encode()
         written = content[: digests.start(1)] + data + content[digests.end(1) :]
         own = hashlib.sha256(written).hexdigest().encode()
         file.seek(start + digests.start(1))
@@ -59,7 +61,7 @@ def data_flaw(path: str | os.PathLike[str]) -> str | None:
     """Return what is wrong with a file before its footer, or None."""
     with open(path, "rb") as file:
         start, _, digests = _footer_of(file)
-        is_right = digests is not None and _digest(file, start) == digests[1]
+        is_right = digests is not None and start_digest(file, start).encode() == digests[1]
     return None if is_right else "its data has another SHA-256 than it states"
 
 
@@ -75,12 +77,3 @@ def _footer_of(file: BinaryIO) -> _Footer:
     file.seek(start)
     content = file.read()
     return _Footer(start, content, _DIGESTS.search(content))
-
-
-def _digest(file: BinaryIO, size: int) -> bytes:
-    file.seek(0)
-    digest = hashlib.sha256()
-    while size and (part := file.read(min(size, 1 << 20))):
-        digest.update(part)
-        size -= len(part)
-    return digest.hexdigest().encode()

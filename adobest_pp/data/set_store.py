@@ -149,9 +149,7 @@ class StoreWriter:
 
 def open_store(folder: Path) -> tuple[dict[str, Any], SetStore]:
     """Return the notes and the sets of a folder, or raise an error if they are not as they were written."""
-    sealed = (folder / _NOTES).read_bytes()
-    loads(sealed)  # refuses what only `json` would take
-    notes = unseal(sealed)
+    notes = unseal((folder / _NOTES).read_bytes(), loads)
     sets = SetStore(folder, temporary=False)
     if notes["sets_sha256"] != sets.digest():
         raise ValueError("the sets are not as they were written")

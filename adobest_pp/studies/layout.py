@@ -6,7 +6,6 @@ the rest.
 """
 
 import glob
-import hashlib
 import json
 import math
 import os
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
 import adobest_pp
+from adobest_pp._files import json_digest
 from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.grid import Study, axes_of, cells_of
@@ -39,7 +39,6 @@ __all__ = [
     "check_same",
     "coordinates_of",
     "create",
-    "digest",
     "grow",
     "mend",
     "read_root",
@@ -143,7 +142,7 @@ def read_root(path: Path) -> dict[str, Any]:
         raise ValueError(f"store must be whole, got {str(path)!r}, whose zarr.json is damaged") from None
     if not known:
         raise ValueError(f"store must be a folder made by `adobest study run`, got {brief(str(path))}")
-    if attributes.get("checksum") != digest(_unsealed(root)):
+    if attributes.get("checksum") != json_digest(_unsealed(root)):
         raise ValueError(
             f"store must be whole, got {str(path)!r}, whose zarr.json does not match its checksum: it is damaged, "
             "or of a version that wrote none"
@@ -197,11 +196,6 @@ def _check_described(root: Mapping[str, Any], size: int) -> None:
         is_ours = plain == _PLAIN and codecs == [kind, "crc32c"] and each["data_type"] in _TYPES
         if not is_ours or (name in of_runs and chunks != [1, RUNS_IN_A_CHUNK]) or len(chunks) != len(each["shape"]):
             raise ValueError(f"{name} is described otherwise than we write it")
-
-
-def digest(content: Any) -> str:
-    """Return the checksum of what is written as JSON."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def coordinates_of(study: Study) -> dict[str, NDArray[Any]]:
@@ -295,7 +289,7 @@ def _now() -> str:
 
 
 def _write_root(path: Path, root: dict[str, Any]) -> None:
-    root["attributes"]["checksum"] = digest(_unsealed(root))
+    root["attributes"]["checksum"] = json_digest(_unsealed(root))
     write_json(path / "zarr.json", root)
 
 

@@ -18,10 +18,11 @@ import zarr
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
+from adobest_pp._files import json_digest
 from adobest_pp._text import brief
 from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.grid import Study, cells_of
-from adobest_pp.studies.layout import RUNS_IN_A_CHUNK, coordinates_of, digest, read_root, write_json
+from adobest_pp.studies.layout import RUNS_IN_A_CHUNK, coordinates_of, read_root, write_json
 from adobest_pp.studies.locks import is_locked
 from adobest_pp.studies.run_function import canonical
 
@@ -49,7 +50,7 @@ class Journal:
         """Write it to the store of a study, given by its digest."""
         rows = [[one.run, dict(one.measures), one.seconds, one.error] for one in self.outcomes]
         content = [self.cell, rows, self.finished_at]
-        write_json(_file(path), [digest([study, content]), content])
+        write_json(_file(path), [json_digest([study, content]), content])
 
     @staticmethod
     def remove(path: Path) -> None:
@@ -61,7 +62,7 @@ class Journal:
         """Return the journal that the store of a study has; raise ValueError for one that is damaged or of another."""
         try:
             checksum, content = json.loads(_file(path).read_bytes())
-            if checksum != digest([study.digest(), content]):
+            if checksum != json_digest([study.digest(), content]):
                 raise ValueError
             cell, rows, finished_at = content
             journal = cls(cell, tuple(Outcome(*row) for row in rows), finished_at)
