@@ -13,7 +13,7 @@ DEV := $(VENV)/.installed-dev
 export PYTHONDONTWRITEBYTECODE :=
 
 # The tests that say most in the least time: mechanisms, responses, likelihood, adaptation, studies' settings, files.
-QUICK := tests/mechanisms tests/design tests/data/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
+QUICK := tests/mechanisms tests/design tests/answers/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
 .PHONY: demo test quick install lint bench lessons docs pictures clean

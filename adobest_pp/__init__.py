@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from adobest_pp.data.concat import concat as concat
-    from adobest_pp.data.evidence import Evidence as Evidence
-    from adobest_pp.data.gather import gather as gather
-    from adobest_pp.data.responses import Responses as Responses
+    from adobest_pp.answers.concat import concat as concat
+    from adobest_pp.answers.gather.gather import gather as gather
+    from adobest_pp.answers.responses import Responses as Responses
+    from adobest_pp.collect import AdaptiveCollector as AdaptiveCollector
+    from adobest_pp.collect import DesignCollector as DesignCollector
     from adobest_pp.design import Utility as Utility
     from adobest_pp.design import asymptotic_variance as asymptotic_variance
     from adobest_pp.design import optimal_mechanism as optimal_mechanism
     from adobest_pp.design import select_subset as select_subset
     from adobest_pp.design import semi_adaptive_subset as semi_adaptive_subset
     from adobest_pp.design import utility as utility
-    from adobest_pp.design.efficiency import efficiency as efficiency
+    from adobest_pp.design.optimal import efficiency as efficiency
     from adobest_pp.design.plan import plan as plan
+    from adobest_pp.evidence import Evidence as Evidence
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
     from adobest_pp.mechanisms import Audit as Audit
@@ -34,40 +36,38 @@ if TYPE_CHECKING:
     from adobest_pp.mechanisms import read_question as read_question
     from adobest_pp.model.frequency import frequency_model as frequency_model
     from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
-    from adobest_pp.online import AdaptiveCollector as AdaptiveCollector
-    from adobest_pp.online import DesignCollector as DesignCollector
-    from adobest_pp.online import OnlineRun as OnlineRun
-    from adobest_pp.online import simulate as simulate
     from adobest_pp.samplers.extension import extend as extend
-    from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
+    from adobest_pp.samplers.gibbs.step import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
-    from adobest_pp.samplers.schedules import ConstantSteps as ConstantSteps
-    from adobest_pp.samplers.schedules import DecayingSteps as DecayingSteps
-    from adobest_pp.samplers.schedules import PaperSteps as PaperSteps
-    from adobest_pp.samplers.sgld import SGLD as SGLD
-    from adobest_pp.samplers.sgld_cv_step import SGLDCV as SGLDCV
+    from adobest_pp.samplers.sgld.settings import ConstantSteps as ConstantSteps
+    from adobest_pp.samplers.sgld.settings import DecayingSteps as DecayingSteps
+    from adobest_pp.samplers.sgld.settings import PaperSteps as PaperSteps
+    from adobest_pp.samplers.sgld.step import SGLD as SGLD
+    from adobest_pp.samplers.sgld_cv.step import SGLDCV as SGLDCV
+    from adobest_pp.simulate import OnlineRun as OnlineRun
+    from adobest_pp.simulate import simulate as simulate
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AdaptiveCollector": "online",
+    "AdaptiveCollector": "collect",
     "Audit": "mechanisms",
     "Channel": "mechanisms",
-    "ConstantSteps": "samplers.schedules",
-    "DataAugmentationGibbs": "samplers.gibbs",
-    "DecayingSteps": "samplers.schedules",
-    "DesignCollector": "online",
-    "Evidence": "data.evidence",
+    "ConstantSteps": "samplers.sgld.settings",
+    "DataAugmentationGibbs": "samplers.gibbs.step",
+    "DecayingSteps": "samplers.sgld.settings",
+    "DesignCollector": "collect",
+    "Evidence": "evidence",
     "HadamardResponse": "mechanisms",
     "LocalHashing": "mechanisms",
-    "OnlineRun": "online",
-    "PaperSteps": "samplers.schedules",
+    "OnlineRun": "simulate",
+    "PaperSteps": "samplers.sgld.settings",
     "PrivateResponse": "model.private_response",
     "RRRR": "mechanisms",
-    "SGLD": "samplers.sgld",
-    "SGLDCV": "samplers.sgld_cv_step",
-    "Responses": "data.responses",
+    "SGLD": "samplers.sgld.step",
+    "SGLDCV": "samplers.sgld_cv.step",
+    "Responses": "answers.responses",
     "SRR": "mechanisms",
     "SetFamily": "mechanisms",
     "SubsetSelection": "mechanisms",
@@ -75,13 +75,13 @@ _HOMES = {
     "Utility": "design",
     "asymptotic_variance": "design",
     "audit": "mechanisms",
-    "concat": "data.concat",
-    "efficiency": "design",
+    "concat": "answers.concat",
+    "efficiency": "design.optimal",
     "extend": "samplers.extension",
     "frequency_model": "model.frequency",
-    "gather": "data.gather",
+    "gather": "answers.gather.gather",
     "optimal_mechanism": "design",
-    "plan": "design",
+    "plan": "design.plan",
     "privacy_loss": "mechanisms",
     "read_question": "mechanisms",
     "recorded_arguments": "samplers.sampling",
@@ -89,11 +89,12 @@ _HOMES = {
     "sample": "samplers.sampling",
     "select_subset": "design",
     "semi_adaptive_subset": "design",
-    "simulate": "online",
+    "simulate": "simulate",
     "utility": "design",
 }
 _MODULES = (
-    "data",
+    "answers",
+    "collect",
     "datasets",
     "design",
     "diagnostics",
@@ -101,9 +102,9 @@ _MODULES = (
     "likelihood",
     "mechanisms",
     "model",
-    "online",
     "plots",
     "samplers",
+    "simulate",
     "studies",
 )
 

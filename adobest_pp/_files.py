@@ -327,7 +327,7 @@ def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:
     dataset : xarray.Dataset or xarray.DataTree
         What to write.
     checksum : bool, default True
-        Add the line with the SHA-256. xarray does not see it; `adobest_pp.data.netcdf` checks it.
+        Add the line with the SHA-256. xarray does not see it; `adobest_pp.answers.netcdf` checks it.
     """
     view = dataset.to_netcdf(engine="h5netcdf")
     try:

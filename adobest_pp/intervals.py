@@ -278,7 +278,7 @@ def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind:
 
 def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
     """Return what the answers in a tree say by themselves, in the order of the mean's categories."""
-    from adobest_pp.data.draws import responses_of
+    from adobest_pp.answers.draws import responses_of
     from adobest_pp.likelihood.direct import direct_estimate, direct_of_counts
     from adobest_pp.mechanisms import mechanism_from_settings
 
@@ -394,7 +394,7 @@ def _sources_of_draws(draws: Any, n: Any, prior: Any, probability: float) -> "xr
 
 def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, Any]:
     """Return θ, the number of people and the prior of a tree of `sample`, or raise ValueError."""
-    from adobest_pp.data.draws import theta_of
+    from adobest_pp.answers.draws import theta_of
 
     theta = theta_of(tree, "theta")
     if "prior" not in tree.attrs or "n_responses" not in tree.attrs:

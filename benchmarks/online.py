@@ -13,13 +13,14 @@ from numba import njit
 from timing import markdown_table
 
 from adobest_pp import RRRR, Responses, select_subset
+from adobest_pp._random import integer, normal, seed_state
+from adobest_pp.adaptive.hamiltonian import hamiltonian_updates, new_exact_state
+from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
+from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
+from adobest_pp.collect import AdaptiveCollector
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.online import AdaptiveCollector, simulate
-from adobest_pp.online.fast_random import integer, normal, seed_state
-from adobest_pp.online.hamiltonian import hamiltonian_updates, new_exact_state
-from adobest_pp.online.langevin import langevin_updates, new_workspace
-from adobest_pp.online.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
-from adobest_pp.samplers.augmentation import gibbs_draws
+from adobest_pp.samplers.gibbs.augmentation import gibbs_draws
+from adobest_pp.simulate import simulate
 
 K, M, BATCH, EPSILON = 20, 20, 50, 1.0
 

@@ -17,9 +17,9 @@ from numba import njit
 from timing import markdown_table
 
 import adobest_pp as ad
-from adobest_pp.online.fast_random import next_word, normal, seed_state
-from adobest_pp.samplers.sgld_cv import Chains
-from adobest_pp.samplers.underdamped import underdamped_draws
+from adobest_pp._random import next_word, normal, seed_state
+from adobest_pp.samplers.sgld_cv.dynamics import underdamped_draws
+from adobest_pp.samplers.sgld_cv.sampler import Chains
 
 QUIET = {"progressbar": False}
 PAPER = list(itertools.product((10, 20), (0.5, 1.0, 5.0), (0.8, 0.9), (0.01, 0.1, 1.0)))

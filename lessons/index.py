@@ -6,7 +6,7 @@ app = marimo.App(app_title="Bayesian inference under local differential privacy"
 with app.setup:
     import marimo as mo
 
-    from adobest_pp.teaching.lessons import LESSONS
+    from adobest_pp.teaching.pages import LESSONS
     from adobest_pp.teaching.showing import prose
 
 

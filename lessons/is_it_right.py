@@ -12,7 +12,8 @@ with app.setup:
     import numpy as np
     from arviz_stats.base import array_stats
 
-    from adobest_pp.teaching import Exercise, Question, lessons, state
+    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
         canvas,

@@ -12,8 +12,9 @@ with app.setup:
 
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
-    from adobest_pp.plots.simplex_plot import CORNERS
-    from adobest_pp.teaching import Exercise, Question, lessons, state
+    from adobest_pp.plots.simplex import CORNERS
+    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
         canvas,

@@ -187,14 +187,14 @@ OTHERS = {
     "Responses.to_netcdf": (RESPONSES.to_netcdf, {"path": "no/such/folder/x.nc", "overwrite": False}),
     "Responses.to_parquet": (RESPONSES.to_parquet, {"path": "no/such/folder/x.parquet", "overwrite": False}),
     "PlainCollector.save": (
-        ad.online.PlainCollector(ad.SRR(3, 1.0)).save,
+        ad.collect.PlainCollector(ad.SRR(3, 1.0)).save,
         {"path": "no/such/folder/x.nc", "overwrite": False},
     ),
     "sample": (ad.sample, {"responses": RESPONSES, "sampler": "best", "progressbar": False}),
     "gather": (ad.gather, {"paths": "none", "allow_copies": False, "progressbar": False}),
     "concat": (ad.concat, {"responses": [RESPONSES], "allow_copies": False}),
     "collect_csv": (
-        ad.online.collect_csv,
+        ad.collect.collect_csv,
         {"path": "none.csv", "column": "vote", "epsilon": 1.0, "ask_again": False, "out": "no/such/folder/x.nc"},
     ),
 }

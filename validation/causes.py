@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from adobest_pp import RRRR, simulate
 from adobest_pp.design import UTILITIES
-from adobest_pp.samplers.schedules import ConstantSteps
+from adobest_pp.samplers.sgld.settings import ConstantSteps
 from adobest_pp.studies.summary import LEVEL, markdown_table, number, percent
 from validation.common import Finding, Options, each, finding, main
 from validation.paper.methods import method_label

@@ -26,8 +26,8 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp._files import netcdf_bytes, write_whole
-from adobest_pp.data import Gathered, netcdf, read_tree
-from adobest_pp.online import PlainCollector
+from adobest_pp.answers import Gathered, netcdf, read_tree
+from adobest_pp.collect import PlainCollector
 from validation import damaged_stores
 from validation.common import Finding, Options, each, finding, main, table
 

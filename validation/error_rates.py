@@ -19,10 +19,10 @@ from scipy.special import gammaincinv, log_ndtr, ndtr
 from scipy.stats import beta, binom
 
 from adobest_pp import SRR, Responses, sample
-from adobest_pp.data.draws import theta_of
+from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import Verdict, compare
-from adobest_pp.diagnostics._ranks import normal_scores
-from adobest_pp.diagnostics._verdicts import FALSE_ALARM, FAMILIES
+from adobest_pp.diagnostics.comparison import normal_scores
+from adobest_pp.diagnostics.verdicts import FALSE_ALARM, FAMILIES
 from validation.common import Finding, Options, each, finding, main, table
 
 PRIORS = (0.001, 0.01, 0.1, 1.0)

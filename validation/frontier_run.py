@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from adobest_pp import RRRR, Responses, SubsetSelection, UnaryEncoding, sample, simulate
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.data.draws import theta_of
-from adobest_pp.samplers.langevin_settings import LangevinSettings
-from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
+from adobest_pp.answers.draws import theta_of
+from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.studies import Measure, Run, declares
 
 EXACT = ("nuts", "gibbs", "sgld_cv")

@@ -14,15 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
-from adobest_pp import (
-    RRRR,
-    SRR,
-    HadamardResponse,
-    LocalHashing,
-    Responses,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from adobest_pp import RRRR, SRR, HadamardResponse, LocalHashing, Responses, SubsetSelection, UnaryEncoding
 from adobest_pp.likelihood.answer_fit import FALSE_ALARM as STATED
 from adobest_pp.likelihood.answer_fit import LEVEL, check_fit
 from adobest_pp.mechanisms import Mechanism

@@ -16,9 +16,9 @@ from scipy.stats import norm
 import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simulate
 from adobest_pp.model import tensors
-from adobest_pp.samplers.gradients import EvidenceGradient
-from adobest_pp.samplers.langevin_settings import LangevinSettings
 from adobest_pp.samplers.model_structure import Surrogate
+from adobest_pp.samplers.sgld.settings import LangevinSettings
+from adobest_pp.samplers.sgld.step import EvidenceGradient
 from oracles import rows_of
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table

@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp import SRR, Responses, SubsetSelection, intervals, sample
-from adobest_pp.data.draws import theta_of
+from adobest_pp.answers.draws import theta_of
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table
 

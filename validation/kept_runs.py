@@ -21,8 +21,7 @@ import xarray as xr
 
 from adobest_pp._files import netcdf_bytes, write_whole
 from adobest_pp.studies import Study, cells_of, open_study, read_study, run_study
-from adobest_pp.studies.batches import DONE
-from adobest_pp.studies.run_function import canonical
+from adobest_pp.studies.run_function import DONE, canonical
 
 __all__ = ["KEPT", "STORES", "by_mechanism", "make_runs", "mechanism_of"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from adobest_pp import RRRR, AdaptiveCollector, Responses
-from adobest_pp.online import collect_csv
+from adobest_pp.collect import collect_csv
 
 MECHANISM = RRRR(4, 1.0)
 LABELS = ("red", "green", "blue", "none")

@@ -28,13 +28,13 @@ from scipy import stats
 
 from adobest_pp import RRRR, Responses, sample, simulate
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.data.draws import theta_of
+from adobest_pp._random import seed_state
+from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
+from adobest_pp.adaptive.records import RESPONSES, new_records, publish, record
+from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import explain
 from adobest_pp.mechanisms import Coefficients, check_rrrr
-from adobest_pp.online.fast_random import seed_state
-from adobest_pp.online.langevin import langevin_updates, new_workspace
-from adobest_pp.online.records import RESPONSES, new_records, publish, record
-from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
 from validation.common import Finding, Options, each, finding, main, table
 
 # Runs of a setting, and the settings (K, ε, ρ) whose stationary law is looked at, which takes longest.

@@ -9,12 +9,12 @@ import pandas as pd
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp import diagnostics, likelihood, online, plots
+from adobest_pp import collect, diagnostics, likelihood, plots
+from adobest_pp.collect import collect_csv
 from adobest_pp.likelihood.direct import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
-from adobest_pp.online import collect_csv
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
-from adobest_pp.samplers.schedules import schedule_from_settings
+from adobest_pp.samplers.sgld.settings import schedule_from_settings
 from adobest_pp.studies import open_study, read_study, study_status
 from adobest_pp.studies.frequency_run import plan_of
 from validation.bad_inputs import (
@@ -627,7 +627,7 @@ def _online() -> list[Entry]:
         return collector.responses
 
     def recorded_plainly(y: Any) -> ad.Responses:
-        collector = online.PlainCollector(SRR, categories=NAMES, random_seed=1)
+        collector = collect.PlainCollector(SRR, categories=NAMES, random_seed=1)
         collector.record(y)
         return collector.responses
 
@@ -735,7 +735,7 @@ def _online() -> list[Entry]:
         ),
         _entry(
             "PlainCollector",
-            lambda **given: online.PlainCollector(**given).responses,
+            lambda **given: collect.PlainCollector(**given).responses,
             {"mechanism": SELECTION, "categories": NAMES, "random_seed": 1},
             {
                 "mechanism": _plain_mechanism,
@@ -1099,7 +1099,7 @@ def _files() -> list[Entry]:
     paths: list[tuple[str, Callable[..., Any], str]] = [
         ("Responses.from_netcdf", ad.Responses.from_netcdf, "path"),
         ("AdaptiveCollector.load", ad.AdaptiveCollector.load, "path"),
-        ("read_tree", ad.data.read_tree, "path"),
+        ("read_tree", ad.answers.read_tree, "path"),
         ("poll_of_responses", poll_of_responses, "path"),
         ("open_study", open_study, "must be a"),
         ("study_status", study_status, "must be a"),
@@ -1109,7 +1109,7 @@ def _files() -> list[Entry]:
         *(_entry(name, call, {"path": "none"}, {"path": never}, {"path": word}) for name, call, word in paths),
         _entry("collect_csv", collect_csv, csv, {"path": never}),
         _entry("gather", ad.gather, {"paths": "no such file"}, {"paths": never}),
-        _entry("Gathered.open", ad.data.Gathered.open, {"store": "no such folder"}, {"store": never}),
+        _entry("Gathered.open", ad.answers.Gathered.open, {"store": "no such folder"}, {"store": never}),
         _entry("poll_of_people", poll_of_people, csv, {"path": never}),
         _entry("plan_of", plan_of, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
     ]

@@ -19,9 +19,9 @@ from scipy.stats import t as student
 
 import oracles
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
-from adobest_pp.data.draws import theta_of
+from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import Verdict, compare, verdict_in_words
-from adobest_pp.samplers.problems import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
 from oracles import rows_of
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table

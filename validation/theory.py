@@ -22,9 +22,9 @@ from scipy.stats import t as student
 
 import oracles
 from adobest_pp import RRRR, select_subset, simulate
-from adobest_pp.design.subset_choice import UTILITY_CODES, choose_size
-from adobest_pp.online import simulation
-from adobest_pp.samplers.schedules import ConstantSteps
+from adobest_pp.design.subsets import UTILITY_CODES, choose_size
+from adobest_pp.samplers.sgld.settings import ConstantSteps
+from adobest_pp.simulate import simulation
 from validation.common import Finding, Options, each, finding, main, table
 
 # The paper's settings: K, ε, κ.

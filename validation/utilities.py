@@ -13,9 +13,9 @@ import numpy as np
 
 from adobest_pp import RRRR, select_subset
 from adobest_pp.design import UTILITIES
-from adobest_pp.design.subset_choice import best_size
-from adobest_pp.design.utility_kernels import fisher
-from adobest_pp.plots.honest_response_plot import family
+from adobest_pp.design.subsets import best_size
+from adobest_pp.design.utilities import fisher
+from adobest_pp.plots.mechanisms import family
 from validation.common import Finding, Options, each, finding, main
 
 PAPER = [(epsilon, kappa) for epsilon in (0.5, 1.0, 5.0) for kappa in (0.8, 0.9)]

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
-from adobest_pp.cli.inputs import labels_in, make_known, naming_responses
-from adobest_pp.cli.tables import print_verdicts
-from adobest_pp.data.answer_files import is_table
+from adobest_pp.answers.gather.gather import is_table
+from adobest_pp.cli.tables import labels_in, make_known, naming_responses, print_verdicts
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import conclusions

@@ -172,11 +172,10 @@ def collect(
     A ledger beside the file of people, <file>.adobest-ledger, keeps account of what they have spent. Another --out for
     the same column needs --ask-again: everybody answers once more, and the budgets add up.
     """
-    from adobest_pp.cli.inputs import labels_in, make_known
-    from adobest_pp.cli.tables import print_collection
-    from adobest_pp.online import collect_csv
-    from adobest_pp.online.ledger import Ledger
-    from adobest_pp.online.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
+    from adobest_pp.cli.tables import labels_in, make_known, print_collection
+    from adobest_pp.collect import collect_csv
+    from adobest_pp.collect.ledger import Ledger
+    from adobest_pp.collect.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
     make_known(mechanism)
     labels, shown_under = labels_in(categories), _read_prior(prior)
@@ -248,7 +247,7 @@ def _tell_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _build_mechanism(name: str | None, categories: int | None, epsilon: float, **settings: Any) -> Any:
-    from adobest_pp.cli.inputs import make_known
+    from adobest_pp.cli.tables import make_known
     from adobest_pp.mechanisms import build_mechanism, mechanism_parameters
 
     if name is None or categories is None:

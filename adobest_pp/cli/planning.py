@@ -55,8 +55,8 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
 ) -> None:
     """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
-    from adobest_pp.cli.inputs import make_known
     from adobest_pp.cli.main import _read_prior
+    from adobest_pp.cli.tables import make_known
     from adobest_pp.design.plan import plan as make_plan
 
     for name in mechanism or ():
@@ -121,8 +121,8 @@ def _theta(theta: str | None, shape: str | None, responses: str | None, allow_co
         return _numbers(theta)
     if responses is None:
         return "uneven" if shape is None else shape
-    from adobest_pp.cli.inputs import naming_responses
-    from adobest_pp.data.answer_files import read_answers
+    from adobest_pp.answers.gather.gather import read_answers
+    from adobest_pp.cli.tables import naming_responses
 
     with naming_responses(responses, "write it with Responses.to_parquet, or give its shares with --theta"):
         return read_answers(responses, progressbar=progressbar, allow_copies=allow_copies)

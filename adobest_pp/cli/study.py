@@ -12,7 +12,7 @@ from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
 
 if TYPE_CHECKING:
-    from adobest_pp.studies.reading import StudyStatus
+    from adobest_pp.studies.summary import StudyStatus
 
 __all__ = ["app"]
 
@@ -96,7 +96,7 @@ def status(store: StorePath) -> None:
 
     Exit with 1 if any run failed or is damaged.
     """
-    from adobest_pp.studies.reading import study_status
+    from adobest_pp.studies.summary import study_status
 
     found = study_status(store)
     _print_status(found)
@@ -111,7 +111,7 @@ def plot(
 ) -> None:
     """Draw the figures of a study, and write its tables and a page of both."""
     from adobest_pp.studies.page import write_page
-    from adobest_pp.studies.reading import open_study
+    from adobest_pp.studies.summary import open_study
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out must be a folder, got {str(out)!r}")
@@ -130,7 +130,7 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the results to one file, with their settings: netCDF as in the store, CSV as a long table."""
-    from adobest_pp.studies.reading import export_study
+    from adobest_pp.studies.summary import export_study
 
     export_study(store, out, overwrite)
 

@@ -10,12 +10,10 @@
 - `UTILITY_CODES` has the names that the online loop takes.
 """
 
-from adobest_pp.design.efficiency import asymptotic_variance, efficiency
-from adobest_pp.design.optimal import Design, optimal_mechanism
+from adobest_pp.design.optimal import Design, asymptotic_variance, efficiency, optimal_mechanism
 from adobest_pp.design.overview import efficiency_table, mechanism_table
 from adobest_pp.design.plan import Plan, plan
-from adobest_pp.design.subset_choice import UTILITY_CODES
-from adobest_pp.design.subsets import select_subset, semi_adaptive_subset
+from adobest_pp.design.subsets import UTILITY_CODES, select_subset, semi_adaptive_subset
 from adobest_pp.design.utilities import UTILITIES, Utility, utility
 
 __all__ = [

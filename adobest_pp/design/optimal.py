@@ -19,13 +19,14 @@ from threadpoolctl import threadpool_limits
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_integer, check_positive, check_probabilities
 from adobest_pp._text import brief
-from adobest_pp.design.column_generation import GAP, Target, best_family
 from adobest_pp.design.set_program import Problem, sum_zero_basis
+from adobest_pp.design.set_search import GAP, Target, best_family
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
 
-__all__ = ["CRITERIA", "Design", "optimal_mechanism"]
+__all__ = ["CRITERIA", "Design", "asymptotic_variance", "efficiency", "optimal_mechanism"]
+
 
 CRITERIA = ("variance", "worst")
 # Numbers with which the arithmetic is sound.
@@ -240,3 +241,71 @@ def _masks_of(start: SetFamily | None, k: int) -> NDArray[np.bool_]:
     if not isinstance(start, SetFamily) or start.n_categories != k:
         raise ValueError(f"start must be a SetFamily of {k} categories, got {brief(start)}")
     return start.support(np.arange(len(start.sets)))
+
+
+# How much one answer of a mechanism tells, and how far that is from the most that ε-LDP allows.
+
+
+def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: ArrayLike | None = None) -> float:
+    """Return the summed variance of an efficient estimator of θ, for one answer: divide it by n for n of them.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Any that tells its information, as those of this package do.
+    theta : array of shape (K,)
+        The truth; sums to one.
+    subset : array, optional
+        The published subset, for a mechanism that publishes one.
+
+    Returns
+    -------
+    float
+        Tr[(BᵀFB)⁻¹], with F the Fisher information and B a basis of the vectors whose sum is zero; ``inf`` where the
+        answers do not determine θ.
+
+    Notes
+    -----
+    Subset selection, unary encoding and local hashing have too many answers to list: see
+    `adobest_pp.mechanisms.information`. For local hashing it is the mean over random hashes.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> theta = [0.25, 0.25, 0.25, 0.25]
+    >>> srr, selection = ad.SRR(4, epsilon=1.0), ad.SubsetSelection(4, epsilon=1.0, size=1)
+    >>> round(ad.asymptotic_variance(srr, theta), 9) == round(ad.asymptotic_variance(selection, theta), 9)
+    True
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism must be a Mechanism, got {brief(mechanism)}")
+    shares = check_probabilities(theta, mechanism.n_categories)
+    basis = sum_zero_basis(mechanism.n_categories)
+    information = basis.T @ mechanism.information(shares, subset=subset) @ basis
+    values = np.linalg.eigvalsh((information + information.T) / 2)
+    if values[0] <= 1e-12 * values[-1]:
+        return np.inf
+    return float(np.sum(1 / values))
+
+
+def efficiency(mechanism: Mechanism, theta: ArrayLike, *, subset: ArrayLike | None = None) -> float:
+    """Return the least variance that any mechanism of the same ε can have, over that of this one: at most 1.
+
+    Parameters
+    ----------
+    mechanism, theta, subset
+        As of `asymptotic_variance`.
+
+    Returns
+    -------
+    float
+        A proved bound over the variance; NaN for more than 20 categories, where no bound is proved.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> round(ad.efficiency(ad.SRR(4, epsilon=4.0), [0.25] * 4), 3)
+    1.0
+    """
+    variance = asymptotic_variance(mechanism, theta, subset=subset)
+    return optimal_mechanism(theta, mechanism.epsilon).lower_bound / variance

@@ -23,9 +23,9 @@ from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._labels import check_labels, labels_of
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.data.gathered import Gathered
-from adobest_pp.data.responses import Responses
-from adobest_pp.design.candidates import DESIGN, PLANNED, SHAPES, check_names, shape
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
+from adobest_pp.design.overview import DESIGN, PLANNED, SHAPES, check_names, shape
 from adobest_pp.design.plan_search import COLLECTIONS, LEAST_EPSILON, Answer, Question, Search, non_private_unit
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _shares(theta: Any, categories: Any, seed: int, progressbar: bool) -> tuple[
             raise ValueError(f"categories must be left out for a pilot, which has its own, got {brief(categories)}")
         if not len(theta):
             raise ValueError("theta must be a pilot with at least one answer, got none")
-        from adobest_pp.samplers.quick_draws import quick_sample
+        from adobest_pp.samplers.choice import quick_sample
 
         drawn = quick_sample(theta, ESTIMATE_PRIOR, PILOT_DRAWS, seed, progressbar)
         mean = np.asarray(drawn["posterior"]["theta"]).mean(axis=(0, 1))

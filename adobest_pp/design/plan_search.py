@@ -9,16 +9,28 @@ that it is then right within 10 %.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import MAX_EPSILON
-from adobest_pp.design.candidates import DEVIATIONS, Candidate, candidate, unit_half_widths
-from adobest_pp.design.simulated_widths import simulated_half_widths
+from adobest_pp.design.overview import DEVIATIONS, Candidate, candidate, unit_half_widths
+from adobest_pp.intervals import covering_intervals, shortest_intervals
 
-__all__ = ["LEAST_EPSILON", "Answer", "Question", "Search", "non_private_unit", "reliable_from"]
+if TYPE_CHECKING:
+    from adobest_pp.design.overview import Candidate
+
+__all__ = [
+    "LEAST_EPSILON",
+    "Answer",
+    "Question",
+    "Search",
+    "non_private_unit",
+    "reliable_from",
+    "simulated_half_widths",
+]
+
 
 Floats = NDArray[np.float64]
 
@@ -315,3 +327,48 @@ def _next(points: list[tuple[float, float]], low: float, high: float) -> float:
         guess = min(max(guess, low), high)
         return guess if guess not in tried else (low + high) / 2
     return guess
+
+
+# Half-widths of the intervals that a collection would show: people, answers, inference and intervals, simulated.
+
+
+# Of one simulated collection.
+CHAINS, DRAWS, TUNE = 2, 300, 300
+
+
+def simulated_half_widths(
+    candidate: "Candidate",
+    theta: NDArray[np.float64],
+    people: int,
+    prior: NDArray[np.float64] | str,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return half the widths of the 95 % intervals of one simulated collection, of shape (K,).
+
+    Parameters
+    ----------
+    candidate : Candidate
+        The mechanism, and the subset that is published, if it publishes one.
+    theta : array of shape (K,)
+        The shares that people are drawn from.
+    people : int
+        How many answer.
+    prior : array of shape (K,) or "learned"
+        The prior of the estimate. Only one that prefers some categories counts: other intervals do not rest on it.
+    rng : numpy.random.Generator
+        Draws people, answers and the seed of the sampler.
+    """
+    from adobest_pp.answers.responses import Responses
+    from adobest_pp.likelihood.direct import direct_estimate
+    from adobest_pp.samplers.choice import quick_draws
+
+    truth = rng.choice(theta.size, size=people, p=theta / theta.sum())
+    answers = candidate.mechanism.privatize(truth, subset=candidate.subset, rng=rng)
+    responses = Responses.from_arrays(candidate.mechanism, answers, candidate.subset)
+    direct = direct_estimate(responses, theta) if isinstance(prior, str) or np.ptp(prior) == 0 else None
+    if direct is not None:
+        lower, upper = covering_intervals(direct)
+        return np.asarray((upper - lower) / 2)
+    draws = quick_draws(responses, prior, DRAWS, TUNE, CHAINS, int(rng.integers(2**31)))
+    lower, upper = shortest_intervals(np.clip(draws, 0.0, 1.0))
+    return np.asarray((upper - lower) / 2)

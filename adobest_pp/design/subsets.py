@@ -1,14 +1,217 @@
-"""The subset to publish next, from an estimate of θ."""
+"""The choice of a subset, compiled: what the online loop calls at every step.
+
+One rule everywhere. Categories are ordered by θ, equal ones by index. Sizes whose utilities agree to within `TIE`
+(relative) are tied and the smallest of them is taken, so that values that are equal and were rounded apart stay tied.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
+from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_probabilities
-from adobest_pp.design.subset_choice import best_size, semi_adaptive_size, sort_descending
+from adobest_pp.design import utilities as kernels
 from adobest_pp.design.utilities import Utility, find_utility, ranked_values
 from adobest_pp.mechanisms import RRRR, check_rrrr
 
-__all__ = ["select_subset", "semi_adaptive_subset"]
+__all__ = [
+    "GIVEN",
+    "TIE",
+    "UTILITY_CODES",
+    "best_size",
+    "choose_size",
+    "select_subset",
+    "semi_adaptive_size",
+    "semi_adaptive_subset",
+    "sort_descending",
+]
+
+
+TIE = 1e-12
+RUN = 32  # up to here insertion beats merging
+
+
+# Each utility is a type of its own, so that a loop compiles the one that it uses and none of the others.
+class Given(NamedTuple):
+    """The size was chosen elsewhere, by a utility that is not compiled: it is the smallest one allowed."""
+
+
+class NonAdaptive(NamedTuple):
+    """Size 0, which is SRR."""
+
+
+class SemiAdaptive(NamedTuple):
+    """The smallest size whose mass reaches α."""
+
+
+class Fisher(NamedTuple):
+    """U1."""
+
+
+class Entropy(NamedTuple):
+    """U2."""
+
+
+class Tv1(NamedTuple):
+    """U3."""
+
+
+class Tv2(NamedTuple):
+    """U4."""
+
+
+class Mse(NamedTuple):
+    """U5."""
+
+
+class Honest(NamedTuple):
+    """U6."""
+
+
+GIVEN = Given()
+UTILITY_CODES: dict[str, tuple[()]] = {
+    "nonadaptive": NonAdaptive(),
+    "semi_adaptive": SemiAdaptive(),
+    "fisher": Fisher(),
+    "entropy": Entropy(),
+    "tv1": Tv1(),
+    "tv2": Tv2(),
+    "mse": Mse(),
+    "honest": Honest(),
+}
+_KERNELS = {type(code): getattr(kernels, name) for name, code in UTILITY_CODES.items() if hasattr(kernels, name)}
+
+
+@njit(cache=True, error_model="numpy")
+def choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+    """Return the size k that a utility chooses; the subset is then ``order[:k]``.
+
+    Parameters
+    ----------
+    code : Given, NonAdaptive, …
+        One of `UTILITY_CODES`, or `GIVEN`.
+    alpha : float
+        The mass that ``semi_adaptive`` asks for; the others ignore it.
+    theta : float64[K]
+        Non-negative, not all zero; divided by its sum here, so that φ does as well.
+    coefficients : Coefficients
+        Of the RRRR mechanism.
+    order : int64[K]
+        Any permutation of 0 … K−1, replaced by the order of θ: the order of the step before makes that cheap.
+    smallest_size : int
+        The first candidate: 0 (then SRR is among them), or more. `GIVEN` returns it, and ``nonadaptive`` returns 0,
+        which is SRR; neither of these two changes `order`.
+    """
+    return _choose_size(code, alpha, theta, coefficients, order, smallest_size)
+
+
+def _choose_size(code: Any, alpha: Any, theta: Any, coefficients: Any, order: Any, smallest_size: Any) -> int:
+    """Stand for what `_choice_of` compiles."""
+    raise NotImplementedError
+
+
+@overload(_choose_size, inline="always")
+def _choice_of(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+    kind = code.instance_class
+
+    def given(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return smallest_size
+
+    def nonadaptive(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return 0
+
+    def semi_adaptive(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return max(smallest_size, semi_adaptive_size(alpha, sort_descending(theta, order)))
+
+    def by_utility(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return best_size(values(sort_descending(theta, order), coefficients), smallest_size)
+
+    values: Any = _KERNELS.get(kind)
+    return {Given: given, NonAdaptive: nonadaptive, SemiAdaptive: semi_adaptive}.get(kind, by_utility)
+
+
+@njit(cache=True, error_model="numpy")
+def best_size(values, smallest_size):  # type: ignore[no-untyped-def]
+    """Return the smallest size, from `smallest_size` up, whose value is within `TIE` of the greatest."""
+    best = values[smallest_size]
+    for k in range(smallest_size + 1, values.size):
+        best = max(best, values[k])
+    level = best - TIE * abs(best)
+    k = smallest_size
+    while values[k] < level:
+        k += 1
+    return k
+
+
+@njit(cache=True, error_model="numpy")
+def semi_adaptive_size(alpha, ranked):  # type: ignore[no-untyped-def]
+    """Return the smallest k in 0 … K−1 whose k greatest probabilities reach `alpha`, or K−1 if none do."""
+    mass = 0.0
+    k = 0
+    # Eight tenths add up to a little less than 0.8, and reach it.
+    while k < ranked.size - 1 and mass < alpha - TIE:
+        mass += ranked[k]
+        k += 1
+    return k
+
+
+@njit(cache=True, error_model="numpy")
+def sort_descending(theta, order):  # type: ignore[no-untyped-def]
+    """Put `order` in the order of θ, greatest first and equal ones by index; return θ in it, divided by its sum."""
+    n = order.size
+    for start in range(0, n, RUN):
+        _insertion_sort(theta, order, start, min(start + RUN, n))
+    width = RUN
+    while width < n:
+        for start in range(0, n - width, 2 * width):
+            _merge(theta, order, start, start + width, min(start + 2 * width, n))
+        width *= 2
+    ranked = np.empty(theta.size)
+    total = 0.0
+    for i in range(theta.size - 1, -1, -1):
+        ranked[i] = theta[order[i]]
+        total += ranked[i]
+    for i in range(theta.size):
+        ranked[i] /= total
+    return ranked
+
+
+@njit(cache=True, error_model="numpy")
+def _precedes(theta, i, j):  # type: ignore[no-untyped-def]
+    return theta[i] > theta[j] or (theta[i] == theta[j] and i < j)
+
+
+@njit(cache=True, error_model="numpy")
+def _insertion_sort(theta, order, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start + 1, stop):
+        item = order[i]
+        j = i
+        while j > start and _precedes(theta, item, order[j - 1]):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = item
+
+
+@njit(cache=True, error_model="numpy")
+def _merge(theta, order, start, middle, stop):  # type: ignore[no-untyped-def]
+    """Merge two sorted runs; runs that are in order already, as most are from one step to the next, cost nothing."""
+    if not _precedes(theta, order[middle], order[middle - 1]):
+        return
+    left = order[start:middle].copy()
+    i, j, place = 0, middle, start
+    while i < left.size:
+        if j < stop and _precedes(theta, order[j], left[i]):
+            order[place] = order[j]
+            j += 1
+        else:
+            order[place] = left[i]
+            i += 1
+        place += 1
+
+
+# The subset to publish next, from an estimate of θ.
 
 
 def select_subset(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDArray[np.int64]:
@@ -36,7 +239,7 @@ def select_subset(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDA
     Notes
     -----
     Equal θ are ordered by category index. Sizes whose values agree to 1e-12 (relative) are tied, and the smallest
-    is chosen. The online loop makes the same choice in compiled code (``adobest_pp.design.subset_choice``).
+    is chosen. The online loop makes the same choice in compiled code (``adobest_pp.design.subsets``).
 
     Examples
     --------

@@ -1,18 +1,279 @@
-"""The utilities by name, and what a user passes to add one."""
+"""The six utilities of RRRR for every subset size at once, compiled and without a single matrix.
+
+Every function takes θ sorted in descending order with Σθ = 1 and the `Coefficients` of the mechanism, and returns
+the values for k = 0 … K−1, where S holds the k most probable categories. Written as in docs/math.md, section 3:
+H = θ(S), T = 1 − H, c = K − k, u = inner_own/inner = e^ε₁ − 1. Two facts keep them short and accurate:
+
+- at both ends, k = 0 and k = K−1, RRRR is SRR on all categories (with ε and with ε₁), so only 0 < k < K−1, where
+  c ≥ 2, needs the general formula;
+- each is a sum of non-negative terms, with 1 − θ[0] taken as the sum of the others: nothing cancels when θ is
+  nearly one-hot or ε is large.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_probabilities
 from adobest_pp._text import brief
-from adobest_pp.design import utility_kernels as kernels
-from adobest_pp.design.subset_choice import sort_descending
+from adobest_pp.design.subsets import sort_descending
 from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
 
-__all__ = ["UTILITIES", "Utility", "utility"]
+__all__ = ["UTILITIES", "Utility", "entropy", "fisher", "honest", "mse", "tv1", "tv2", "utility"]
+
+
+@njit(cache=True, error_model="numpy")
+def fisher(theta, coefficients):  # type: ignore[no-untyped-def]
+    """Return U1 = −Tr F⁻¹ without the least probable category; −inf where F is singular. O(K) in all.
+
+    G⁻¹ is an unbiased estimator of θ from one answer, and Tr F⁻¹ its summed variance. In S it is
+    (1{Y=i} − inner)/inner_own; outside it is (1{Y=i} + w·1{Y∈S})/outer_own + constant, which takes three values.
+    """
+    n = theta.size
+    values = np.empty(n)
+    rest = _all_but_first(theta)
+    head, absent, spread = theta[0], rest, theta[0] * rest
+    for k in range(1, n):
+        values[k] = -_own_variance(k, head, absent, spread, coefficients.inner_own[k] / coefficients.inner[k])
+        if k == n - 1:
+            values[0] = -_own_variance(k, head, absent, spread, coefficients.outer_own[0] / coefficients.outer[0])
+        head += theta[k]
+        absent += 1 - theta[k]
+        spread += theta[k] * (1 - theta[k])
+    kept, pairs, last = 0.0, 0.0, theta[n - 1]  # over the categories outside S except the last
+    for k in range(n - 2, 0, -1):
+        pairs += theta[k] * kept
+        kept += theta[k]
+        values[k] -= _outside_variance(k, n - k - 1, kept, pairs, last, coefficients)
+    for k in range(n):
+        if not values[k] > -np.inf:
+            values[k] = -np.inf
+    return values
+
+
+@njit(cache=True, error_model="numpy")
+def _own_variance(k, head, absent, spread, u):  # type: ignore[no-untyped-def]
+    """Return Σ h(1−h)/own² over k categories with h = shared·(1 + uθ), 1 − h = shared·(k + u(1−θ))."""
+    return spread + (absent + k * head) / u + (k / u) ** 2
+
+
+@njit(cache=True, error_model="numpy")
+def _outside_variance(k, m, kept, pairs, last, coefficients):  # type: ignore[no-untyped-def]
+    """Return the summed variance of the m = c−1 categories kept outside S, each as a sum over pairs of outcomes."""
+    inner, inner_own = coefficients.inner[k], coefficients.inner_own[k]
+    outer, own, cross = coefficients.outer[k], coefficients.outer_own[k], coefficients.cross[k]
+    tail = kept + last
+    head = 1 - tail
+    shared = cross * head + outer * tail
+    inside = k * inner + inner_own * head  # P(Y ∈ S)
+    w = (outer - cross * own / inner_own) / (inner + inner_own)
+    others = (m - 1) * tail + last  # Σ (T − θ_i) over the kept categories
+    this = m * shared + own * kept  # Σ P(Y = i)
+    rest = m * m * shared + own * others  # Σ P(Y ∉ S, Y ≠ i)
+    both = (
+        m * m * shared * shared + shared * own * (others + m * kept) + own * own * (2 * pairs + kept * last)
+    )  # Σ P(Y = i)·P(Y ∉ S, Y ≠ i)
+    return (this * inside * (1 - w) ** 2 + both + w * w * inside * rest) / own / own
+
+
+@njit(cache=True, error_model="numpy")
+def entropy(theta, coefficients):  # type: ignore[no-untyped-def]
+    """Return U2 = Σ h ln h, the negative entropy of the answer. O(K²) in all: one logarithm per answer outside S."""
+    n = theta.size
+    values = np.empty(n)
+    tail = suffix_sums(theta)
+    rest = tail[1]
+    values[0] = _srr_entropy(theta, rest, coefficients.outer[0], coefficients.outer_own[0])
+    values[n - 1] = _srr_entropy(theta, rest, coefficients.inner[n - 1], coefficients.inner_own[n - 1])
+    count, logs = 0.0, 0.0  # Σ and Σ·ln of 1 + uθ in S, without the first: the same terms for every k
+    for k in range(1, n - 1):
+        inner, inner_own = coefficients.inner[k], coefficients.inner_own[k]
+        outer, own, cross = coefficients.outer[k], coefficients.outer_own[k], coefficients.cross[k]
+        total = _h_ln_h(inner + inner_own * theta[0], k * inner + inner_own * rest)
+        if k > 1:
+            relative = 1 + inner_own / inner * theta[k - 1]
+            count += relative
+            logs += relative * np.log(relative)
+        total += inner * (logs + np.log(inner) * count)
+        shared = cross * (1 - tail[k]) + outer * tail[k]
+        for y in range(k, n):
+            h = shared + own * theta[y]
+            total += h * np.log(h)
+        values[k] = total
+    return values
+
+
+@njit(cache=True, error_model="numpy")
+def _srr_entropy(theta, rest, shared, own):  # type: ignore[no-untyped-def]
+    total = _h_ln_h(shared + own * theta[0], (theta.size - 1) * shared + own * rest)
+    for y in range(1, theta.size):
+        h = shared + own * theta[y]
+        total += h * np.log(h)
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def _h_ln_h(h, missing):  # type: ignore[no-untyped-def]
+    """Return h·ln h given also 1 − h: near h = 1 the logarithm of h alone has lost its digits."""
+    return h * np.log1p(-missing) if missing < 0.5 else h * np.log(h)
+
+
+@njit(cache=True, error_model="numpy")
+def tv1(theta, coefficients):  # type: ignore[no-untyped-def]
+    """Return U3 = ½ Σ θ_x |G[y,x] − h(y)|. O(K log K) in all.
+
+    For each y the differences average to zero over x, so half of Σ|·| is the sum of the positive ones. In S that
+    is inner_own·θ_y(1−θ_y). Outside, with gap = outer − cross, x = y is always positive; the others are
+    gap·H − own·θ_y (x outside S too) and −gap·T − own·θ_y (x in S), and change sign once along the sorted θ.
+    """
+    n = theta.size
+    values = np.empty(n)
+    tail = suffix_sums(theta)
+    squares = suffix_sums(theta * theta)
+    spread = theta[0] * tail[1]
+    for k in range(1, n - 1):
+        inner, inner_own = coefficients.inner[k], coefficients.inner_own[k]
+        outer, own, cross = coefficients.outer[k], coefficients.outer_own[k], coefficients.cross[k]
+        gap = (outer * inner_own - cross * own) / (inner + inner_own)  # outer − cross, also when ε is small
+        head = 1 - tail[k]
+        total = inner_own * spread + gap * head * tail[k] + own * (tail[k] - squares[k])
+        if gap >= 0:
+            s = first_below(theta, k, n, own, gap * head)
+            total += gap * head * tail[k] * (n - s) - (gap * head + own * tail[k]) * tail[s] + own * squares[s]
+        else:
+            s = first_below(theta, k, n, own, -gap * tail[k])
+            total -= head * (gap * tail[k] * (n - s) + own * tail[s])
+        values[k] = total
+        spread += theta[k] * (1 - theta[k])
+    spread += theta[n - 1] * (1 - theta[n - 1])
+    values[0] = coefficients.outer_own[0] * spread
+    values[n - 1] = coefficients.inner_own[n - 1] * spread
+    return values
+
+
+@njit(cache=True, error_model="numpy")
+def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
+    """Return U4 = −½ Σ|h − θ|. O(K log K) in all.
+
+    Σ(θ − h) = 0, so half of Σ|·| is the sum of the positive θ − h, and these belong to the most probable categories
+    on each side of S: θ − h is inner·((k+1)θ − 1) in S and (k·inner + c·outer)·θ − (cross·H + outer·T) outside.
+    """
+    n = theta.size
+    values = np.empty(n)
+    tail = suffix_sums(theta)
+    head = np.empty(n + 1)
+    head[0] = 0.0
+    for i in range(n):
+        head[i + 1] = head[i] + theta[i]
+    above = 0  # how many of S have (k+1)θ > 1: more and more of them as k grows
+    for k in range(1, n - 1):
+        inner, outer = coefficients.inner[k], coefficients.outer[k]
+        while above < k and (k + 1) * theta[above] > 1:
+            above += 1
+        total = inner * ((k + 1) * head[above] - above)
+        slope = k * inner + (n - k) * outer
+        shared = coefficients.cross[k] * (1 - tail[k]) + outer * tail[k]
+        s = first_below(theta, k, n, slope, shared)
+        values[k] = -(total + slope * (tail[k] - tail[s]) - shared * (s - k))
+    above = first_below(theta, np.int64(0), n, float(n), 1.0)
+    excess = n * head[above] - above
+    values[0] = -coefficients.outer[0] * excess
+    values[n - 1] = -coefficients.inner[n - 1] * excess
+    return values
+
+
+@njit(cache=True, error_model="numpy")
+def mse(theta, coefficients):  # type: ignore[no-untyped-def]
+    """Return U5 = Σ G[y,x]²θ_x²/h(y) − 1, minus the squared error of guessing X from Y. O(K²) in all.
+
+    Since Σh = 1, −U5 = Σ_y (h² − Σ_x G²θ²)/h, and each numerator is twice Σ GθG'θ' over the pairs {x, x'}.
+    In S this is inner·(u·θ_y(1−θ_y) + pairs)/(1 + uθ_y), where `pairs` is the sum of θ_xθ_x' over all pairs.
+    """
+    n = theta.size
+    values = np.empty(n)
+    tail = suffix_sums(theta)
+    spread = theta * (1 - theta)
+    spread[0] = theta[0] * tail[1]
+    pairs_tail = np.zeros(n + 1)
+    for i in range(n - 1, -1, -1):
+        pairs_tail[i] = pairs_tail[i + 1] + theta[i] * tail[i + 1]
+    values[0] = -2 * _srr_error(theta, spread, pairs_tail[0], coefficients.outer[0], coefficients.outer_own[0])
+    last = coefficients.inner[n - 1], coefficients.inner_own[n - 1]
+    values[n - 1] = -2 * _srr_error(theta, spread, pairs_tail[0], last[0], last[1])
+    inside, head, pairs_head = 0.0, 0.0, 0.0
+    for k in range(1, n - 1):
+        u = coefficients.inner_own[k] / coefficients.inner[k]
+        inside += (u * spread[k - 1] + pairs_tail[0]) / (1 + u * theta[k - 1])
+        pairs_head += theta[k - 1] * head
+        head += theta[k - 1]
+        outer, own, cross = coefficients.outer[k], coefficients.outer_own[k], coefficients.cross[k]
+        shared = cross * head + outer * tail[k]
+        fixed = cross * cross * pairs_head + cross * outer * head * tail[k] + outer * outer * pairs_tail[k]
+        outside = (fixed + own * theta[k] * (cross * head + outer * tail[k + 1])) / (shared + own * theta[k])
+        for y in range(k + 1, n):
+            outside += (fixed + own * theta[y] * (shared - outer * theta[y])) / (shared + own * theta[y])
+        values[k] = -2 * (coefficients.inner[k] * inside + outside)
+    return values
+
+
+@njit(cache=True, error_model="numpy")
+def _srr_error(theta, spread, pairs, shared, own):  # type: ignore[no-untyped-def]
+    u = own / shared
+    total = 0.0
+    for y in range(theta.size):
+        total += (u * spread[y] + pairs) / (1 + u * theta[y])
+    return shared * total
+
+
+@njit(cache=True, error_model="numpy")
+def honest(theta, coefficients):  # type: ignore[no-untyped-def]
+    """Return U6 = P(Y = X). O(K) in all."""
+    n = theta.size
+    values = np.empty(n)
+    values[0] = coefficients.outer[0] + coefficients.outer_own[0]
+    values[n - 1] = coefficients.inner[n - 1] + coefficients.inner_own[n - 1]
+    tail = theta[n - 1]
+    for k in range(n - 2, 0, -1):
+        tail += theta[k]
+        inside = coefficients.inner[k] + coefficients.inner_own[k]
+        values[k] = (1 - tail) * inside + tail * (coefficients.outer[k] + coefficients.outer_own[k])
+    return values
+
+
+@njit(cache=True, error_model="numpy")
+def suffix_sums(terms):  # type: ignore[no-untyped-def]
+    """Return the sums of terms[i:] for i = 0 … K, added from the end, where the small ones are."""
+    sums = np.empty(terms.size + 1)
+    sums[terms.size] = 0.0
+    for i in range(terms.size - 1, -1, -1):
+        sums[i] = sums[i + 1] + terms[i]
+    return sums
+
+
+@njit(cache=True, error_model="numpy")
+def _all_but_first(theta):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(theta.size - 1, 0, -1):
+        total += theta[i]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def first_below(theta, low, high, factor, level):  # type: ignore[no-untyped-def]
+    """Return the first i in low … high−1 with factor·θ[i] ≤ level, or `high`, by bisection on the descending θ."""
+    while low < high:
+        middle = (low + high) // 2
+        if factor * theta[middle] <= level:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# The utilities by name, and what a user passes to add one.
 
 
 @dataclass(frozen=True)
@@ -58,12 +319,12 @@ class Utility:
 UTILITIES = {
     item.name: item
     for item in (
-        Utility("fisher", "U1 = −Tr F⁻¹, without the least probable category", kernels.fisher),
-        Utility("entropy", "U2 = Σ h ln h", kernels.entropy),
-        Utility("tv1", "U3 = ½ Σ θ_x |G[y,x] − h(y)|", kernels.tv1),
-        Utility("tv2", "U4 = −½ Σ |h − θ|", kernels.tv2),
-        Utility("mse", "U5 = Σ G[y,x]² θ_x² / h(y) − 1", kernels.mse),
-        Utility("honest", "U6 = P(Y = X)", kernels.honest),
+        Utility("fisher", "U1 = −Tr F⁻¹, without the least probable category", fisher),
+        Utility("entropy", "U2 = Σ h ln h", entropy),
+        Utility("tv1", "U3 = ½ Σ θ_x |G[y,x] − h(y)|", tv1),
+        Utility("tv2", "U4 = −½ Σ |h − θ|", tv2),
+        Utility("mse", "U5 = Σ G[y,x]² θ_x² / h(y) − 1", mse),
+        Utility("honest", "U6 = P(Y = X)", honest),
     )
 }
 

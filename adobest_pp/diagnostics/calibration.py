@@ -15,8 +15,8 @@ from adobest_pp._checks import as_numbers, check_count, check_integer, check_pri
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import Draws, read, thinned
+from adobest_pp.answers.responses import Responses
+from adobest_pp.diagnostics.draws import Draws, read, thinned
 from adobest_pp.mechanisms import Mechanism
 
 __all__ = ["calibration"]

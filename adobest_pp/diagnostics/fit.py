@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adobest_pp.data.draws import responses_of, theta_of
-from adobest_pp.data.gathered import Gathered, check_responses
-from adobest_pp.data.responses import Responses
+from adobest_pp.answers.draws import responses_of, theta_of
+from adobest_pp.answers.gather.gathered import Gathered, check_responses
+from adobest_pp.answers.responses import Responses
 from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
 
 if TYPE_CHECKING:

@@ -27,18 +27,10 @@ from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet
 from adobest_pp._files import netcdf_bytes, write_whole
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.data.netcdf import read_tree
-from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import mixing
-from adobest_pp.mechanisms import (
-    RRRR,
-    SRR,
-    HadamardResponse,
-    LocalHashing,
-    Mechanism,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from adobest_pp.answers.netcdf import read_tree
+from adobest_pp.answers.responses import Responses
+from adobest_pp.diagnostics.draws import mixing
+from adobest_pp.mechanisms import RRRR, SRR, HadamardResponse, LocalHashing, Mechanism, SubsetSelection, UnaryEncoding
 
 __all__ = ["Reference", "load", "names"]
 
@@ -162,7 +154,7 @@ def _responses(setting: Setting) -> Responses:
     x = rng.choice(k, size=setting.n_people, p=draw_dirichlet(rng, np.full(k, setting.rho)))
     if not isinstance(mechanism, RRRR):
         return Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
-    from adobest_pp.online import simulate
+    from adobest_pp.simulate import simulate
 
     run = simulate(None, mechanism, "tv1", people=x, sampler="exact", adapt_every=k, final_updates=2, random_seed=SEED)
     return run.responses

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.data.draws import theta_of
-from adobest_pp.data.responses import Responses
-from adobest_pp.diagnostics._draws import mixing
-from adobest_pp.samplers.langevin_kernels import DIFFUSIONS
-from adobest_pp.samplers.problems import BIASED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.answers.draws import theta_of
+from adobest_pp.answers.responses import Responses
+from adobest_pp.diagnostics.draws import mixing
+from adobest_pp.samplers.checks import BIASED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.sgld.loop import DIFFUSIONS
 
 __all__ = ["step_size_study"]
 

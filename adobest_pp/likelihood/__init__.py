@@ -5,7 +5,13 @@
 - `core`: the compiled functions behind them, which every sampler calls.
 """
 
-from adobest_pp.likelihood.grid import GridPosterior, grid_posterior
-from adobest_pp.likelihood.marginal import gradient, log_likelihood, maximum_likelihood, phi_gradient
+from adobest_pp.likelihood.marginal import (
+    GridPosterior,
+    gradient,
+    grid_posterior,
+    log_likelihood,
+    maximum_likelihood,
+    phi_gradient,
+)
 
 __all__ = ["GridPosterior", "gradient", "grid_posterior", "log_likelihood", "maximum_likelihood", "phi_gradient"]

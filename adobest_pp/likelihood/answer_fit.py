@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import chdtrc
 
-from adobest_pp.data.gathered import Gathered
-from adobest_pp.data.responses import Responses
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
 
 __all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
 

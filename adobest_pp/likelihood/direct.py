@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from adobest_pp.data.evidence import Evidence
-from adobest_pp.data.gathered import Gathered
-from adobest_pp.data.responses import Responses
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
+from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.mechanisms import Mechanism
 

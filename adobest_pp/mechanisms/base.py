@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_answers, check_private
 from adobest_pp._text import brief
-from adobest_pp.data.evidence import Evidence, pattern_rows, support_rows, unique_rows
+from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_rows
 from adobest_pp.mechanisms.exact import Columns, source_of
 from adobest_pp.mechanisms.information import from_matrix
 

@@ -120,7 +120,7 @@ def draw_hashed(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def hash_category(seed, category):  # type: ignore[no-untyped-def]
-    """Return xxHash32 of the category in decimal digits: `adobest_pp.mechanisms.hashing` for one seed and category."""
+    """Return xxHash32 of the category in decimal digits, as `adobest_pp.mechanisms.local_hashing` does."""
     power = 1
     length = 1
     while category // power >= 10:

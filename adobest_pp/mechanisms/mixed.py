@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._text import brief
-from adobest_pp.data.evidence import Evidence, merged
+from adobest_pp.evidence import Evidence, merged
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, rows_of
 from adobest_pp.mechanisms.registry import mechanism_from_settings
 

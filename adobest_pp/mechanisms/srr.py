@@ -10,16 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories, check_private
-from adobest_pp.data.evidence import Evidence, set_rows
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    Mechanism,
-    Published,
-    multinomial,
-    refuse_subset,
-)
+from adobest_pp.evidence import Evidence, set_rows
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, multinomial, refuse_subset
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
 
 

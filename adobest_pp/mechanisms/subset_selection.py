@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_answers, check_epsilon, check_integer, check_n_categories, check_private
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    refuse_subset,
-    rows_of,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, refuse_subset, rows_of
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, source_of, uniform_subsets
 from adobest_pp.mechanisms.information import from_sets_of_size
 

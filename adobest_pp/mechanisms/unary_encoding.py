@@ -12,15 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories, check_private
 from adobest_pp._text import brief
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    refuse_subset,
-    rows_of,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, refuse_subset, rows_of
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, source_of
 from adobest_pp.mechanisms.information import from_independent_sets
 

@@ -10,9 +10,14 @@ from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
-from adobest_pp.data.evidence import Evidence
-from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood, as_tensor, check_evidence
-from adobest_pp.model.pair_ops import PointwisePairsLogLikelihood
+from adobest_pp.evidence import Evidence
+from adobest_pp.model.ops import (
+    MarginalLogLikelihood,
+    PointwiseLogLikelihood,
+    PointwisePairsLogLikelihood,
+    as_tensor,
+    check_evidence,
+)
 
 __all__ = [
     "MarginalLogLikelihood",

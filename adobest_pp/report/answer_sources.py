@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count, check_integer
 from adobest_pp._text import brief
-from adobest_pp.data.answer_files import read_answers
-from adobest_pp.data.gathered import Gathered
-from adobest_pp.data.responses import Responses
-from adobest_pp.mechanisms import Mechanism
-from adobest_pp.online.mechanism_choice import (
+from adobest_pp.answers.gather.gather import read_answers
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
+from adobest_pp.collect.mechanism_choice import (
     DEFAULT_MECHANISM,
     DESIGN,
     choice_in_words,
     chosen_mechanism,
     mechanism_name,
 )
+from adobest_pp.mechanisms import Mechanism
 
 __all__ = ["PARTIES", "SHARES", "Poll", "poll_of_people", "poll_of_responses", "simulated_poll"]
 
@@ -80,7 +80,7 @@ def simulated_poll(
     epsilon : float
         Budget of one answer.
     mechanism : str, optional
-        What to ask with, as of `adobest_pp.online.collect_csv`; ``"rrrr"`` is the paper's setting.
+        What to ask with, as of `adobest_pp.collect.collect_csv`; ``"rrrr"`` is the paper's setting.
     kappa, utility, alpha
         Of RRRR alone.
     question : str, optional
@@ -114,7 +114,7 @@ def _simulated(
     name: str, people: int, epsilon: float, options: dict[str, Any], random_seed: int, progressbar: bool
 ) -> tuple[Responses, dict[str, Any]]:
     """Return the answers of simulated people, and the settings that repeat them."""
-    from adobest_pp.online import simulate
+    from adobest_pp.simulate import simulate
 
     chosen, rest = chosen_mechanism(name, len(PARTIES), epsilon, options)
     if name == DESIGN or chosen.publishes_subset:
@@ -159,10 +159,10 @@ def poll_of_people(
 
     See Also
     --------
-    adobest_pp.online.collect_csv : Asks them.
+    adobest_pp.collect.collect_csv : Asks them.
     """
-    from adobest_pp.online import collect_csv
-    from adobest_pp.online.ledger import Ledger
+    from adobest_pp.collect import collect_csv
+    from adobest_pp.collect.ledger import Ledger
 
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     options = _given(kappa=kappa, utility=utility, alpha=alpha, random_seed=random_seed)

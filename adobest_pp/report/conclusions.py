@@ -15,9 +15,9 @@ from adobest_pp._wording import (
     sampler_in_words,
     verdict_in_words,
 )
-from adobest_pp.data.gathered import Gathered
+from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.diagnostics import Cause
-from adobest_pp.diagnostics._verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
+from adobest_pp.diagnostics.verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
 from adobest_pp.intervals import COVERING
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit

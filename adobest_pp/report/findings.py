@@ -11,16 +11,16 @@ import xarray as xr
 from adobest_pp._checks import check_integer, is_learned
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._text import brief
-from adobest_pp.data.draws import theta_of
-from adobest_pp.data.gathered import Gathered
-from adobest_pp.data.responses import Responses
+from adobest_pp.answers.draws import theta_of
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
 from adobest_pp.diagnostics import Verdict, checkpoints, compare, contraction, explain
 from adobest_pp.intervals import summary
 from adobest_pp.report.answer_sources import Poll
-from adobest_pp.samplers.problems import BIASED, DIVERGED, NOT_CONVERGED, without_warnings_of
-from adobest_pp.samplers.quick_draws import has_many_rows, quick_sample
+from adobest_pp.samplers.checks import BIASED, DIVERGED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.choice import has_many_rows, quick_sample
 from adobest_pp.samplers.sampling import sample
-from adobest_pp.samplers.sgld_cv import LEAST_PRIOR, LEAST_TUNE
+from adobest_pp.samplers.sgld_cv.sampler import LEAST_PRIOR, LEAST_TUNE
 
 __all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers", "left_out", "n_stages"]
 

@@ -21,8 +21,8 @@ from adobest_pp.report.conclusions import (
     privacy_in_words,
     samplers_in_words,
 )
-from adobest_pp.report.figures import Figure, most_probable
 from adobest_pp.report.findings import Findings
+from adobest_pp.report.folder import Figure, most_probable
 
 __all__ = ["page"]
 

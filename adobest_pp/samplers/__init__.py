@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from adobest_pp.samplers.gibbs import DataAugmentationGibbs as DataAugmentationGibbs
+    from adobest_pp.samplers.gibbs.step import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
-    from adobest_pp.samplers.sgld import SGLD as SGLD
-    from adobest_pp.samplers.sgld_cv_step import SGLDCV as SGLDCV
+    from adobest_pp.samplers.sgld.step import SGLD as SGLD
+    from adobest_pp.samplers.sgld_cv.step import SGLDCV as SGLDCV
 
 _HOMES = {
-    "DataAugmentationGibbs": "gibbs",
-    "SGLD": "sgld",
-    "SGLDCV": "sgld_cv_step",
+    "DataAugmentationGibbs": "gibbs.step",
+    "SGLD": "sgld.step",
+    "SGLDCV": "sgld_cv.step",
     "recorded_arguments": "sampling",
     "sample": "sampling",
 }

@@ -7,14 +7,13 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count
 from adobest_pp._interrupts import raising_interrupts
-from adobest_pp.data.draws import responses_of, theta_of
-from adobest_pp.data.evidence import Evidence
-from adobest_pp.data.gathered import Gathered
-from adobest_pp.data.responses import Responses
-from adobest_pp.samplers.augmentation import gibbs_draws
-from adobest_pp.samplers.pointwise import add_log_likelihood
-from adobest_pp.samplers.problems import DIVERGED, NOT_CONVERGED, warn_of_problems, without_warnings_of
-from adobest_pp.samplers.sampling import recorded_arguments, sample
+from adobest_pp.answers.draws import responses_of, theta_of
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
+from adobest_pp.evidence import Evidence
+from adobest_pp.samplers.checks import DIVERGED, NOT_CONVERGED, warn_of_problems, without_warnings_of
+from adobest_pp.samplers.gibbs.augmentation import gibbs_draws
+from adobest_pp.samplers.sampling import add_log_likelihood, recorded_arguments, sample
 
 if TYPE_CHECKING:
     import xarray as xr

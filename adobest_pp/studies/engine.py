@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
-from adobest_pp.studies.batches import DONE, FAILED, Batch, Outcome, run_batch
 from adobest_pp.studies.grid import Study, cells_of
 from adobest_pp.studies.processes import Processes
-from adobest_pp.studies.reading import StudyStatus, study_status
+from adobest_pp.studies.run_function import DONE, FAILED, Batch, Outcome, run_batch
 from adobest_pp.studies.store import StudyStore
+from adobest_pp.studies.summary import StudyStatus, study_status
 
 if TYPE_CHECKING:
     from distributed import Client

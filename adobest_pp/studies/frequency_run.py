@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_count, check_prior, check_probabilities, check_rho, is_learned
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp._text import brief
-from adobest_pp.data.responses import Responses
-from adobest_pp.design.candidates import DESIGN
+from adobest_pp.adaptive.settings import LoopSettings
+from adobest_pp.answers.responses import Responses
+from adobest_pp.design.overview import DESIGN
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
-from adobest_pp.online.loop_settings import LoopSettings
-from adobest_pp.online.simulation import simulate
-from adobest_pp.samplers.quick_draws import quick_draws
+from adobest_pp.samplers.choice import quick_draws
+from adobest_pp.simulate.simulation import simulate
 from adobest_pp.studies.run_function import Measure, Run, declares
 
 __all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
@@ -255,8 +255,8 @@ def _coverage(ends: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
 
 
 def _by_nuts(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:
-    from adobest_pp.data.draws import theta_of
-    from adobest_pp.samplers.nuts import sample_nuts
+    from adobest_pp.answers.draws import theta_of
+    from adobest_pp.samplers.nuts.sampler import sample_nuts
 
     tree = sample_nuts(
         responses,

@@ -6,17 +6,23 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
 from adobest_pp._progress import SlowProgress
-from adobest_pp._text import markdown
+from adobest_pp._text import brief, markdown
+from adobest_pp.plots._common import COLORS, check_axes, legend_entry, number_log_axis, plain
 from adobest_pp.studies import summary
-from adobest_pp.studies.batches import DONE, FAILED
-from adobest_pp.studies.reading import axes_in
+from adobest_pp.studies.run_function import DONE, FAILED
+from adobest_pp.studies.summary import axes_in, done, number, numeric_axes, shown, symbol, varying
 
-__all__ = ["INTERVALS", "how_far", "save", "settings_rows", "title", "write_page", "write_text"]
+__all__ = ["INTERVALS", "how_far", "plot_study", "save", "settings_rows", "title", "write_page", "write_text"]
+
 
 RESOLUTION = 110
 INTERVALS = (
@@ -129,8 +135,139 @@ def how_far(dataset: xr.Dataset) -> str:
 
 def save(figure: Any, target: Path, name: str, caption: str, written: list[Path]) -> list[str]:
     """Save a figure, add its files to `written`, and return the page's part."""
-    from adobest_pp.plots._saving import save_figure
+    from adobest_pp.plots._common import save_figure
 
     written += save_figure(figure, target, name, RESOLUTION)
     shown = markdown(caption)
     return [f"![{shown}]({name}.png)", f"{shown} ([SVG]({name}.svg))."]
+
+
+# The runs of a study, a box for each cell.
+
+
+BOXES: dict[str, Any] = {
+    "widths": 0.8,
+    "manage_ticks": False,
+    "patch_artist": True,
+    "boxprops": {"linewidth": 0.7},
+    "medianprops": {"color": "black", "linewidth": 1.4},
+    "flierprops": {"marker": ".", "markersize": 2.5, "markeredgecolor": "0.4"},
+}
+# Of the first six labels, of the next six, …
+BOX_COLORS = COLORS[:-1]  # without black, which is that of the medians
+HATCHES = ("", "///", "...", "xxx")
+# Measures that are all positive and differ by this factor are drawn on a logarithmic scale.
+WIDE = 10
+
+
+def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[np.object_]:
+    """Draw box plots of one measure of a study: a color for each label, and up to three axes of numbers as places.
+
+    Of the axes of numbers that vary, the one with most values is within a panel; of the others, the last has a row of
+    panels for each value and the one before it a column. A box spans the quartiles and is cut at the median; whiskers
+    reach to the furthest run within 1.5 times the quartiles' distance, and dots are the runs beyond. Cells that lack
+    one of the numbers are drawn beside every value that others have of it.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        A study, with the dimensions (cell, run). Labels are those of its coordinate ``label``, or the texts that differ
+        between its cells.
+    measure : str
+        Which of its measures to draw.
+    axes : array of matplotlib axes, of shape (rows, columns), optional
+        A new figure by default.
+
+    Returns
+    -------
+    array of matplotlib axes, of shape (rows, columns)
+    """
+    study = shown(dataset)
+    values, labels = done(study, measure), study["label"].values.tolist()
+    inside, column, row = _roles(study)
+    shape = len(_levels(study, row)), len(_levels(study, column))
+    looks = {name: _look(i) for i, name in enumerate(dict.fromkeys(labels))}
+    panels = _panels(axes, shape, len(_levels(study, inside)) * len(looks))
+    for i, j in np.ndindex(*shape):
+        panel: Any = panels[i, j]
+        place = {name: _levels(study, name)[k] for name, k in ((row, i), (column, j)) if name}
+        here = np.all([np.ones(len(values)), *(study[name].values == value for name, value in place.items())], axis=0)
+        _draw_boxes(panel, study, values, looks, inside, np.flatnonzero(here))
+        panel.set_title(", ".join(f"{symbol(name)} = {number(value)}" for name, value in place.items()))
+        panel.set_xlabel(symbol(inside) if i == shape[0] - 1 else "")
+        panel.set_ylabel(measure if j == 0 else "")
+    _share_scale(panels, values)
+    if len(looks) > 1:
+        handles = [Patch(**look, edgecolor="0.2", label=legend_entry(label)) for label, look in looks.items()]
+        panels[0, -1].legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
+    panels[0, 0].figure.suptitle(plain(dataset[measure].attrs.get("long_name", measure)))
+    return panels
+
+
+def _roles(study: xr.Dataset) -> tuple[str, str, str]:
+    """Return the axes within a panel, of the columns and of the rows; an empty name where there is none."""
+    names = varying(study, numeric_axes(study))
+    if len(names) > 3:
+        raise ValueError(
+            f"dataset must have at most three axes of numbers that vary, got {', '.join(names)}: select one value of "
+            f"{brief(names[0])}, for instance"
+        )
+    inside = max(names, key=lambda name: len(_levels(study, name)), default="")
+    column, row = (["", "", *(name for name in names if name != inside)])[-2:]
+    return inside, *((row, "") if not column else (column, row))
+
+
+def _levels(study: xr.Dataset, name: str) -> list[float]:
+    """Return the values of an axis in order; one place where there is no such axis."""
+    if not name:
+        return [0.0]
+    values: list[float] = np.unique(study[name].values.astype(np.float64)).tolist()
+    return values
+
+
+def _look(i: int) -> dict[str, Any]:
+    return {"facecolor": BOX_COLORS[i % len(BOX_COLORS)], "hatch": HATCHES[i // len(BOX_COLORS) % len(HATCHES)]}
+
+
+def _panels(axes: Any, shape: tuple[int, int], n_boxes: int) -> NDArray[np.object_]:
+    if axes is None:
+        size = shape[1] * float(np.clip(0.19 * n_boxes, 3.5, 9)) + 3.0, 2.9 * shape[0] + 0.6
+        _, axes = plt.subplots(*shape, figsize=size, squeeze=False, layout="constrained")
+    return check_axes(axes, shape[0] * shape[1], f"{shape[0]} × {shape[1]} of them").reshape(shape)
+
+
+def _draw_boxes(
+    panel: Any,
+    study: xr.Dataset,
+    values: NDArray[np.float64],
+    looks: dict[str, dict[str, Any]],
+    inside: str,
+    cells: NDArray[np.intp],
+) -> None:
+    labels, levels = study["label"].values.tolist(), _levels(study, inside)
+    order, width = list(looks), len(looks) + 2
+    drawn = [i for i in cells.tolist() if np.isfinite(values[i]).any()]
+    if drawn:  # matplotlib takes no boxes for one
+        places = [levels.index(float(study[inside].values[i])) if inside else 0 for i in drawn]
+        positions = [place * width + order.index(labels[i]) for place, i in zip(places, drawn, strict=True)]
+        boxes = panel.boxplot([values[i][np.isfinite(values[i])] for i in drawn], positions=positions, **BOXES)
+        for i, box in zip(drawn, boxes["boxes"], strict=True):
+            box.set(**looks[labels[i]])
+    middles = np.arange(len(levels)) * width + (len(order) - 1) / 2
+    panel.set_xticks(middles, [number(level) for level in levels] if inside else [""])
+    panel.set_xlim(-1.2, len(levels) * width - 1.8)
+    for edge in np.arange(1, len(levels)) * width - 1.5:
+        panel.add_line(Line2D([edge, edge], [0, 1], transform=panel.get_xaxis_transform(), color="0.7", linewidth=0.8))
+    panel.grid(axis="y", alpha=0.3, which="both")
+
+
+def _share_scale(panels: NDArray[np.object_], values: NDArray[np.float64]) -> None:
+    known = values[np.isfinite(values)]
+    logarithmic = known.size > 0 and known.min() > 0 and known.max() > WIDE * known.min()
+    for panel in panels.ravel() if logarithmic else ():
+        panel.set_yscale("log")
+    limits = np.array([panel.get_ylim() for panel in panels.ravel() if panel.patches])
+    for panel in panels.ravel() if limits.size else ():
+        panel.set_ylim(limits[:, 0].min(), limits[:, 1].max())
+        if logarithmic:
+            number_log_axis(panel.yaxis)

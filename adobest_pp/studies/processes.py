@@ -12,7 +12,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from adobest_pp.studies.batches import Batch, Outcome
+from adobest_pp.studies.run_function import Batch, Outcome
 
 __all__ = ["Processes"]
 

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_integer
 from adobest_pp._files import json_digest
 from adobest_pp._text import brief
-from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.grid import Study, cells_of
 from adobest_pp.studies.layout import RUNS_IN_A_CHUNK, coordinates_of, read_root, write_json
 from adobest_pp.studies.locks import is_locked
-from adobest_pp.studies.run_function import canonical
+from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome, canonical
 
 __all__ = ["Journal", "StoredRuns", "read_runs", "read_store", "refuse_damaged"]
 

@@ -17,12 +17,11 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.grid import Study
-from adobest_pp.studies.layout import check_same, create, grow, mend, read_root, record_sources
+from adobest_pp.studies.layout import check_same, create, differing, grow, mend, read_root, record_sources, sources_of
 from adobest_pp.studies.locks import lock_folder
+from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.runs import Journal, read_runs, refuse_damaged
-from adobest_pp.studies.sources import differing, sources_of
 
 __all__ = ["StudyStore"]
 

@@ -1,19 +1,57 @@
-"""The lessons as pages without Python: the default state of each, in one file that loads nothing.
-
-marimo's own export is a program that fetches itself from a host, and whose sliders are dead. These pages are plain
-HTML, with the pictures inside and answers to unfold.
-"""
+"""Which lessons there are, and where their files are."""
 
 import html
 import importlib.util
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from adobest_pp._checks import check_integer
 from adobest_pp._files import replacing
-from adobest_pp.teaching.lessons import INDEX, LESSONS, lesson_file
 
-__all__ = ["export", "page_of", "run_lesson"]
+__all__ = ["INDEX", "LESSONS", "Lesson", "export", "folder", "lesson_file", "page_of", "run_lesson"]
+
+
+class Lesson(NamedTuple):
+    """A lesson: its file, its title, and what it is about in one sentence."""
+
+    file: str
+    title: str
+    about: str
+
+
+INDEX = "index.py"
+LESSONS = (
+    Lesson("one_answer.py", "One private answer", "The coin, the matrix, and how much one answer can tell."),
+    Lesson("many_answers.py", "Many answers", "The posterior, its intervals, and what privacy costs in people."),
+    Lesson("what_is_hidden.py", "What the collector may not see", "Audit a mechanism. Break one, and catch it."),
+    Lesson("the_question.py", "Adapting the question", "Which subset to publish, and when it pays."),
+    Lesson("sampling.py", "Sampling", "NUTS, Gibbs and SGLD on one posterior; why SGLD is too wide, and the cure."),
+    Lesson("is_it_right.py", "Is my sampler right?", "R-hat, ESS, Stein discrepancy, calibration, contraction."),
+    Lesson("your_model.py", "Your own model", "A prior for empty categories, regions, regression."),
+)
+
+
+def folder() -> Path:
+    """Return the folder of the lessons: inside an installed package, or `lessons/` of a checkout."""
+    package = Path(__file__).parent.parent
+    for place in (package / "lessons", package.parent / "lessons"):
+        if (place / INDEX).is_file():
+            return place
+    raise FileNotFoundError("the lessons must be installed with adobest_pp, but no folder of lessons was found")
+
+
+def lesson_file(number: int) -> Path:
+    """Return the file of a lesson, from 1; 0 is the table of contents."""
+    n = check_integer(number, "lesson", 0, len(LESSONS))
+    return folder() / (LESSONS[n - 1].file if n else INDEX)
+
+
+# The lessons as pages without Python: the default state of each, in one file that loads nothing.
+#
+# marimo's own export is a program that fetches itself from a host, and whose sliders are dead. These pages are plain
+# HTML, with the pictures inside and answers to unfold.
+
 
 STYLE = """
 body{font:17px/1.6 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1d2530}

@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from adobest_pp.teaching.lessons import LESSONS, folder
+from adobest_pp.teaching.pages import LESSONS, folder
 
 PLACE = "lessons"
 

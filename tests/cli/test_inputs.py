@@ -3,8 +3,8 @@
 import pytest
 
 from adobest_pp import Responses
-from adobest_pp.cli.inputs import labels_in
 from adobest_pp.cli.main import main
+from adobest_pp.cli.tables import labels_in
 
 
 def test_labels_come_from_the_command_or_from_a_file(tmp_path):

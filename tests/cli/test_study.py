@@ -6,7 +6,7 @@ import pytest
 
 from adobest_pp.cli.main import main
 from adobest_pp.studies import cells_of
-from adobest_pp.studies.batches import Outcome
+from adobest_pp.studies.run_function import Outcome
 from adobest_pp.studies.store import StudyStore
 from tests.studies.small import FILE, assert_complete, study
 

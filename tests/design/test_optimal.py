@@ -7,8 +7,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import adobest_pp as ad
-from adobest_pp.design import column_generation, set_program, set_search
-from adobest_pp.design.geometries import ORDERS, hyperplanes, n_hyperplanes
+from adobest_pp.design import set_program, set_search
+from adobest_pp.design import set_search as column_generation
+from adobest_pp.design.set_search import ORDERS, hyperplanes, n_hyperplanes
 from oracles import designs
 from tests.design.blas import blas_threads
 

@@ -9,10 +9,9 @@ from scipy.stats import chi2
 
 import adobest_pp as ad
 from adobest_pp.design import plan_search
-from adobest_pp.design.candidates import PLANNED, Candidate, candidate, shape, unit_half_widths
+from adobest_pp.design.overview import PLANNED, Candidate, candidate, shape, unit_half_widths
 from adobest_pp.design.plan import _recommended
-from adobest_pp.design.plan_search import reliable_from
-from adobest_pp.design.simulated_widths import simulated_half_widths
+from adobest_pp.design.plan_search import reliable_from, simulated_half_widths
 from oracles import designs
 
 THETA = np.array([0.4, 0.3, 0.2, 0.1])

@@ -8,8 +8,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from adobest_pp import RRRR, OnlineRun, Responses, select_subset, semi_adaptive_subset, simulate, utility
-from adobest_pp.diagnostics.best_subset import best_subset, best_subset_frequency
-from adobest_pp.plots.best_subset_plot import plot_best_subset
+from adobest_pp.diagnostics.contraction import best_subset, best_subset_frequency
+from adobest_pp.plots.contraction import plot_best_subset
 
 THETA = np.array([0.45, 0.35, 0.2])
 MECHANISM = RRRR(3, 3.0, 0.8)

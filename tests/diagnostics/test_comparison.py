@@ -8,7 +8,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, diagnostics, sample
-from adobest_pp.diagnostics import _distances, _stein, _verdicts
+from adobest_pp.diagnostics import comparison as _distances
+from adobest_pp.diagnostics import stein as _stein
+from adobest_pp.diagnostics import verdicts as _verdicts
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
 from tests.strategies import simulated

@@ -19,7 +19,7 @@ from adobest_pp.diagnostics.contraction import (
     information,
     inverse_information_trace,
 )
-from adobest_pp.plots.contraction_plot import plot_contraction
+from adobest_pp.plots.contraction import plot_contraction
 from oracles import rows_of
 from tests.strategies import simulated
 

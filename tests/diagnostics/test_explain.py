@@ -6,8 +6,8 @@ import xarray as xr
 
 from adobest_pp import SRR, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection, sample
 from adobest_pp.diagnostics import Cause, explain, explanation_in_words
-from adobest_pp.diagnostics import _counterfactuals as counterfactuals
-from adobest_pp.diagnostics._counterfactuals import errors_of, longer, with_half_steps
+from adobest_pp.diagnostics import explain as counterfactuals
+from adobest_pp.diagnostics.explain import errors_of, longer, with_half_steps
 
 QUIET = {"progressbar": False, "random_seed": 1}
 

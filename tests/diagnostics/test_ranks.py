@@ -7,8 +7,11 @@ from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from adobest_pp import SRR, Responses, diagnostics
-from adobest_pp.diagnostics import _draws, _stein, _verdicts, comparison
-from adobest_pp.diagnostics._ranks import normal_scores, rank_tests
+from adobest_pp.diagnostics import comparison
+from adobest_pp.diagnostics import draws as _draws
+from adobest_pp.diagnostics import stein as _stein
+from adobest_pp.diagnostics import verdicts as _verdicts
+from adobest_pp.diagnostics.comparison import normal_scores, rank_tests
 from tests.diagnostics.test_comparison import tree
 
 

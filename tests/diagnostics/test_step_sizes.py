@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 import oracles
 from adobest_pp import SRR, Responses, sample
 from adobest_pp.diagnostics.step_sizes import LONG_NAMES, _grade, step_size_study
-from adobest_pp.plots.step_sizes_plot import plot_step_sizes
+from adobest_pp.plots.step_sizes import plot_step_sizes
 from oracles import rows_of
 
 RESPONSES = Responses.from_arrays(SRR(3, 3.0), np.repeat([0, 1, 2], [110, 60, 30]))

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from adobest_pp.intervals import covering_intervals
-from adobest_pp.plots.frontier_plot import is_on_frontier
+from adobest_pp.plots.frontier import is_on_frontier
 from tests.docs.blocks import DOCS, ROOT
 
 sys.path.append(str(DOCS / "_ext"))

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import adobest_pp
-from adobest_pp.teaching.lessons import LESSONS
+from adobest_pp.teaching.pages import LESSONS
 from tests.docs.blocks import DOCS, ROOT
 from tests.report.browser import CHROMIUM, chromium
 

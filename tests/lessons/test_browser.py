@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from adobest_pp.teaching.lessons import LESSONS
+from adobest_pp.teaching.pages import LESSONS
 from tests.lessons.test_lessons import lesson
 from tests.report.browser import CHROMIUM, chromium, visit
 

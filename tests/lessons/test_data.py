@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from adobest_pp.teaching.lessons import folder
+from adobest_pp.teaching.pages import folder
 
 
 @pytest.fixture(scope="module")

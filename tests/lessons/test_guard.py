@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from adobest_pp.teaching.guard import Guard
+from adobest_pp.teaching.serving import Guard
 
 PORT = 8123
 HOST = f"127.0.0.1:{PORT}"

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from adobest_pp.teaching import Exercise, Question, state
-from adobest_pp.teaching import lessons as where
-from adobest_pp.teaching.lessons import INDEX, LESSONS, folder, lesson_file
-from adobest_pp.teaching.pages import page_of, run_lesson
+from adobest_pp.teaching import pages as where
+from adobest_pp.teaching.pages import INDEX, LESSONS, folder, lesson_file, page_of, run_lesson
 from adobest_pp.teaching.running import TRUST
 
 NUMBERS = range(1, len(LESSONS) + 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.data.evidence import BITS
+from adobest_pp.evidence import BITS
 from adobest_pp.likelihood import core
 from tests.strategies import simulated
 

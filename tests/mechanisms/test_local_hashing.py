@@ -9,7 +9,7 @@ from scipy import stats
 
 from adobest_pp import LocalHashing, Responses, audit
 from adobest_pp.mechanisms import drawing
-from adobest_pp.mechanisms.hashing import hash_categories, xxh32
+from adobest_pp.mechanisms.local_hashing import hash_categories, xxh32
 from tests.mechanisms.harness import FALSE_ALARM, check_collector
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import adobest_pp as ad
 from adobest_pp._files import seal
-from adobest_pp.data import Gathered
-from adobest_pp.data.answer_tables import table_of
-from adobest_pp.data.question_answers import QuestionAnswers
+from adobest_pp.answers import Gathered
+from adobest_pp.answers.gather.tables import table_of
+from adobest_pp.answers.question_answers import QuestionAnswers
 from adobest_pp.mechanisms import SRR, SubsetSelection, find_mechanism, mechanism_from_settings, registry
 from adobest_pp.mechanisms.registry import build_mechanism, mechanism_names
 from tests.own_mechanism import Neighbors

@@ -14,10 +14,9 @@ from pytensor.gradient import verify_grad
 from scipy import stats
 
 import adobest_pp as ad
-from adobest_pp.likelihood.core import value_and_gradient
-from adobest_pp.likelihood.pairs import pairs_value_and_gradient
+from adobest_pp.likelihood.core import pairs_value_and_gradient, value_and_gradient
 from adobest_pp.model.logit import MultinomialLogit
-from adobest_pp.model.pair_ops import PairsLogLikelihood, PointwisePairsLogLikelihood, _plain_logs
+from adobest_pp.model.ops import PairsLogLikelihood, PointwisePairsLogLikelihood, _plain_logs
 from adobest_pp.model.tensors import pairs_log_likelihood
 from oracles import answer_rows
 from tests.strategies import simulated

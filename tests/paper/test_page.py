@@ -10,7 +10,7 @@ import pytest
 mpl.use("Agg")
 
 from adobest_pp.studies import Study, cells_of, run_once
-from adobest_pp.studies.batches import Outcome
+from adobest_pp.studies.run_function import Outcome
 from adobest_pp.studies.store import StudyStore
 from tests.paper.synthetic import UTILITIES, study, without
 from tests.studies.test_page import check_page

@@ -10,8 +10,8 @@ import pytest
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.online import simulate
-from adobest_pp.samplers.schedules import ConstantSteps
+from adobest_pp.samplers.sgld.settings import ConstantSteps
+from adobest_pp.simulate import simulate
 from adobest_pp.studies import Run, cells_of, read_study, run_once
 from validation.paper.methods import LABELS, UTILITIES, alpha_of, method_label
 from validation.paper.paper_run import MEASURES, _check, paper_run, seed_of, truth_of

@@ -10,9 +10,8 @@ import xarray as xr
 from matplotlib import font_manager
 
 from adobest_pp import plots
-from adobest_pp.plots import _fonts
-from adobest_pp.plots._category_names import plain, shorten
-from adobest_pp.plots._saving import save_figure
+from adobest_pp.plots import _common as _fonts
+from adobest_pp.plots._common import plain, save_figure, shorten
 
 SCRIPTS = ["中文", "日本語", "한국어", "العربية", "🦊", "ไทย", "Ελλάδα"]
 

@@ -6,7 +6,7 @@ import pytest
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from adobest_pp.plots._looks import look, number_log_axis
+from adobest_pp.plots._common import look, number_log_axis
 
 
 def test_no_two_of_49_look_alike():

@@ -10,8 +10,7 @@ from scipy.stats import rankdata
 
 from adobest_pp import SRR, Responses, plots, sample
 from adobest_pp.intervals import shortest_intervals, summary
-from adobest_pp.plots._category_names import shorten
-from adobest_pp.plots._looks import COLORS
+from adobest_pp.plots._common import COLORS, shorten
 from tests.diagnostics.test_comparison import exact, tree
 
 LABELS = ("yes", "$x$ <b>", "_unsure", "never")

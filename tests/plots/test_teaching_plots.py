@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 import oracles
 from adobest_pp import RRRR, SRR, HadamardResponse, LocalHashing, Responses, SubsetSelection, UnaryEncoding, plots
 from adobest_pp.likelihood import grid_posterior
-from adobest_pp.plots.simplex_plot import CORNERS
+from adobest_pp.plots.simplex import CORNERS
 from tests.diagnostics.test_comparison import tree
 
 COLORS = ["red", "$x", "blue"]

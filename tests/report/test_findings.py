@@ -9,7 +9,7 @@ from adobest_pp.report import grade_samplers
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import privacy_in_words
 from adobest_pp.report.findings import _explanations, n_stages
-from adobest_pp.samplers.problems import logger, without_warnings_of
+from adobest_pp.samplers.checks import logger, without_warnings_of
 
 
 def test_every_stage_is_announced_once():

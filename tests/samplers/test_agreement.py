@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from adobest_pp.samplers.agreement import rank_rhat
+from adobest_pp.samplers.sgld_cv.sampler import rank_rhat
 
 
 @pytest.mark.parametrize(("chains", "draws"), [(2, 100), (4, 61), (8, 4)])

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from adobest_pp.samplers import augmentation
-from adobest_pp.samplers.chains import gibbs_chain
+from adobest_pp.samplers.gibbs import augmentation
+from adobest_pp.samplers.sampling import gibbs_chain
 from oracles import rows_of
 from tests.strategies import simulated
 

@@ -8,8 +8,8 @@ import pytest
 import adobest_pp as ad
 import oracles
 from adobest_pp.model import simplex as _simplex
-from adobest_pp.samplers import densities
-from adobest_pp.samplers.learned_density import learned_log_density
+from adobest_pp.samplers.nuts import densities
+from adobest_pp.samplers.nuts.densities import learned_log_density
 from oracles import rows_of
 from tests.strategies import simulated
 

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from adobest_pp import RRRR, simulate
-from adobest_pp.samplers import first_draws as module
-from adobest_pp.samplers.control_variates import rows_of
-from adobest_pp.samplers.first_draws import _moved, _truncated, first_draws
-from adobest_pp.samplers.sgld_cv import sgld_cv_draws
+from adobest_pp.samplers.sgld_cv import initial_draws as module
+from adobest_pp.samplers.sgld_cv.control_variates import rows_of
+from adobest_pp.samplers.sgld_cv.initial_draws import _moved, _truncated, first_draws
+from adobest_pp.samplers.sgld_cv.sampler import sgld_cv_draws
 
 
 @pytest.mark.parametrize(("center", "highest"), [(0.3, 1.0), (-0.4, 0.5), (0.9, 0.6), (3.0, 1.0), (-50.0, 1.0)])

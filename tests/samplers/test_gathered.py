@@ -5,12 +5,13 @@ import pymc as pm
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.data.gathered import FileCounts, Gathered
-from adobest_pp.data.tallies import Tally
+from adobest_pp._random import seed_state
+from adobest_pp.answers.gather.gathered import FileCounts, Gathered
+from adobest_pp.answers.gather.tallies import Tally
 from adobest_pp.diagnostics import compare, goodness_of_fit
-from adobest_pp.online.fast_random import seed_state
-from adobest_pp.samplers import packed_sets, sampling
-from adobest_pp.samplers.control_variates import anchor_at, rows_of
+from adobest_pp.samplers import sampling
+from adobest_pp.samplers.sgld_cv import control_variates as packed_sets
+from adobest_pp.samplers.sgld_cv.control_variates import anchor_at, rows_of
 from tests.strategies import simulated
 
 NAMES = ["red", "green", "blue"]

@@ -14,10 +14,11 @@ import xarray as xr
 import adobest_pp as ad
 from adobest_pp import _interrupts
 from adobest_pp._interrupts import raising_interrupts
-from adobest_pp.online import simulation
-from adobest_pp.samplers import chains, nuts
-from adobest_pp.samplers.langevin_settings import LangevinSettings
-from adobest_pp.samplers.pieces import Langevin
+from adobest_pp.samplers import sampling as chains
+from adobest_pp.samplers.nuts import sampler as nuts
+from adobest_pp.samplers.sgld.loop import Langevin
+from adobest_pp.samplers.sgld.settings import LangevinSettings
+from adobest_pp.simulate import simulation
 from tests.strategies import simulated
 
 # Parts between two looks at signals take a second at most; a machine may be busy, and may have to compile first.

@@ -9,19 +9,22 @@ import pytest
 
 import oracles
 from adobest_pp import RRRR, SRR, Channel, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection
-from adobest_pp.data.evidence import Evidence
-from adobest_pp.samplers import langevin_kernels as kernels
-from adobest_pp.samplers.anchored_batch import AnchoredBatch, has_left
-from adobest_pp.samplers.control_variates import anchor_at
-from adobest_pp.samplers.control_variates import rows_of as laid_out
-from adobest_pp.samplers.cox_ingersoll_ross import CoxIngersollRoss
-from adobest_pp.samplers.full_evidence import FullEvidence
-from adobest_pp.samplers.log_ratio import metric_at
-from adobest_pp.samplers.minibatch import Minibatch
-from adobest_pp.samplers.mirrored import Mirrored, by_log_ratio, move_log_ratios
-from adobest_pp.samplers.preconditioned import Preconditioned
-from adobest_pp.samplers.reflected import Reflected, least_phi
-from adobest_pp.samplers.schedules import MetricSteps
+from adobest_pp.evidence import Evidence
+from adobest_pp.samplers.sgld import loop as kernels
+from adobest_pp.samplers.sgld.diffusions import (
+    CoxIngersollRoss,
+    Mirrored,
+    Preconditioned,
+    Reflected,
+    by_log_ratio,
+    least_phi,
+    metric_at,
+    move_log_ratios,
+)
+from adobest_pp.samplers.sgld.gradients import AnchoredBatch, FullEvidence, Minibatch, has_left
+from adobest_pp.samplers.sgld.settings import MetricSteps
+from adobest_pp.samplers.sgld_cv.control_variates import anchor_at
+from adobest_pp.samplers.sgld_cv.control_variates import rows_of as laid_out
 from oracles import rows_of
 from tests.strategies import simulated
 

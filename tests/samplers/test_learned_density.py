@@ -7,7 +7,9 @@ from scipy import special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.samplers import densities, learned_density, nuts
+from adobest_pp.samplers.nuts import densities
+from adobest_pp.samplers.nuts import densities as learned_density
+from adobest_pp.samplers.nuts import sampler as nuts
 from oracles import rows_of
 from tests.samplers.test_densities import call
 from tests.strategies import simulated

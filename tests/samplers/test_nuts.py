@@ -13,7 +13,9 @@ from scipy import stats
 import adobest_pp as ad
 import oracles
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.samplers import densities, nutpie_bridge, nuts
+from adobest_pp.samplers.nuts import densities
+from adobest_pp.samplers.nuts import sampler as nutpie_bridge
+from adobest_pp.samplers.nuts import sampler as nuts
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -165,7 +167,7 @@ count = Count()
 event.register("numba:compile", count)
 numba.njit(lambda x: x)(1)
 print(count.compiled)
-from adobest_pp.samplers import densities
+from adobest_pp.samplers.nuts import densities
 densities.compiled_functions()
 print(count.compiled - 1)
 """

@@ -7,8 +7,8 @@ from scipy import special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.samplers import problems
-from adobest_pp.samplers.emptiness import EMPTY, emptiness
+from adobest_pp.samplers import checks as problems
+from adobest_pp.samplers.checks import EMPTY, emptiness
 from oracles import rows_of
 from tests.strategies import simulated
 

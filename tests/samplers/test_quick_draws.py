@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.samplers import quick_draws as home
-from adobest_pp.samplers.problems import BIASED, logger
-from adobest_pp.samplers.quick_draws import has_many_rows, quick_draws, quick_sample
+from adobest_pp.samplers import choice as home
+from adobest_pp.samplers.checks import BIASED, logger
+from adobest_pp.samplers.choice import has_many_rows, quick_draws, quick_sample
 
 RESPONSES = ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 0, 0, 1, 2, 0, 1])
 SIZES = (40, 100, 2, 1)
@@ -29,7 +29,7 @@ def lost(*_):
 
 
 def test_they_are_of_control_variates(monkeypatch):
-    monkeypatch.setattr("adobest_pp.samplers.nuts.sample_nuts", lambda *_, **__: pytest.fail("nobody asked"))
+    monkeypatch.setattr("adobest_pp.samplers.nuts.sampler.sample_nuts", lambda *_, **__: pytest.fail("nobody asked"))
     assert quick_draws(RESPONSES, np.ones(3), *SIZES).shape == (80, 3)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.samplers.schedules import evaluate_schedule
+from adobest_pp.samplers.sgld.settings import evaluate_schedule
 from tests.strategies import simulated
 
 RESPONSES = simulated(ad.SRR(3, 1.0), 20, seed=1)

@@ -7,9 +7,9 @@ import pytest
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.samplers import langevin_kernels as kernels
-from adobest_pp.samplers import sgld
-from adobest_pp.samplers.gradients import EvidenceGradient, ModelGradient
+from adobest_pp.samplers.sgld import loop as kernels
+from adobest_pp.samplers.sgld import step as sgld
+from adobest_pp.samplers.sgld.step import EvidenceGradient, ModelGradient
 from oracles import rows_of
 from tests.samplers import harness
 from tests.strategies import simulated

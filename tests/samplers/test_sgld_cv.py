@@ -11,16 +11,14 @@ from scipy import integrate, special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.online.fast_random import seed_state
-from adobest_pp.samplers import (
-    concentration,
-    control_variates,
-    first_draws,
-    normal_coordinates,
-    sgld_cv,
-    sgld_cv_choices,
-)
-from adobest_pp.samplers.underdamped import FULL, Target, underdamped_draws
+from adobest_pp._random import seed_state
+from adobest_pp.samplers.sgld_cv import control_variates
+from adobest_pp.samplers.sgld_cv import coordinates as concentration
+from adobest_pp.samplers.sgld_cv import coordinates as normal_coordinates
+from adobest_pp.samplers.sgld_cv import initial_draws as first_draws
+from adobest_pp.samplers.sgld_cv import sampler as sgld_cv
+from adobest_pp.samplers.sgld_cv import sampler as sgld_cv_choices
+from adobest_pp.samplers.sgld_cv.dynamics import FULL, Target, underdamped_draws
 from tests.samplers import harness
 from tests.strategies import simulated
 

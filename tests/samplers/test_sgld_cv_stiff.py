@@ -11,11 +11,12 @@ from arviz_stats.base import array_stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.online.fast_random import seed_state
-from adobest_pp.samplers import sgld_cv, sgld_cv_choices
-from adobest_pp.samplers.concentration import step_at
-from adobest_pp.samplers.narrowness import too_narrow
-from adobest_pp.samplers.underdamped import FULL
+from adobest_pp._random import seed_state
+from adobest_pp.samplers.sgld_cv import sampler as sgld_cv
+from adobest_pp.samplers.sgld_cv import sampler as sgld_cv_choices
+from adobest_pp.samplers.sgld_cv.coordinates import step_at
+from adobest_pp.samplers.sgld_cv.dynamics import FULL
+from adobest_pp.samplers.sgld_cv.sampler import too_narrow
 from tests.samplers import harness
 
 BIAS = 0.02

@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from adobest_pp.studies import batches
+from adobest_pp.studies import run_function as batches
 
 CELL, RUN = 1, 2
 
@@ -17,4 +17,4 @@ def run_batch(batch):
 
 def run_batch_of_other_sources(batch):
     """As if the files of this worker were not those of the driver."""
-    return batches.run_batch(replace(batch, sources={**batch.sources, "adobest_pp.online.loop": "other"}))
+    return batches.run_batch(replace(batch, sources={**batch.sources, "adobest_pp.adaptive.loop": "other"}))

@@ -12,12 +12,13 @@ import xarray as xr
 
 import adobest_pp
 from adobest_pp import _files
-from adobest_pp.studies import batches, cells_of, open_study
-from adobest_pp.studies.batches import Batch, run_batch
+from adobest_pp.studies import cells_of, open_study
+from adobest_pp.studies import run_function as batches
+from adobest_pp.studies.layout import hashes_of
 from adobest_pp.studies.locks import compiling_alone
-from adobest_pp.studies.reading import export_study, study_status
-from adobest_pp.studies.sources import hashes_of
+from adobest_pp.studies.run_function import Batch, run_batch
 from adobest_pp.studies.store import StudyStore
+from adobest_pp.studies.summary import export_study, study_status
 from tests.studies.small import study
 
 
@@ -50,7 +51,7 @@ def raising(monkeypatch, problem):
     def run(*_, **__):
         raise problem
 
-    monkeypatch.setattr("adobest_pp.studies.batches.find_run", lambda _: run)
+    monkeypatch.setattr("adobest_pp.studies.run_function.find_run", lambda _: run)
 
 
 @pytest.mark.parametrize(("problem", "text"), RAISED, ids=range(len(RAISED)))
@@ -81,9 +82,9 @@ def test_what_ends_a_process_is_no_outcome(monkeypatch, problem):
 
 def test_sources_of_the_driver_must_be_those_of_the_worker():
     made = study(runs=1)
-    right = hashes_of(["adobest_pp.online.loop", "adobest_pp._text"])
+    right = hashes_of(["adobest_pp.adaptive.loop", "adobest_pp._text"])
     assert not run_batch(batch_of(made, 0, sources=right))[0].error
-    for name, wrong in (("adobest_pp.online.loop", {"adobest_pp.online.loop": "0"}), ("mine", {"mine": "0"})):
+    for name, wrong in (("adobest_pp.adaptive.loop", {"adobest_pp.adaptive.loop": "0"}), ("mine", {"mine": "0"})):
         with pytest.raises(ValueError, match=f"worker must have the sources .*, got others of {name}$"):
             run_batch(batch_of(made, 0, sources=right | wrong))
 

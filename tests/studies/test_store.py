@@ -16,10 +16,11 @@ import zarr
 from zarr.codecs import vlen_utf8
 
 import adobest_pp
-from adobest_pp.studies import Study, cells_of, layout, locks, open_study, run_study, runs, study_status
-from adobest_pp.studies.batches import DONE, FAILED, NOT_RUN, Outcome
-from adobest_pp.studies.reading import _rate, export_study
+from adobest_pp.studies import Study, cells_of, layout, open_study, run_study, runs, study_status
+from adobest_pp.studies import store as locks
+from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.store import StudyStore
+from adobest_pp.studies.summary import _rate, export_study
 from tests.studies.small import assert_complete, assert_partial, study
 
 
@@ -211,7 +212,7 @@ def test_plain_xarray_opens_a_partly_finished_study_with_all_its_labels(made, pa
     made_with = json.loads(dataset.attrs["created_with"])
     assert made_with["adobest_pp"] == adobest_pp.__version__
     assert {"numpy", "numba", "python"} <= made_with.keys()
-    assert "adobest_pp.online.loop" in json.loads(dataset.attrs["sources"])
+    assert "adobest_pp.adaptive.loop" in json.loads(dataset.attrs["sources"])
     xr.testing.assert_equal(open_study(path)["tv"], dataset["tv"].assign_coords(open_study(path)["tv"].coords))
 
 

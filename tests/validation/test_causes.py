@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adobest_pp.samplers.schedules import ConstantSteps
+from adobest_pp.samplers.sgld.settings import ConstantSteps
 from validation import causes
 from validation.common import all_passed
 from validation.paper.published import published_mechanism

@@ -14,7 +14,7 @@ from adobest_pp import RRRR, likelihood, sample, simulate
 from adobest_pp.diagnostics import comparison as accuracy
 from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.model import tensors
-from adobest_pp.samplers.gradients import EvidenceGradient
+from adobest_pp.samplers.sgld.step import EvidenceGradient
 from validation import (
     bad_commands,
     bad_inputs,
@@ -286,7 +286,7 @@ def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
     def leaky(path, column, categories):
         raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
 
-    monkeypatch.setattr("adobest_pp.online.collect_file.read_column", leaky)
+    monkeypatch.setattr("adobest_pp.collect.people_file.read_column", leaky)
     secret = next(one for one in bad_commands.people_files() if "secret" in one.files[0][1])
     found = faults.tally("files", [secret], bad_commands.attempt)
     assert found.outcomes["wrong"] == 1

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_epsilon, check_integer, check_kappa, check_n_categories, check_rho
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.data.responses import Responses
+from adobest_pp.answers.responses import Responses
 from adobest_pp.mechanisms import RRRR, check_rrrr
-from adobest_pp.online import simulate
-from adobest_pp.samplers.schedules import ConstantSteps
+from adobest_pp.samplers.sgld.settings import ConstantSteps
+from adobest_pp.simulate import simulate
 from adobest_pp.studies import Measure, Run, declares
 from adobest_pp.studies.frequency_run import MEASURES as SHARED
 from adobest_pp.studies.frequency_run import Collected

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp.plots._inputs import check_axes
+from adobest_pp.plots._common import check_axes
 from adobest_pp.studies.summary import done, number, shown
 
 __all__ = ["adaptive", "plot_subset_sizes"]

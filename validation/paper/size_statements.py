@@ -127,7 +127,7 @@ def honest_response_statement(
     n_categories, kappa
         Of the mechanism.
     """
-    from adobest_pp.plots.honest_response_plot import family
+    from adobest_pp.plots.mechanisms import family
 
     ratios = np.array([1.0, 1.05, 1.1, 1.2, 1.5, 2.0])
     values = [

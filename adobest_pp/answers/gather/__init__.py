@@ -1,0 +1,1 @@
+"""Read, count and store the answers of any number of files."""

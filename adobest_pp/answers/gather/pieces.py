@@ -1,0 +1,329 @@
+"""The SHA-256 of a Parquet file of ours, in the metadata of the file itself.
+
+Pages have checksums of their own, but lengths, types and labels have none. So the file has two digests under a key of
+its metadata: of all bytes before the footer, and of the footer, with zeros in place of this second digest. Another key
+says that the first must be there. Neither belongs to the table, so that a program which reads the table and writes it
+again leaves both out: such a file has no checksum, and is read as any other.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from adobest_pp._files import start_digest
+from adobest_pp._labels import MAX_LABEL
+from adobest_pp._text import visible
+from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP
+from adobest_pp.answers.gather.tallies import Question, Tally, add_up, collapses, counted
+from adobest_pp.evidence import unique_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "FORMATS",
+    "PLACEHOLDER",
+    "Outcome",
+    "Piece",
+    "Plan",
+    "add_checksum",
+    "data_flaw",
+    "footer_flaw",
+    "plan_of",
+    "read_piece",
+    "says_checksum",
+]
+
+
+_KEY, _SAYS = b"adobest_pp.sha256", b"adobest_pp.checksum"
+_HEX = 64
+_ZEROS = b"0" * _HEX
+# What the writer is given as metadata of the file; `add_checksum` puts the digests in.
+PLACEHOLDER = {_KEY: _ZEROS + b" " + _ZEROS, _SAYS: b"SHA-256"}
+# Between a key and its value are three bytes: its kind and its length.
+_DIGESTS = re.compile(re.escape(_KEY) + rb"...([0-9a-f]{64}) ([0-9a-f]{64})", re.DOTALL)
+_END = 8
+
+
+class _Footer(NamedTuple):
+    """Where the footer begins, its bytes to the end of the file, and the place of the digests in it."""
+
+    start: int
+    content: bytes
+    digests: re.Match[bytes] | None
+
+
+def add_checksum(path: str | os.PathLike[str]) -> None:
+    """Put the digests into a file that was written with the placeholder."""
+    with open(path, "r+b") as file:
+        start, content, digests = _footer_of(file)
+        assert digests is not None
+        data = start_digest(file, start).encode()
+        written = content[: digests.start(1)] + data + content[digests.end(1) :]
+        own = hashlib.sha256(written).hexdigest().encode()
+        file.seek(start + digests.start(1))
+        file.write(data + b" " + own)
+
+
+def footer_flaw(path: str | os.PathLike[str]) -> tuple[bool, str | None]:
+    """Tell whether a file has digests, and what is wrong with its footer, if something is."""
+    with open(path, "rb") as file:
+        _, content, digests = _footer_of(file)
+    if digests is None:
+        return False, None
+    zeroed = content[: digests.start(2)] + _ZEROS + content[digests.end(2) :]
+    is_right = hashlib.sha256(zeroed).hexdigest().encode() == digests[2]
+    return True, None if is_right else "its metadata has another SHA-256 than it states"
+
+
+def data_flaw(path: str | os.PathLike[str]) -> str | None:
+    """Return what is wrong with a file before its footer, or None."""
+    with open(path, "rb") as file:
+        start, _, digests = _footer_of(file)
+        is_right = digests is not None and start_digest(file, start).encode() == digests[1]
+    return None if is_right else "its data has another SHA-256 than it states"
+
+
+def says_checksum(metadata: Mapping[bytes, bytes] | None) -> bool:
+    """Tell whether the metadata of a file says that it has digests."""
+    return bool(metadata) and _SAYS in metadata  # type: ignore[operator]
+
+
+def _footer_of(file: BinaryIO) -> _Footer:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _END))
+    start = max(0, size - _END - int.from_bytes(file.read(4), "little"))
+    file.seek(start)
+    content = file.read()
+    return _Footer(start, content, _DIGESTS.search(content))
+
+
+# Files of answers, read piece by piece: some row groups of a Parquet file, some batches of an Arrow file, a CSV file.
+#
+# What a piece gives is a function of the piece alone, so that it does not matter who reads it, when, or how often.
+
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".csv": "csv",
+}
+# Rows of a piece at most, where the file has groups of rows that are smaller; and batches of an Arrow file.
+_ROWS, _BATCHES = 1 << 22, 64
+_CSV_BYTES = 1 << 24
+# Bytes of a value at most, beside one for each category, and of what Parquet adds to the values.
+_TEXT, _SPARE = 4 * MAX_LABEL, 1 << 20
+TOO_LARGE = "its values take more memory than answers do, or than there is"
+NO_TEXT = "the names of its columns are not in UTF-8: save it as UTF-8"
+
+
+class Piece(NamedTuple):
+    """Groups of rows `first` to `last`, without `last`, of a file, whose number among all files is `file`.
+
+    One of the format ``"checksum"`` has no rows: whoever reads it checks the bytes of the file.
+    """
+
+    file: int
+    path: str
+    format: str
+    first: int
+    last: int
+
+
+class Plan(NamedTuple):
+    """The pieces of a file and the schema of its table; or why it cannot be read."""
+
+    pieces: list[Piece]
+    schema: "pa.Schema | None"
+    damaged: str | None = None
+
+
+class Outcome(NamedTuple):
+    """The answers of a piece, counted; or why it cannot be read; or what is wrong with what it holds."""
+
+    tally: Tally | None
+    empty: int = 0
+    damaged: str | None = None
+    refused: str | None = None
+
+
+def plan_of(file: int, path: str, form: str) -> Plan:
+    """Return the pieces of a file."""
+    import pyarrow as pa
+
+    try:
+        plan = _plan_of(file, path, form)
+        if plan.schema is not None and any("\0" in name for name in plan.schema.names):
+            return Plan([], None, NO_TEXT)
+        return plan
+    except UnicodeDecodeError:
+        return Plan([], None, NO_TEXT)
+    except (pa.ArrowException, OSError) as problem:
+        return Plan([], None, _reason(problem))
+
+
+def _plan_of(file: int, path: str, form: str) -> Plan:
+    import pyarrow as pa
+
+    if form == "parquet":
+        return _parquet_plan(file, path)
+    if form == "arrow":
+        with pa.memory_map(path) as source:
+            opened = _open_arrow(source)
+            if not isinstance(opened, pa.ipc.RecordBatchFileReader):
+                return Plan([Piece(file, path, form, 0, 0)], opened.schema)
+            ends = range(0, opened.num_record_batches, _BATCHES)
+            pieces = [Piece(file, path, form, i, min(i + _BATCHES, opened.num_record_batches)) for i in ends]
+            return Plan(pieces, opened.schema)
+    with _open_csv(path, None) as reader:
+        return Plan([Piece(file, path, form, 0, 0)], reader.schema)
+
+
+def _parquet_plan(file: int, path: str) -> Plan:
+    import pyarrow.parquet as pq
+
+    has_digests, flaw = footer_flaw(path)
+    if flaw is not None:
+        return Plan([], None, flaw)
+    with pq.ParquetFile(path) as opened:
+        if not has_digests and says_checksum(opened.metadata.metadata):
+            return Plan([], None, "its SHA-256 is not readable")
+        groups = opened.metadata.num_row_groups
+        sizes = [opened.metadata.row_group(i).num_rows for i in range(groups)]
+        schema = opened.schema_arrow
+    pieces, first = [Piece(file, path, "checksum", 0, 0)] if has_digests else [], 0
+    for i in range(groups):
+        if i + 1 == groups or sum(sizes[first : i + 2]) > _ROWS:
+            pieces.append(Piece(file, path, "parquet", first, i + 1))
+            first = i + 1
+    return Plan(pieces, schema)
+
+
+def read_piece(piece: Piece, question: Question) -> Outcome:
+    """Return the answers of a piece, counted; never raise for what is in the file."""
+    import pyarrow as pa
+
+    if piece.format == "checksum":
+        try:
+            return Outcome(None, damaged=data_flaw(piece.path))
+        except OSError as problem:
+            return Outcome(None, damaged=_reason(problem))
+    tallies, empty = [], 0
+    batches = _batches(piece, question)
+    while True:
+        try:
+            batch = next(batches, None)
+            if batch is None:
+                break
+            tally, none = counted(batch, question)
+        except MemoryError:  # also of Arrow
+            return Outcome(None, damaged=TOO_LARGE)
+        except (pa.ArrowException, OSError) as problem:
+            return Outcome(None, damaged=_reason(problem))
+        except ValueError as problem:
+            return Outcome(None, refused=str(problem))
+        tallies.append(tally)
+        empty += none
+    if not tallies:
+        return Outcome(None, empty)
+    if collapses(question.mechanism):
+        return Outcome(add_up(tallies), empty)
+    keys = np.concatenate([each.keys for each in tallies])
+    in_order = keys[np.argsort(unique_rows(keys)[1], kind="stable")]
+    return Outcome(Tally(in_order, np.ones(len(keys), dtype=np.int64)), empty)
+
+
+def _batches(piece: Piece, question: Question) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = question.needed
+    if piece.format == "parquet":
+        with pq.ParquetFile(piece.path, page_checksum_verification=True) as opened:
+            groups = range(piece.first, piece.last)
+            for i in groups:
+                _check_room(opened.metadata.row_group(i), question)
+            yield from opened.iter_batches(ROWS_OF_A_GROUP, row_groups=groups, columns=columns, use_threads=False)
+    elif piece.format == "arrow":
+        with pa.memory_map(piece.path) as source:
+            reader = _open_arrow(source)
+            if isinstance(reader, pa.ipc.RecordBatchFileReader):
+                batches: Any = (reader.get_batch(i) for i in range(piece.first, piece.last))
+            else:
+                batches = reader
+            for batch in batches:
+                batch.validate(full=True)
+                needed = _without_views(batch.select(columns))
+                # A batch without buffers, such as one of nulls, can have any number of rows.
+                for start in range(0, max(1, len(needed)), ROWS_OF_A_GROUP):
+                    yield needed.slice(start, ROWS_OF_A_GROUP)
+    else:
+        with _open_csv(piece.path, columns) as reader:
+            yield from reader
+
+
+def _without_views(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Return some rows with text in place of views of text, for which Arrow has few functions."""
+    import pyarrow as pa
+
+    fields = [
+        each.with_type(pa.large_string()) if pa.types.is_string_view(each.type) else each for each in batch.schema
+    ]
+    return batch.cast(pa.schema(fields))
+
+
+def _check_room(group: Any, question: Question) -> None:
+    """Raise MemoryError if some rows of a Parquet file ask for more room than answers take.
+
+    A kilobyte of Parquet unpacks to any number of zeros. But a list has at most K members, and a text at most the
+    length of a label, or K zeros and ones.
+    """
+    k, needed = question.mechanism.n_categories, question.needed
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema.partition(".")[0] not in needed:
+            continue
+        values = max(0, column.num_values)
+        if values > (k + 1) * group.num_rows or column.total_uncompressed_size > _SPARE + (_TEXT + k) * values:
+            raise MemoryError
+
+
+def _open_arrow(source: Any) -> Any:
+    """Open the file format, or else the stream format."""
+    import pyarrow as pa
+
+    try:
+        return pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source)
+
+
+def _open_csv(path: str, columns: list[str] | None) -> Any:
+    """Open a CSV file, whose columns are text."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    options = pc.ReadOptions(use_threads=False, block_size=_CSV_BYTES)
+    if columns is None:
+        return pc.open_csv(path, read_options=options)
+    convert = pc.ConvertOptions(
+        include_columns=columns,
+        column_types=dict.fromkeys(columns, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    # A blank line is a person without an answer.
+    parse = pc.ParseOptions(ignore_empty_lines=False)
+    return pc.open_csv(path, read_options=options, convert_options=convert, parse_options=parse)
+
+
+def _reason(problem: BaseException) -> str:
+    return visible(problem)[:200]

@@ -1,0 +1,198 @@
+"""Answers counted: distinct keys with counts, which add up to the same whatever the pieces and their order.
+
+A key is a row of bytes: the packed bits of the published subset, if there is one, and then those of the answer's
+support set, or else the answer's numbers, eight bytes each, the highest first.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp.answers.gather.tables import SUBSET, codes_of, is_set, is_there, labels_as_codes, packed_sets
+from adobest_pp.evidence import Evidence, support_rows, unique_rows
+from adobest_pp.mechanisms import RRRR, SRR, ExtremalMechanism, Mechanism, Published
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Question", "Tally", "add_up", "collapses", "counted", "decoded", "evidence_of"]
+
+
+# Support sets that are counted, each with its number; where more are possible, answers hardly ever repeat.
+MOST_SETS = 1 << 20
+# The largest table of counts; with more codes than this they are sorted.
+_LARGEST_TABLE = 1 << 24
+_ANSWERS_AT_ONCE = 1 << 16
+
+
+class Question(NamedTuple):
+    """What must be known to read a table of answers: the mechanism, the labels, and the names of the columns.
+
+    `as_code` tells that text is a code, as in a CSV file of answers without labels.
+    """
+
+    mechanism: Mechanism
+    categories: tuple[str, ...]
+    columns: tuple[str, ...]
+    as_code: bool = False
+
+    @property
+    def needed(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.columns, *([SUBSET] if self.mechanism.publishes_subset else [])]
+
+
+class Tally(NamedTuple):
+    """Distinct keys (U, W) in the order of their bytes, with counts (U,)."""
+
+    keys: NDArray[np.uint8]
+    count: NDArray[np.int64]  # type: ignore[assignment]
+
+
+def collapses(mechanism: Mechanism) -> bool:
+    """Tell whether so few answers are possible that they are kept as distinct ones with counts."""
+    return not is_set(mechanism) or min(mechanism.n_outputs, 1 << mechanism.n_categories) <= MOST_SETS
+
+
+def add_up(tallies: Sequence[Tally]) -> Tally:
+    """Return one tally of all; there must be at least one."""
+    if len(tallies) == 1:
+        return tallies[0]
+    return _tally(np.concatenate([each.keys for each in tallies]), np.concatenate([each.count for each in tallies]))
+
+
+def _tally(keys: NDArray[np.uint8], count: NDArray[np.int64]) -> Tally:
+    first, rank = unique_rows(keys)
+    total = np.zeros(first.size, dtype=np.int64)
+    np.add.at(total, rank, count)
+    return Tally(keys[first], total)
+
+
+def counted(batch: "pa.RecordBatch", question: Question) -> tuple[Tally, int]:
+    """Return the answers of some rows of a table, counted, and how many rows had none.
+
+    Where answers hardly ever repeat (see `collapses`) every key is there as often as it was answered, counted once.
+    """
+    import pyarrow as pa
+
+    there = np.logical_and.reduce([is_there(batch.column(name)) for name in question.needed])
+    if not there.all():
+        batch = batch.filter(pa.array(there))
+    empty = int(there.size - there.sum())
+    mechanism = question.mechanism
+    if is_set(mechanism):
+        return _sets(_supports(batch, question), mechanism), empty
+    labels = labels_as_codes(question.categories)
+    if mechanism.answer_dims:
+        numbers = _numbers(batch, question)
+        mechanism.check_answers(numbers.reshape(len(numbers), *mechanism.answer_dims.values()))
+        codes, places = np.arange(len(numbers)), np.arange(len(numbers))
+    else:
+        named = labels if isinstance(mechanism, SRR | RRRR) else None
+        highest = mechanism.n_outputs - 1
+        codes = codes_of(batch.column(question.columns[0]), question.columns[0], highest, named, question.as_code)
+        numbers, places = np.arange(mechanism.n_outputs)[:, None], codes
+    if not mechanism.publishes_subset:
+        return _of_codes(places, numbers, None, mechanism.n_categories), empty
+    sets, index = _subsets(batch, question, labels)
+    return _of_codes(index * len(numbers) + places, numbers, sets, mechanism.n_categories), empty
+
+
+def _of_codes(
+    codes: NDArray[np.int64], numbers: NDArray[np.int64], sets: NDArray[np.uint8] | None, n_categories: int
+) -> Tally:
+    """Return the tally of codes ``subset · len(numbers) + row of numbers``."""
+    size = len(numbers) * (1 if sets is None else len(sets))
+    if size <= _LARGEST_TABLE:
+        table = np.bincount(codes, minlength=size)
+        used = np.flatnonzero(table)
+        count = table[used].astype(np.int64)
+    else:
+        used, count = np.unique(codes, return_counts=True)
+    subset, row = np.divmod(used, max(len(numbers), 1))
+    keys = numbers[row].astype(">u8").view(np.uint8).reshape(used.size, 8 * numbers.shape[1])
+    return _tally(keys if sets is None else np.hstack([sets[subset], keys]), count)
+
+
+def _numbers(batch: "pa.RecordBatch", question: Question) -> NDArray[np.int64]:
+    columns = [codes_of(batch.column(name), name, 2**53, None, question.as_code) for name in question.columns]
+    return np.stack(columns, axis=1)
+
+
+def _subsets(
+    batch: "pa.RecordBatch", question: Question, labels: dict[str, int]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the distinct published subsets of the rows as packed bits, and that of each row."""
+    import pyarrow as pa
+
+    column, k = batch.column(SUBSET), question.mechanism.n_categories
+    try:
+        column = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    except NotImplementedError:  # lists
+        packed = packed_sets(column, SUBSET, k, labels)
+        first, index = unique_rows(packed)
+        sets = packed[first]
+    else:
+        index = column.indices.to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(index, minlength=len(column.dictionary)))
+        sets = np.zeros((len(column.dictionary), -(-k // 8)), dtype=np.uint8)
+        sets[used] = packed_sets(column.dictionary.take(pa.array(used)), SUBSET, k, labels)
+    full = np.packbits(np.ones(k, dtype=bool))
+    if (sets == full).all(axis=1).any():
+        raise ValueError(f"column {SUBSET!r} must leave at least one of the {k} categories out, got all of them")
+    return sets, index.astype(np.int64)
+
+
+def _supports(batch: "pa.RecordBatch", question: Question) -> NDArray[np.uint8]:
+    """Return the support sets of answers as packed bits."""
+    mechanism = question.mechanism
+    assert isinstance(mechanism, ExtremalMechanism)
+    if len(question.columns) == 1:
+        labels = labels_as_codes(question.categories)
+        return packed_sets(batch.column(question.columns[0]), question.columns[0], mechanism.n_categories, labels)
+    answers = mechanism.check_answers(_numbers(batch, question))
+    parts = [
+        np.packbits(mechanism.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
+        for start in range(0, len(answers), _ANSWERS_AT_ONCE)
+    ]
+    return np.concatenate([np.zeros((0, -(-mechanism.n_categories // 8)), dtype=np.uint8), *parts])
+
+
+def _sets(packed: NDArray[np.uint8], mechanism: Mechanism) -> Tally:
+    assert isinstance(mechanism, ExtremalMechanism)
+    mechanism.log_weight_of_size(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
+    if collapses(mechanism):
+        return _tally(packed, np.ones(len(packed), dtype=np.int64))
+    in_order = np.argsort(unique_rows(packed)[1], kind="stable")
+    return Tally(packed[in_order], np.ones(len(packed), dtype=np.int64))
+
+
+def decoded(tally: Tally, mechanism: Mechanism) -> tuple[NDArray[np.int64], Published]:
+    """Return the distinct answers of keys that are no sets, and what was published, as a mechanism takes them."""
+    k, keys = mechanism.n_categories, np.ascontiguousarray(tally.keys)
+    width = -(-k // 8) if mechanism.publishes_subset else 0
+    numbers = np.ascontiguousarray(keys[:, width:]).view(">u8").astype(np.int64)
+    answers = numbers.reshape(len(keys), *mechanism.answer_dims.values())
+    if not width:
+        return answers, Published(np.zeros(0, dtype=np.int64), np.zeros((0, k), dtype=bool))
+    first, row = unique_rows(keys[:, :width])
+    subsets = np.unpackbits(keys[first, :width], axis=1, count=k).astype(bool)
+    return answers, Published(row, subsets)
+
+
+def evidence_of(tally: Tally, mechanism: Mechanism) -> Evidence:
+    """Return the evidence of counted answers: to the last bit that of the answers one by one."""
+    if is_set(mechanism):
+        assert isinstance(mechanism, ExtremalMechanism)
+        scale = mechanism.log_weight_of_size(np.bitwise_count(tally.keys).sum(axis=1, dtype=np.int64))
+        rows = np.arange(len(tally.keys))
+        evidence = support_rows(tally.keys, math.expm1(mechanism.log_odds), scale, rows, mechanism.n_categories)
+        return evidence._replace(count=tally.count)
+    answers, published = decoded(tally, mechanism)
+    evidence, row_of = mechanism.evidence(answers, mechanism.told(answers, published))
+    count = np.zeros(evidence.n_rows, dtype=np.int64)
+    np.add.at(count, row_of, tally.count)
+    return evidence._replace(count=count)

@@ -1,0 +1,297 @@
+"""Responses collapsed to what they tell about θ: a few numbers each, and how often each occurs.
+
+Whatever the mechanism, a response has probability e^log_scale · h with
+
+    h = base + own·θ[y] + inside·θ(S),
+
+where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_i. Equal rows merge into one with a count, so
+nothing downstream grows with the number of responses where answers repeat.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._text import brief
+
+__all__ = ["BITS", "Evidence", "merged", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
+
+
+# Sets whose masks are unpacked at a time: bounds the memory that making the list of members takes.
+_SETS_AT_ONCE = 1 << 16
+# Categories that one look-up table covers: see `adobest_pp.likelihood.core`.
+BITS = 10
+
+
+class Evidence(NamedTuple):
+    """Distinct rows, in an order that does not depend on the order of the responses. Kernels take it as one argument.
+
+    Attributes
+    ----------
+    base, own, inside : array of shape (U,)
+        The three numbers of each row.
+    log_scale : array of shape (U,)
+        The logarithm of a factor that θ is not in; it belongs to the log-probability of each response of the row.
+    category : array of int, shape (U,)
+        The y of ``own·θ[y]``.
+    set_index : array of int, shape (U,)
+        The set or pattern of ``inside·θ(S)``: sets first, patterns behind them, and −1 for rows that need neither.
+    count : array of int, shape (U,)
+        How many responses the row stands for.
+    members, offsets : array of int
+        The V sets: ``members[offsets[v]:offsets[v+1]]`` are the categories of set v.
+    patterns : array of shape (D, K)
+        The weights w of each pattern, non-negative. D is 0 for all mechanisms but those without structure.
+    codes : array of int, shape (T, V)
+        The sets once more, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set
+        v. There are such codes only where there are so many sets that looking masses up costs less than adding up the
+        members, and T is 0 elsewhere.
+    """
+
+    base: NDArray[np.float64]
+    own: NDArray[np.float64]
+    inside: NDArray[np.float64]
+    log_scale: NDArray[np.float64]
+    category: NDArray[np.int64]
+    set_index: NDArray[np.int64]
+    count: NDArray[np.int64]  # type: ignore[assignment]
+    members: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    patterns: NDArray[np.float64]
+    codes: NDArray[np.uint16]
+
+    @property
+    def n_categories(self) -> int:
+        """The number of categories K."""
+        return int(self.patterns.shape[1])
+
+    @property
+    def n_responses(self) -> int:
+        """The number of responses behind the rows."""
+        return int(self.count.sum())
+
+    @property
+    def n_rows(self) -> int:
+        """The number of distinct rows U."""
+        return int(self.count.size)
+
+    @property
+    def n_sets(self) -> int:
+        """The number of distinct sets V."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def constant(self) -> float:
+        """What the scales of all responses add to the log-likelihood."""
+        return float(self.count @ self.log_scale)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return the rows written out, of shape (U, K): h is its product with θ."""
+        # One more set, the empty one, which rows without a set find at the end.
+        sets = np.zeros((self.n_sets + len(self.patterns) + 1, self.n_categories))
+        sets[np.repeat(np.arange(self.n_sets), np.diff(self.offsets)), self.members] = 1.0
+        sets[self.n_sets : -1] = self.patterns
+        rows = self.base[:, None] + self.inside[:, None] * sets[self.set_index]
+        rows[np.arange(self.n_rows), self.category] += self.own
+        return np.asarray(rows)
+
+    def merge(self, *others: "Evidence") -> "Evidence":
+        """Return the evidence of all answers together: evidence is a sum.
+
+        Parameters
+        ----------
+        *others : Evidence
+            About the same categories in the same order, from any mechanisms, each of answers of other people.
+
+        Returns
+        -------
+        Evidence
+            To the last bit that of all the answers at once, whatever the pieces and their order; where mechanisms
+            differ, that of what `concat` gives.
+
+        Examples
+        --------
+        >>> import adobest_pp as ad
+        >>> one = ad.Responses.from_arrays(ad.SRR(3, epsilon=1.0), [0, 0, 2]).evidence()
+        >>> two = ad.Responses.from_arrays(ad.SRR(3, epsilon=1.0), [2, 1]).evidence()
+        >>> one.merge(two)
+        <Evidence: 5 responses in 3 rows with 0 sets>
+        """
+        for other in others:
+            if not isinstance(other, Evidence):
+                raise ValueError(f"others must be Evidence, such as of Responses.evidence, got {brief(other)}")
+            if other.n_categories != self.n_categories:
+                raise ValueError(
+                    f"others must be about the same {self.n_categories} categories, got one about {other.n_categories}"
+                )
+        if len({id(each) for each in (self, *others)}) <= len(others) and self.n_responses:
+            raise ValueError("others must be of the answers of other people, got the same Evidence twice")
+        return merged([self, *others])[0]
+
+    def __repr__(self) -> str:
+        return f"<Evidence: {self.n_responses} responses in {self.n_rows} rows with {self.n_sets} sets>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Evidence):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self._fields)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a tuple has its own, which compares arrays one by one
+
+
+def set_rows(
+    row_of: NDArray[np.int64],
+    base: NDArray[np.float64],
+    own: NDArray[np.float64],
+    inside: NDArray[np.float64],
+    category: NDArray[np.int64],
+    set_index: NDArray[np.int64],
+    packed_sets: NDArray[np.uint8],
+    n_categories: int,
+    log_scale: NDArray[np.float64] | float = 0.0,
+) -> Evidence:
+    """Return evidence whose rows have sets, given as packed bits of shape (V, ⌈K/8⌉), or none (−1).
+
+    `row_of` tells the row of each response, of shape (n,); the other arrays have one entry a row.
+    """
+    members, sizes = _members(packed_sets, n_categories)
+    return Evidence(
+        base=base,
+        own=own,
+        inside=inside,
+        log_scale=np.full(base.size, log_scale) if np.ndim(log_scale) == 0 else np.asarray(log_scale),
+        category=category,
+        set_index=set_index,
+        count=np.bincount(row_of, minlength=base.size),
+        members=members,
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        patterns=np.zeros((0, n_categories)),
+        codes=_codes(packed_sets, n_categories, members.size),
+    )
+
+
+def support_rows(
+    packed_sets: NDArray[np.uint8], inside: float, log_scale: NDArray[np.float64], row_of: NDArray[np.int64], k: int
+) -> Evidence:
+    """Return evidence of answers that are their support sets: row u is ``1 + inside·θ(set u)`` of K categories."""
+    n = len(packed_sets)
+    zeros = np.zeros(n, dtype=np.int64)
+    return set_rows(row_of, np.ones(n), np.zeros(n), np.full(n, inside), zeros, np.arange(n), packed_sets, k, log_scale)
+
+
+def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tuple[Evidence, NDArray[np.int64]]:
+    """Return evidence of answers that are rows of a matrix ``G[y, x]``, and the row of evidence of each answer."""
+    used, output_of = np.unique(outputs, return_inverse=True)
+    # Outputs whose rows are the same tell the same.
+    patterns, pattern_of = np.unique(np.asarray(matrix[used], dtype=np.float64), axis=0, return_inverse=True)
+    n, row_of = len(patterns), pattern_of[output_of]
+    evidence = Evidence(
+        base=np.zeros(n),
+        own=np.zeros(n),
+        inside=np.ones(n),
+        log_scale=np.zeros(n),
+        category=np.zeros(n, dtype=np.int64),
+        set_index=np.arange(n),
+        count=np.bincount(row_of, minlength=n),
+        members=np.zeros(0, dtype=np.int32),
+        offsets=np.zeros(1, dtype=np.int64),
+        patterns=np.ascontiguousarray(patterns),
+        codes=np.zeros((0, 0), dtype=np.uint16),
+    )
+    return evidence, row_of
+
+
+def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]]:
+    """Return several pieces of evidence as one, in the order of all evidence, and where the rows of each piece went.
+
+    Rows are ordered by their set (none first, patterns last), then by falling base, own, inside, scale and category;
+    equal rows are one. Sets are in the order of their packed bits, patterns in that of their weights.
+    """
+    n_categories = parts[0].n_categories
+    packed = np.concatenate([_packed(part) for part in parts])
+    first, rank = unique_rows(packed)
+    patterns, pattern_rank = np.unique(np.concatenate([part.patterns for part in parts]), axis=0, return_inverse=True)
+    place = np.empty(0, dtype=np.int64)
+    sets_before, patterns_before = 0, 0
+    for part in parts:
+        of_set = rank[sets_before : sets_before + part.n_sets]
+        of_pattern = first.size + pattern_rank[patterns_before : patterns_before + len(part.patterns)]
+        # One more at the end, which rows without a set find.
+        place = np.append(place, np.concatenate([of_set, of_pattern, [-1]])[part.set_index])
+        sets_before, patterns_before = sets_before + part.n_sets, patterns_before + len(part.patterns)
+    base, own, inside, log_scale, category, count = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("base", "own", "inside", "log_scale", "category", "count")
+    )
+    keys = (category, log_scale, inside, own, -base, place)
+    order = np.lexsort(keys)
+    is_new = np.ones(order.size, dtype=bool)
+    is_new[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    row_of = np.empty(order.size, dtype=np.int64)
+    row_of[order] = np.cumsum(is_new) - 1
+    kept = order[is_new]
+    levels = (base[kept], own[kept], inside[kept], category[kept], place[kept])
+    rows = set_rows(row_of, *levels, packed[first], n_categories, log_scale[kept])
+    total = np.zeros(kept.size, dtype=np.int64)
+    np.add.at(total, row_of, count)
+    ends = np.cumsum([part.n_rows for part in parts])[:-1]
+    return rows._replace(count=total, patterns=patterns), np.split(row_of, ends)
+
+
+def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the place of one of each distinct row of packed bits, in a fixed order, and for each row its rank."""
+    if len(packed) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    words = padded.view(">u8").astype(np.uint64)
+    order = np.lexsort(words.T[::-1])
+    is_new = np.ones(len(packed), dtype=bool)
+    is_new[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+    rank = np.empty(len(packed), dtype=np.int64)
+    rank[order] = np.cumsum(is_new) - 1
+    return order[is_new], rank
+
+
+def _packed(evidence: Evidence) -> NDArray[np.uint8]:
+    """Return the sets as packed bits, of shape (V, ⌈K/8⌉)."""
+    packed = np.zeros((evidence.n_sets, -(-evidence.n_categories // 8)), dtype=np.uint8)
+    for start in range(0, evidence.n_sets, _SETS_AT_ONCE):
+        offsets = evidence.offsets[start : start + _SETS_AT_ONCE + 1]
+        masks = np.zeros((offsets.size - 1, evidence.n_categories), dtype=bool)
+        masks[np.repeat(np.arange(len(masks)), np.diff(offsets)), evidence.members[offsets[0] : offsets[-1]]] = True
+        packed[start : start + len(masks)] = np.packbits(masks, axis=1)
+    return packed
+
+
+def _members(packed: NDArray[np.uint8], n_categories: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the members of the sets, one set after the other, and the sizes of the sets."""
+    members, sizes = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)]
+    for masks in _masks(packed, n_categories):
+        members.append(np.nonzero(masks)[1].astype(np.int32))
+        sizes.append(masks.sum(axis=1, dtype=np.int64))
+    return np.concatenate(members), np.concatenate(sizes)
+
+
+def _codes(packed: NDArray[np.uint8], n_categories: int, n_members: int) -> NDArray[np.uint16]:
+    """Return the codes of the sets, or none where look-up tables would cost more than adding up the members."""
+    n_tables = -(-n_categories // BITS)
+    if n_tables * (len(packed) + 2**BITS) >= n_members:
+        return np.zeros((0, len(packed)), dtype=np.uint16)
+    parts = []
+    for masks in _masks(packed, n_categories):
+        bits = np.zeros((len(masks), n_tables, 16), dtype=np.uint8)
+        for t in range(n_tables):
+            part = masks[:, t * BITS : (t + 1) * BITS]
+            bits[:, t, : part.shape[1]] = part
+        parts.append(np.packbits(bits, axis=2, bitorder="little").view("<u2")[..., 0])
+    return np.ascontiguousarray(np.concatenate(parts).T, dtype=np.uint16)
+
+
+def _masks(packed: NDArray[np.uint8], n_categories: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield the masks of some sets at a time."""
+    for start in range(0, len(packed), _SETS_AT_ONCE):
+        yield np.unpackbits(packed[start : start + _SETS_AT_ONCE], axis=1, count=n_categories)

@@ -1,0 +1,231 @@
+"""Draws of several samplers side by side: what they estimate, how their chains move, and whether the chains agree."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from arviz_plots import PlotCollection, plot_ecdf_pit, plot_trace
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import check_probabilities
+from adobest_pp.intervals import summary
+from adobest_pp.plots._common import (
+    COLORS,
+    check_axes,
+    check_categories,
+    check_thetas,
+    legend_entry,
+    legible,
+    look,
+    shorten,
+)
+
+__all__ = ["plot_estimates", "plot_ranks", "plot_traces"]
+
+
+# As many points of each line are drawn: more would not be seen.
+MOST_TRACED = 500
+MOST_RANKED = 2000
+
+# As many letters fit beside a row of panels.
+LONGEST_ROW = 14
+
+
+# Not ArviZ's plot_forest: it has neither intervals from zero, nor those that cover, nor bars of the truth.
+def plot_estimates(
+    draws: Mapping[str, xr.DataTree],
+    truth: ArrayLike | None = None,
+    categories: Sequence[Any] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Plot the estimated share of each category with its 95 % interval, samplers beside each other.
+
+    A point is the posterior mean. The intervals of a single run are those of `intervals.summary`, which hold a share
+    whatever the shares are. Those of several runs, which are there to be compared, are the shortest that hold 95 % of
+    the draws of each (`intervals.shortest_intervals`).
+
+    Parameters
+    ----------
+    draws : mapping of str to DataTree
+        Trees of `sample`, with ``posterior/theta`` by chain, draw and category.
+    truth : array of shape (K,), optional
+        The true frequencies of all categories, drawn as bars. They are matched by label if they have labels (xarray,
+        pandas), and otherwise stand in the order of the first tree's categories.
+    categories : sequence of labels, optional
+        The categories to draw; all by default.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> ax = ad.plots.plot_estimates({"gibbs": ad.sample(responses, "gibbs", random_seed=1)})
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['no', 'yes']
+    """
+    thetas = check_thetas(draws)
+    known = next(iter(thetas.values()))["category"].values.tolist()
+    labels = known if categories is None else check_categories(categories, known)
+    shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8, 1.2 + 0.42 * len(labels)), layout="constrained")
+    (ax,) = check_axes(ax, 1, "one")
+    places = np.arange(len(labels))
+    if shares is not None:
+        ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.88", label="true share")
+    for i, (name, theta) in enumerate(thetas.items()):
+        shown = _shown(list(draws.values()), theta).sel(category=labels)
+        mean, low, high = (shown[column].values for column in ("mean", "lower", "upper"))
+        y = places + 0.6 * ((i + 0.5) / len(thetas) - 0.5)
+        bars = np.maximum([mean - low, high - mean], 0)
+        ax.errorbar(mean, y, xerr=bars, linestyle="none", markersize=5, capsize=2, label=legend_entry(name), **look(i))
+    ax.set_yticks(places, [shorten(label) for label in labels])
+    ax.invert_yaxis()
+    ax.set(xlabel="share of people, with 95 % intervals", xlim=(0, None))
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False)
+    legible(ax)
+    return ax
+
+
+def _shown(trees: list[xr.DataTree], theta: xr.DataArray) -> xr.Dataset:
+    """Return mean and interval of θ: as they are shown for a single run of `sample`, of the draws otherwise."""
+    is_run = len(trees) == 1 and {"prior", "n_responses"} <= set(trees[0].attrs)
+    return summary(trees[0] if is_run else theta)
+
+
+def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
+    """Plot the draws of each chain in the order of sampling, samplers below each other, by `arviz_plots.plot_trace`.
+
+    Chains that have mixed look alike and have no trend. Each chain has its color. Of a long chain, up to 500 evenly
+    spaced draws are drawn.
+
+    Parameters
+    ----------
+    draws : mapping of str to DataTree
+        Trees of `sample`.
+    categories : sequence of labels
+        The categories to draw.
+
+    Returns
+    -------
+    array of matplotlib axes, of shape (samplers, categories)
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> draws = {"gibbs": ad.sample(responses, "gibbs", random_seed=1)}
+    >>> ad.plots.plot_traces(draws, ["no", "yes"]).shape
+    (1, 2)
+    """
+    thetas, labels = _chosen(draws, categories)
+    panels = _grid(thetas, labels, "draw", "share of people", sharey="col")
+    visuals = {"trace": {"width": 0.6, "alpha": 0.8}, **dict.fromkeys(("title", "xlabel", "ticklabels"), False)}
+    for row, theta in zip(panels, thetas.values(), strict=True):
+        data = _thinned(theta, MOST_TRACED).to_dataset(name="theta")
+        plot_trace(_as_tree(data), plot_collection=_collection(data, row), visuals=visuals)
+    return panels
+
+
+# Not ArviZ's plot_rank: it takes seconds for a test that takes draws for independent, and cannot be told to leave out
+# what this test finds, in chains that have mixed too.
+def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
+    """Plot how the ranks of each chain among all draws differ from uniform ones, by `arviz_plots.plot_ecdf_pit`.
+
+    A line is the share of a chain's draws up to a rank, less the share of all draws up to it [1]_. Chains that have
+    mixed stay near zero. A chain above zero has too many small values, one below too few.
+
+    Parameters
+    ----------
+    draws : mapping of str to DataTree
+        Trees of `sample`.
+    categories : sequence of labels
+        The categories to draw.
+
+    Returns
+    -------
+    array of matplotlib axes, of shape (samplers, categories)
+
+    References
+    ----------
+    .. [1] T. Säilynoja, P.-C. Bürkner and A. Vehtari (2022), Graphical test for discrete uniformity and its
+       applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and Computing 32.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> draws = {"gibbs": ad.sample(responses, "gibbs", random_seed=1)}
+    >>> ad.plots.plot_ranks(draws, ["no", "yes"]).shape
+    (1, 2)
+    """
+    thetas, labels = _chosen(draws, categories)
+    panels = _grid(thetas, labels, "rank among all draws, as a share", "ECDF − uniform", sharex=True, sharey=True)
+    hidden = ("title", "xlabel", "ylabel", "suspicious_points", "p_value_text")
+    # Thousands of points are one picture inside a vector file.
+    visuals = {"ecdf_lines": {"width": 1.2, "rasterized": True}, **dict.fromkeys(hidden, False)}
+    for row, theta in zip(panels, thetas.values(), strict=True):
+        ranks = theta.azstats.compute_ranks(dim=["chain", "draw"], relative=True)
+        data = _thinned(ranks, MOST_RANKED).to_dataset(name="theta")
+        plot_ecdf_pit(
+            _as_tree(data),
+            group="posterior",
+            sample_dims=["draw"],
+            plot_collection=_collection(data, row),
+            aes_by_visuals={"ecdf_lines": ["color", "overlay"]},
+            visuals=visuals,
+        )
+    panels[0, 0].autoscale(axis="y")  # ArviZ sets the limits that the last row needs
+    return panels
+
+
+def _chosen(draws: Any, categories: Any) -> tuple[dict[str, xr.DataArray], list[str]]:
+    """Return θ of each tree for the categories to draw, and these."""
+    thetas = check_thetas(draws)
+    labels = check_categories(categories, next(iter(thetas.values()))["category"].values.tolist())
+    return {name: theta.sel(category=labels) for name, theta in thetas.items()}, labels
+
+
+def _grid(
+    thetas: Mapping[str, Any], categories: Sequence[str], xlabel: str, ylabel: str, **shared: Any
+) -> NDArray[np.object_]:
+    """Return panels with a row for each sampler and a column for each category, named at the top and at the left."""
+    size = (1.0 + 2.4 * len(categories), 0.8 + 1.5 * len(thetas))
+    shape = (len(thetas), len(categories))
+    figure, panels = plt.subplots(*shape, figsize=size, squeeze=False, layout="constrained", **shared)
+    for panel, label in zip(panels[0], categories, strict=True):
+        panel.set_title(shorten(label), fontsize="medium")
+    for panel, name in zip(panels[:, 0], thetas, strict=True):
+        panel.set_ylabel(shorten(name, LONGEST_ROW), fontweight="bold")
+    figure.supxlabel(xlabel, fontsize="medium")
+    figure.supylabel(ylabel, fontsize="medium")
+    legible(panels)
+    return np.asarray(panels, dtype=object)
+
+
+def _thinned(values: xr.DataArray, most: int) -> xr.DataArray:
+    """Return at most this many draws of each chain, evenly spaced, with their numbers."""
+    numbered = values.assign_coords({dim: np.arange(values.sizes[dim]) for dim in ("chain", "draw")})
+    return numbered.isel(draw=slice(None, None, -(-values.sizes["draw"] // most)))
+
+
+def _as_tree(data: xr.Dataset) -> xr.DataTree:
+    return xr.DataTree.from_dict({"posterior": data})
+
+
+def _collection(data: xr.Dataset, row: NDArray[np.object_]) -> Any:
+    """Return what ArviZ draws on: the panels of a row, one for each category, and a color for each chain."""
+    places = {"row_index": np.zeros(row.size, dtype=int), "col_index": np.arange(row.size), "plot": row}
+    panels = xr.Dataset({name: ("category", values) for name, values in places.items()}, data["category"].coords)
+    panels["figure"] = xr.DataArray(np.array(row[0].figure, dtype=object))
+    chains = {"color": ["chain"], "overlay": ["chain"]}
+    return PlotCollection(data, xr.DataTree(panels), aes=chains, backend="matplotlib", color=list(COLORS))

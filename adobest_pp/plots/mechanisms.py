@@ -1,0 +1,285 @@
+"""What one private answer tells: the probabilities behind it, and the belief about a person before and after."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import as_numbers, check_integer, check_n_categories, check_probabilities
+from adobest_pp._labels import check_labels
+from adobest_pp._text import brief
+from adobest_pp.design import utility
+from adobest_pp.mechanisms import RRRR, ExtremalMechanism, Mechanism, privacy_loss
+from adobest_pp.mechanisms.privacy import check_matrix
+from adobest_pp.plots._common import COLORS, check_axes, legible, shorten
+
+__all__ = ["plot_belief", "plot_channel", "plot_honest_response"]
+
+
+# Larger matrices are drawn without a number in each cell, and with fewer names beside them.
+MOST_NUMBERED = 12
+MOST_NAMED = 16
+FEW = 3  # columns, which leave room for large numbers
+
+
+def plot_channel(
+    mechanism: Mechanism | ArrayLike,
+    subset: ArrayLike | None = None,
+    categories: Sequence[Any] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Plot the matrix of a mechanism as a heat map, with its privacy loss in the title.
+
+    A column is what a person with that true category may answer; it sums to 100 %. The two framed cells have the
+    largest ratio in a row. The logarithm of that ratio is the privacy loss.
+
+    Parameters
+    ----------
+    mechanism : Mechanism or array of shape (outputs, K)
+        The mechanism, or ``G[y, x] = P(Y=y | X=x)`` itself.
+    subset : indices or boolean mask, optional
+        The published subset, for a mechanism that publishes one.
+    categories : sequence of K labels, optional
+        Category names; 0, 1, … by default.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    See Also
+    --------
+    plot_belief : What one of the answers tells about a person.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.plots.plot_channel(ad.SRR(3, epsilon=1.0)).get_title()
+    'privacy loss: ε = 1'
+    """
+    matrix, answers = _matrix_of(mechanism, subset, categories)
+    labels = check_labels(categories, matrix.shape[1])
+    if ax is None:
+        size = (1.8 + 0.55 * min(matrix.shape[1], 14), 1.6 + 0.5 * min(len(matrix), 14))
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    (ax,) = check_axes(ax, 1, "one")
+    ax.imshow(matrix, cmap="Blues", vmin=0, vmax=max(1e-12, float(matrix.max())) * 1.15, aspect="auto")
+    if max(matrix.shape) <= MOST_NUMBERED:
+        size_of_numbers = "large" if matrix.shape[1] <= FEW else "small"
+        for (y, x), share in np.ndenumerate(matrix):
+            color = "white" if share > 0.65 * matrix.max() else "black"
+            ax.text(x, y, f"{100 * share:.3g} %", ha="center", va="center", color=color, fontsize=size_of_numbers)
+    loss = privacy_loss(matrix)
+    for y, x in _worst_pair(matrix):
+        ax.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor=COLORS[1], linewidth=2))
+    _name_axis(ax.xaxis, labels)
+    _name_axis(ax.yaxis, answers)
+    ax.set(xlabel="true category", ylabel="answer")
+    ax.set_title("privacy loss: ∞" if np.isinf(loss) else f"privacy loss: ε = {loss:.3g}", fontsize="medium")
+    legible(ax)
+    return ax
+
+
+def plot_belief(
+    mechanism: Mechanism | ArrayLike,
+    answer: int,
+    prior: ArrayLike | None = None,
+    subset: ArrayLike | None = None,
+    categories: Sequence[Any] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Plot what one answer changes: the belief about a person's category before and after it.
+
+    By Bayes' rule the belief after the answer y is in proportion to prior[x]·P(y | x). The number above a pair of bars
+    is the factor between them. The odds of two categories change by at most e^ε, whatever the belief was before.
+
+    Parameters
+    ----------
+    mechanism : Mechanism or array of shape (outputs, K)
+        The mechanism, or ``G[y, x] = P(Y=y | X=x)`` itself.
+    answer : int
+        The row of the matrix: for most mechanisms, the category that was answered.
+    prior : array of shape (K,), optional
+        The belief before; uniform by default. By label if it has labels.
+    subset : indices or boolean mask, optional
+        The published subset, for a mechanism that publishes one.
+    categories : sequence of K labels, optional
+        Category names; 0, 1, … by default.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ax = ad.plots.plot_belief(ad.SRR(2, epsilon=1.0), answer=1, prior=[0.9, 0.1], categories=["no", "yes"])
+    >>> [f"{bar.get_height():.3f}" for bar in ax.containers[1]]
+    ['0.768', '0.232']
+    """
+    matrix, answers = _matrix_of(mechanism, subset, categories)
+    labels = check_labels(categories, matrix.shape[1])
+    y = check_integer(answer, "answer", 0, len(matrix) - 1)
+    flat = np.full(len(labels), 1 / len(labels))
+    before = flat if prior is None else check_probabilities(prior, len(labels), "prior", labels)
+    after = before * matrix[y]
+    if after.sum() == 0:
+        raise ValueError(f"answer must be one that is possible under the prior, got {brief(answer)}")
+    after = after / after.sum()
+    if ax is None:
+        _, ax = plt.subplots(figsize=(2.5 + 0.75 * min(len(labels), 14), 3.4), layout="constrained")
+    (ax,) = check_axes(ax, 1, "one")
+    places = np.arange(len(labels))
+    ax.bar(places - 0.2, before, width=0.38, color="0.75", label="before")
+    ax.bar(places + 0.2, after, width=0.38, color=COLORS[0], label=f"after the answer “{shorten(answers[y])}”")
+    if len(labels) <= MOST_NUMBERED:
+        for place, old, new in zip(places, before, after, strict=True):
+            told = f"×{new / old:.3g}" if old > 0 else ""
+            ax.annotate(told, (place, max(old, new)), (0, 3), textcoords="offset points", ha="center", fontsize="small")
+    _name_axis(ax.xaxis, labels)
+    ax.set(xlabel="true category", ylabel="belief about this person", ylim=(0, min(1.12, 1.25 * max(*before, *after))))
+    ax.grid(axis="y", alpha=0.3)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
+    legible(ax)
+    return ax
+
+
+def _matrix_of(mechanism: Any, subset: Any, categories: Any) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the matrix of a mechanism and the names of its rows, or raise ValueError."""
+    if not isinstance(mechanism, Mechanism):
+        if subset is not None:
+            raise ValueError(f"subset must be left out for a matrix, got {brief(subset)}")
+        matrix = check_matrix(mechanism)
+        return matrix, _answer_names(len(matrix), check_labels(categories, matrix.shape[1]))
+    if mechanism.publishes_subset != (subset is not None):
+        allowed = "given" if mechanism.publishes_subset else "left out"
+        raise ValueError(f"subset must be {allowed} for {type(mechanism).__name__}, got {brief(subset)}")
+    if not hasattr(mechanism, "transition_matrix"):
+        raise ValueError(f"mechanism must have a transition matrix, got {type(mechanism).__name__}")
+    outputs, labels = mechanism.outputs(), check_labels(categories, mechanism.n_categories)
+    matrix = np.asarray(mechanism.transition_matrix(*(() if subset is None else (subset,))), dtype=np.float64)
+    if isinstance(mechanism, ExtremalMechanism):
+        sets = mechanism.support(mechanism.check_answers(outputs))
+        return matrix, ["{" + ", ".join(np.array(labels)[held].tolist()) + "}" for held in sets]
+    return matrix, _answer_names(len(matrix), labels)
+
+
+def _answer_names(n: int, labels: Sequence[str]) -> list[str]:
+    """Return the names of n answers: the categories, if there are as many, or else numbers."""
+    return list(labels) if n == len(labels) else list(map(str, range(n)))
+
+
+def _worst_pair(matrix: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Return the cells of the largest and the smallest probability in the row where their ratio is largest."""
+    high, low = matrix.max(axis=1), matrix.min(axis=1)
+    ratio = np.divide(high, low, out=np.where(high > 0, np.inf, 1.0), where=low > 0)
+    y = int(ratio.argmax())
+    return [(y, int(matrix[y].argmax())), (y, int(matrix[y].argmin()))]
+
+
+def _name_axis(axis: Any, names: Sequence[str]) -> None:
+    """Write the names of rows or columns, every second or third of many, slanted where they are long."""
+    step = -(-len(names) // MOST_NAMED)
+    shown = [shorten(name) for name in names[::step]]
+    slanted = axis.axis_name == "x" and max(map(len, shown)) * len(shown) > 48
+    slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if slanted else {}
+    axis.set_ticks(range(0, len(names), step), shown, **slant)
+
+
+# The probability of an honest answer (Figure 2 of the paper).
+
+
+def plot_honest_response(
+    epsilons: Sequence[float] = (1.0, 5.0),
+    n_categories: int = 20,
+    kappa: float = 0.9,
+    sizes: Sequence[int] = (1, 2, 3, 5, 10, 15, 19),
+    ratios: Sequence[float] | None = None,
+    axes: Sequence[Any] | None = None,
+) -> NDArray[np.object_]:
+    """Plot the probability of an honest answer under RRRR against how uneven θ is, for several subset sizes.
+
+    The defaults are Figure 2 of [1]_. θ falls by the same factor from each category to the next; S holds the k
+    most probable. The dashed line is SRR, which does not depend on θ, and the dotted one the best size at each ratio.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Privacy budgets, one panel each.
+    n_categories : int
+        Number of categories K.
+    kappa : float
+        Share of the budget within the subset.
+    sizes : sequence of int
+        Subset sizes to draw, 0 … K−1.
+    ratios : sequence of float, optional
+        Values of θᵢ/θᵢ₊₁, at least 1; 100 values from 1 to 2 by default.
+    axes : sequence of matplotlib axes, optional
+        One for each ε; a new figure by default.
+
+    Returns
+    -------
+    array of matplotlib axes, of shape (number of epsilons,)
+
+    References
+    ----------
+    .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
+       Adaptive Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> [panel.get_title() for panel in ad.plots.plot_honest_response([2.0], n_categories=5, sizes=[1, 3])]
+    ['K = 5, ε = 2, κ = 0.9']
+    """
+    k = check_n_categories(n_categories)
+    for name, given in (("sizes", sizes), ("epsilons", epsilons)):
+        is_list = isinstance(given, Sequence | np.ndarray) and getattr(given, "ndim", 1) == 1
+        if isinstance(given, str | bytes | bytearray) or not is_list or not len(given):
+            raise ValueError(f"{name} must be a sequence of at least one number, got {brief(given)}")
+    drawn = [check_integer(size, "sizes", 0, k - 1) for size in sizes]
+    steps = _check_ratios(ratios)
+    mechanisms = [RRRR(k, epsilon, kappa) for epsilon in epsilons]
+    n = len(mechanisms)
+    panels = check_axes(_new_panels(n) if axes is None else axes, n, f"one for each of the {n} epsilons")
+    thetas = [family(k, ratio) for ratio in steps]
+    for panel, mechanism in zip(panels, mechanisms, strict=True):
+        values = np.array([utility(theta, mechanism, "honest") for theta in thetas])
+        colors = plt.get_cmap("viridis")(np.linspace(0.05, 0.9, len(drawn)))
+        for size, color in zip(drawn, colors, strict=True):
+            panel.plot(steps, values[:, size], color=color, label=f"k = {size}")
+        panel.plot(steps, values.max(axis=1), color="black", linestyle=":", linewidth=1.5, label="best k")
+        panel.axhline(values[0, 0], color=COLORS[1], linestyle="--", label="SRR (k = 0)")
+        panel.set(title=f"K = {k}, ε = {mechanism.epsilon:g}, κ = {kappa:g}", xlabel="θᵢ / θᵢ₊₁", ylabel="P(Y = X)")
+        panel.margins(x=0)
+        panel.grid(alpha=0.3)
+    panels[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+    return panels
+
+
+def family(n_categories: int, ratio: float) -> NDArray[np.float64]:
+    """Return the θ of the paper's example: θᵢ/θᵢ₊₁ = `ratio` for every i."""
+    weights = float(ratio) ** -np.arange(n_categories, dtype=np.float64)
+    return np.asarray(weights / weights.sum())
+
+
+def _check_ratios(ratios: Sequence[float] | None) -> NDArray[np.float64]:
+    try:
+        values = np.linspace(1, 2, 100) if ratios is None else as_numbers(ratios, "fiu").astype(np.float64)
+    except TypeError:
+        values = np.empty(0)
+    if values.ndim != 1 or values.size == 0 or not np.all((values >= 1) & np.isfinite(values)):
+        raise ValueError(f"ratios must be finite numbers of at least 1, got {brief(ratios)}")
+    return values
+
+
+def _new_panels(n: int) -> Any:
+    _, panels = plt.subplots(1, n, figsize=(5 * n + 1.5, 4), squeeze=False, layout="constrained")
+    return panels[0]

@@ -1,0 +1,1 @@
+"""Gibbs sampling by data augmentation."""

@@ -1,0 +1,312 @@
+"""The posterior of θ on unconstrained coordinates, compiled to C functions that NUTS calls.
+
+Under a given prior, θ ~ Dirichlet(ρ), the coordinates are K−1 of ψ ~ Dirichlet, and one for each category that is
+boosted. Where a concentration ρ is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
+NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_, and ln(−ln U) is
+one more coordinate, with a scale of one. We call such a category boosted. Categories that the answers show to be held
+do not need it (docs/math.md, section 4).
+
+Under a prior that is learned, the coordinates are those of `adobest_pp.samplers.nuts.densities`.
+
+References
+----------
+.. [1] G. Marsaglia and W. W. Tsang (2000), A simple method for generating gamma variables, ACM Transactions on
+   Mathematical Software 26(3).
+"""
+
+import functools
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numba import carray, njit, types
+from numpy.typing import NDArray
+
+from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood.core import value_and_gradient
+from adobest_pp.likelihood.marginal import climb
+from adobest_pp.model.simplex import log_theta, pull_to_free
+
+__all__ = ["choose_coordinates", "compiled_functions", "learned_log_density", "learned_theta", "log_density", "pack"]
+
+
+_REALS = types.CPointer(types.double)
+_LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
+_EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
+_HEADER = 7
+_LARGEST_LOG = 700.0
+
+
+def pack(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64] | NDArray[np.bool_],
+    evidence: Evidence,
+    learned: tuple[float, float] | None = None,
+) -> NDArray[np.int64]:
+    """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins.
+
+    Parameters
+    ----------
+    first, second : array of shape (K,)
+        Of a given prior, its concentrations and which categories are boosted; of a learned one, scales and shifts.
+    evidence : Evidence
+        Collapsed responses.
+    learned : tuple of float, optional
+        Mean and standard deviation of ln a, of a prior that is learned.
+    """
+    n_tables = len(evidence.codes)
+    # Where masses are looked up, the lists of members are not read.
+    members = evidence.members[:0] if n_tables else evidence.members
+    of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables
+    sizes = (learned is not None, first.size, evidence.n_rows, *of_sets)
+    prior = np.concatenate([first, second, learned or (0.0, 0.0)])
+    rows = evidence[: Evidence._fields.index("members")]
+    parts = (np.array(sizes), prior, *rows, evidence.offsets, evidence.patterns, members, evidence.codes)
+    whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in parts)
+    return np.frombuffer(whole, dtype=np.int64).copy()
+
+
+@functools.cache
+def compiled_functions() -> tuple[Any, Any]:
+    """Return the C functions for nutpie, compiled or read from Numba's cache."""
+    return numba.cfunc(_LOG_DENSITY, cache=True)(_log_density), numba.cfunc(_EXPAND, cache=True)(_expand)
+
+
+def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
+    header = carray(block_, _HEADER, np.int64)
+    learned, k, u, o, d, m, t = header[0], header[1], header[2], header[3], header[4], header[5], header[6]
+    # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
+    if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
+        return 1
+    prior = _HEADER + 2 * k
+    rows = prior + 2
+    offsets = rows + 7 * u
+    patterns = offsets + o
+    members = patterns + d * k
+    codes = members + (m + 1) // 2
+    n_codes = t * (o - 1)
+    reals = carray(block_, members, np.float64)
+    words = carray(block_, members, np.int64)
+    evidence = Evidence(
+        reals[rows : rows + u],
+        reals[rows + u : rows + 2 * u],
+        reals[rows + 2 * u : rows + 3 * u],
+        reals[rows + 3 * u : rows + 4 * u],
+        words[rows + 4 * u : rows + 5 * u],
+        words[rows + 5 * u : rows + 6 * u],
+        words[rows + 6 * u : offsets],
+        carray(block_, 2 * members + m, np.int32)[2 * members :],
+        words[offsets:patterns],
+        reals[patterns:members].reshape(d, k),
+        carray(block_, 4 * codes + n_codes, np.uint16)[4 * codes :].reshape(t, o - 1),
+    )
+    free, first, second = carray(free_, dim), reals[_HEADER : _HEADER + k], reals[_HEADER + k : prior]
+    if learned:
+        value, gradient = learned_log_density(free, first, second, reals[prior], reals[prior + 1], evidence)
+    else:
+        value, gradient = log_density(free, first, second, evidence)
+    carray(value_, 1)[0] = value
+    out = carray(gradient_, dim)
+    finite = np.isfinite(value)
+    for i in range(dim):
+        out[i] = gradient[i]
+        finite &= np.isfinite(gradient[i])
+    return 0 if finite else 1
+
+
+def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyped-def]
+    """Write θ, and a after it where it is learned."""
+    header = carray(block_, _HEADER, np.int64)
+    learned, k = header[0], header[1]
+    free, prior = carray(free_, dim), carray(block_, _HEADER + 2 * k, np.float64)[_HEADER:]
+    theta = learned_theta(free, prior[:k], prior[k:]) if learned else boosted_theta(free, prior[:k], prior[k:])[1]
+    out = carray(expanded_, n_expanded)
+    for i in range(k):
+        out[i] = theta[i]
+    if learned:
+        out[k] = np.exp(free[dim - 1])
+    return 0
+
+
+@njit(cache=True)
+def boosted_theta(free, prior, boosted):  # type: ignore[no-untyped-def]
+    """Return ln ψ and θ of the free coordinates."""
+    n = prior.size
+    log_psi = log_theta(free[: n - 1])
+    theta = log_psi.copy()
+    extra = n - 1
+    largest = -np.inf
+    for i in range(n):
+        if boosted[i]:
+            theta[i] -= np.exp(free[extra]) / prior[i]
+            extra += 1
+        largest = max(largest, theta[i])
+    total = 0.0
+    for i in range(n):
+        theta[i] = np.exp(theta[i] - largest)
+        total += theta[i]
+    for i in range(n):
+        theta[i] /= total
+    return log_psi, theta
+
+
+@njit(cache=True)
+def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
+    """Return the log-density of the free coordinates under a given prior, up to a constant, and its gradient."""
+    log_psi, theta = boosted_theta(free, prior, boosted)
+    value, slope = value_and_gradient(theta, evidence)
+    average = 0.0
+    for i in range(theta.size):
+        average += slope[i] * theta[i]
+    gradient = np.empty(free.size)
+    extra = theta.size - 1
+    for i in range(theta.size):
+        slope[i] = theta[i] * (slope[i] - average)
+        # The Jacobian of the softmax is Πψ, which turns the exponents of the Dirichlet from ρ−1 into ρ.
+        exponent = prior[i]
+        if boosted[i]:
+            gap = np.exp(free[extra])
+            value += free[extra] - gap
+            gradient[extra] = 1 - gap - slope[i] * gap / prior[i]
+            exponent += 1
+            extra += 1
+        value += exponent * log_psi[i]
+        slope[i] += exponent
+    by_free = pull_to_free(slope, np.exp(log_psi))
+    for i in range(by_free.size):
+        gradient[i] = by_free[i]
+    return value, gradient
+
+
+# The posterior of θ under a prior that is learned, on coordinates in which NUTS finds no funnel.
+#
+# θ ~ Dirichlet(a, …, a) with ln a normal. Where a is small, the shares of empty categories spread over e^(1/a), and the
+# scale of φ in θ = φ/Σφ, which does not matter, over as much. A chain cannot follow either of them. Here
+#
+#     φ_i = s_i·L(u_i),    L(u) = −ln(1 − exp(−e^u)),    u_i = w_i − c_i·ln a,    ln Σφ ~ N(0, τ²),
+#
+# and the coordinates are w and ln a. Where u is well below zero, L is −u: with s_i the standard deviation of θ_i that
+# the
+# answers leave, a share that is held is linear in its coordinate, with a scale of one. Where u is above zero, ln L is
+# −e^u: an empty category, whose ln θ has the density e^(a·ln θ), has u = ln(1/a) plus a number of order one. With c_i =
+# 1
+# it has the same coordinate whatever a; with c_i = 0 a held one has. Σφ tells nothing about θ, so its law is free: with
+# this one the scale cannot drift away. θ and a have their posterior exactly (docs/math.md, section 4).
+
+
+# A category is taken for held if its share is so many standard deviations above zero.
+HELD = 2.0
+# The largest τ²: of a sum with a larger spread, rays from the origin are no longer parallel.
+LARGEST_VARIANCE = 0.1
+# Beyond this, L is −u below and its logarithm −e^u above, to the last bit.
+FAR = 40.0
+LOG_2 = math.log(2.0)
+
+
+def choose_coordinates(
+    evidence: Evidence, log_a: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return scales s and shifts c, of shape (K,), and coordinates (K+1,) to begin at, with `log_a` the last.
+
+    Any others give the same posterior. These rest on the normal approximation at a θ of nearly the greatest likelihood.
+    """
+    k, n, a = evidence.n_categories, evidence.n_responses, math.exp(log_a)
+    estimate = climb(evidence, tolerance=0.01, max_iterations=200)[0] if n else np.full(k, 1 / k)
+    theta = (n * estimate + a) / (n + k * a)
+    inverse = np.linalg.inv(_information(theta, evidence) + (k * a + 1) * np.eye(k))
+    # The variances given Σθ = 1.
+    sums = inverse.sum(axis=0)
+    scales = np.sqrt(np.maximum(np.diag(inverse) - sums**2 / sums.sum(), np.finfo(float).tiny))
+    shifts = (theta < HELD * scales).astype(np.float64)
+    return scales, shifts, np.append(shifts * log_a - theta / scales, log_a)
+
+
+def _information(theta: NDArray[np.float64], evidence: Evidence) -> NDArray[np.float64]:
+    """Return minus the second derivatives of the log-likelihood, by differences of its gradient."""
+    rows = []
+    for step in np.diag(1e-4 * np.maximum(theta, 1e-6)):
+        change = value_and_gradient(theta - step, evidence)[1] - value_and_gradient(theta + step, evidence)[1]
+        rows.append(change / (2 * step.max()))
+    return np.asarray((np.array(rows) + np.transpose(rows)) / 2)
+
+
+@njit(cache=True, error_model="numpy")
+def learned_log_density(free, scales, shifts, mean, sd, evidence):  # type: ignore[no-untyped-def]
+    """Return the log-density of the coordinates, up to a constant, and its gradient; ln a ~ N(mean, sd²)."""
+    k = scales.size
+    log_a = free[k]
+    a = math.exp(log_a)
+    logs, theta, log_total, rates, turns, jacobian = _expanded(free, scales, shifts)
+    value, slope = value_and_gradient(theta, evidence)
+    average, sum_of_logs, variance = 0.0, 0.0, 0.0
+    for i in range(k):
+        average += slope[i] * theta[i]
+        sum_of_logs += logs[i]
+        variance += scales[i] ** 2
+    variance = min(variance, LARGEST_VARIANCE)
+    distance = (log_a - mean) / sd
+    # With respect to ln φ the density of the Dirichlet has the exponents a in place of a − 1.
+    value += jacobian + a * sum_of_logs + math.lgamma(k * a) - k * math.lgamma(a)
+    value -= 0.5 * distance**2 + 0.5 * log_total**2 / variance
+    gradient = np.empty(free.size)
+    by_log_a = a * (sum_of_logs + k * (digamma(k * a) - digamma(a))) - distance / sd
+    for i in range(k):
+        by_log_phi = a + theta[i] * (slope[i] - average - k * a - log_total / variance)
+        gradient[i] = turns[i] - rates[i] * by_log_phi
+        by_log_a -= shifts[i] * gradient[i]
+    gradient[k] = by_log_a
+    return value, gradient
+
+
+@njit(cache=True, error_model="numpy")
+def learned_theta(free, scales, shifts):  # type: ignore[no-untyped-def]
+    """Return θ of the coordinates."""
+    return _expanded(free, scales, shifts)[1]
+
+
+@njit(cache=True, error_model="numpy")
+def _expanded(free, scales, shifts):  # type: ignore[no-untyped-def]
+    """Return ln θ, θ, ln Σφ, −d ln φ/du with the derivatives of its logarithm, and the sum of these logarithms."""
+    k = scales.size
+    logs, theta, rates, turns = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+    jacobian, largest, total = 0.0, -np.inf, 0.0
+    for i in range(k):
+        log_share, rates[i], log_rate, turns[i] = _share(free[i] - shifts[i] * free[k])
+        jacobian += log_rate
+        logs[i] = math.log(scales[i]) + log_share
+        largest = max(largest, logs[i])
+    for i in range(k):
+        theta[i] = math.exp(logs[i] - largest)
+        total += theta[i]
+    log_total = largest + math.log(total)
+    for i in range(k):
+        theta[i] /= total
+        logs[i] -= log_total
+    return logs, theta, log_total, rates, turns, jacobian
+
+
+@njit(cache=True, error_model="numpy")
+def _share(u):  # type: ignore[no-untyped-def]
+    """Return ln L(u), r = −d ln L/du, ln r, and d ln r/du."""
+    if u < -FAR:
+        return math.log(-u), -1.0 / u, -math.log(-u), -1.0 / u
+    b = math.exp(u)
+    if b > FAR:
+        return -b, b, u, 1.0
+    share = -math.log(-math.expm1(-b)) if b < LOG_2 else -math.log1p(-math.exp(-b))
+    odds = b / math.expm1(b)
+    rate = odds / share
+    return math.log(share), rate, math.log(rate), 1.0 - b - odds + rate
+
+
+@njit(cache=True, error_model="numpy")
+def digamma(x):  # type: ignore[no-untyped-def]
+    """Return the derivative of ln Γ at x > 0: upwards by its recurrence, and there by its asymptotic series."""
+    below = 0.0
+    while x < 8.0:
+        below += 1.0 / x
+        x += 1.0
+    s = 1.0 / (x * x)
+    series = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * 691 / 32760)))))
+    return math.log(x) - 0.5 / x - series - below

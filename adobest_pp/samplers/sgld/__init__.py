@@ -1,0 +1,1 @@
+"""Reflected stochastic-gradient Langevin dynamics, in pieces: gradients, diffusions, the loop, the step method."""

@@ -1,0 +1,299 @@
+"""Step sizes of stochastic-gradient Langevin dynamics, as a function of the update and of the number of responses.
+
+With a fixed step the sampler has a bias that shrinks with the step, and never stops moving; with steps that fall
+as t^(−b), ½ < b ≤ 1, the bias vanishes in the limit [1]_, ever more slowly.
+
+References
+----------
+.. [1] M. Welling and Y. W. Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
+"""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adobest_pp._checks import as_numbers, check_count, check_integer
+from adobest_pp._text import brief
+from adobest_pp.samplers.sgld.loop import DIFFUSIONS, GRADIENTS
+
+__all__ = [
+    "ConstantSteps",
+    "DecayingSteps",
+    "LangevinSettings",
+    "MetricSteps",
+    "PaperSteps",
+    "Schedule",
+    "evaluate_schedule",
+    "schedule_from_settings",
+    "schedule_settings",
+]
+
+
+class Schedule(Protocol):
+    """A function that returns the step size of each update."""
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for updates 1, 2, … made with `n_responses` responses at hand; the two broadcast."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConstantSteps:
+    """The same step γ at every update.
+
+    The authors' program has ``ConstantSteps(0.5 / T)`` for a run of T people (soneraydin/AdOBEst_LDP, commit 9080c23,
+    experiments_for_SGDL.m, line 45).
+    """
+
+    step_size: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        return np.full(np.broadcast_shapes(np.shape(update), np.shape(n_responses)), float(self.step_size))
+
+
+@dataclass(frozen=True)
+class DecayingSteps:
+    """Steps a/t^b at update t = 1, 2, …, whatever the number of responses."""
+
+    scale: float
+    power: float = 0.55
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
+        if not _is_number(self.power) or not 0 <= self.power <= 1:
+            raise ValueError(f"power must be a number from 0 to 1, got {brief(self.power)}")
+        object.__setattr__(self, "power", float(self.power))
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        t, _ = np.broadcast_arrays(np.asarray(update, dtype=np.float64), n_responses)
+        return np.asarray(self.scale / t**self.power)
+
+
+@dataclass(frozen=True)
+class PaperSteps:
+    """Steps 0.5/n with n responses at hand.
+
+    In the online loop n = t, the number of people asked so far: this is the 0.5/t of the paper's text. On a fixed data
+    set all n responses are at hand at every update, and the step is the constant 0.5/n, as in the paper's last round.
+    (Without any response, the step is that of one response.)
+    """
+
+    scale: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _check_positive(self.scale, "scale"))
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
+        return np.asarray(self.scale / n)
+
+
+@dataclass(frozen=True)
+class MetricSteps:
+    """Steps h of a diffusion in which the posterior has a width of about one, whatever n.
+
+    With batches of m responses, whose noise adds a share of the order of h·n/m to variances, they are h·m/n; without
+    a batch size (gradients with control variates, or on all evidence) h itself.
+    """
+
+    step_size: float = 0.1
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", _check_positive(self.step_size, "step_size"))
+
+    def __call__(self, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+        """Return γ for each update."""
+        _, n = np.broadcast_arrays(update, np.maximum(n_responses, 1))
+        return np.asarray(self.step_size * (1.0 if self.batch_size is None else np.minimum(self.batch_size / n, 1.0)))
+
+
+def evaluate_schedule(schedule: Schedule, update: ArrayLike, n_responses: ArrayLike) -> NDArray[np.float64]:
+    """Return the step size of each update, or raise ValueError if one is not a positive number.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Any function of the update and the number of responses; one number stands for all updates.
+    update : array of int
+        Numbers of the updates, from 1.
+    n_responses : array of int
+        Responses at hand at each of them.
+
+    Returns
+    -------
+    array of float
+        Positive and finite, of the shape that `update` and `n_responses` broadcast to.
+    """
+    shape = np.broadcast_shapes(np.shape(update), np.shape(n_responses))
+    allowed = f"a function that returns positive numbers, one or of a shape that broadcasts to {shape}"
+    try:
+        returned = schedule(update, n_responses)
+    except Exception as problem:
+        raise ValueError(
+            f"schedule must be {allowed}, got {brief(schedule)}, which raised {brief(problem)}"
+        ) from problem
+    try:
+        steps = np.broadcast_to(as_numbers(returned, "fiu").astype(np.float64), shape)
+    except (TypeError, ValueError):
+        got = f"an array of shape {returned.shape}" if isinstance(returned, np.ndarray) else brief(returned)
+        raise ValueError(f"schedule must be {allowed}, got {brief(schedule)}, which returned {got}") from None
+    wrong = ~(np.isfinite(steps) & (steps > 0))
+    if wrong.any():
+        raise ValueError(f"schedule must be {allowed}, got {brief(schedule)}, which returned {steps[wrong].flat[0]}")
+    return np.ascontiguousarray(steps)
+
+
+def schedule_settings(schedule: Schedule) -> dict[str, Any] | str:
+    """Return plain values from which `schedule_from_settings` builds an equal schedule, or the repr of a function."""
+    if isinstance(schedule, ConstantSteps | DecayingSteps | PaperSteps | MetricSteps):
+        return {"schedule": type(schedule).__name__, **asdict(schedule)}
+    return brief(schedule)
+
+
+def schedule_from_settings(settings: dict[str, Any] | str) -> Schedule:
+    """Build the schedule whose `schedule_settings` these are."""
+    kinds: dict[str, Callable[..., Schedule]] = {
+        kind.__name__: kind for kind in (ConstantSteps, DecayingSteps, PaperSteps, MetricSteps)
+    }
+    allowed = f"schedule must be one of {', '.join(kinds)} to be rebuilt"
+    if not isinstance(settings, dict) or not isinstance(settings.get("schedule"), str):
+        raise ValueError(f"{allowed}, got {brief(settings).strip(chr(39))}")
+    values = dict(settings)
+    name = values.pop("schedule")
+    if name not in kinds:
+        raise ValueError(f"{allowed}, got {brief(name)}")
+    try:
+        return kinds[name](**values)
+    except TypeError:
+        raise ValueError(f"{allowed}, got {name} with {brief(values)}") from None
+
+
+def _check_positive(value: Any, name: str) -> float:
+    """Return a positive number as a float, or raise ValueError."""
+    if not _is_number(value) or not 0 < float(value) < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {brief(value)}")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether this is a real number that fits into double precision."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(float(value))
+    except OverflowError:
+        return False
+
+
+# What a run of stochastic-gradient Langevin dynamics is set to, and the randomness that it needs.
+
+
+@dataclass(frozen=True)
+class LangevinSettings:
+    """Settings of a run; build with `LangevinSettings.of`, which checks them.
+
+    Attributes
+    ----------
+    batch_size : int or None
+        Responses in a batch; None uses all of them at every update.
+    schedule : Schedule
+        The step size of each update.
+    updates_per_draw : int
+        Updates between draws that are kept.
+    diffusion : str
+        ``"reflected"``, ``"preconditioned"``, ``"log_ratio"``, ``"cox_ingersoll_ross"`` or ``"mirrored"``.
+    gradient : str
+        ``"minibatch"``, ``"control_variates"`` or ``"full"``.
+    """
+
+    batch_size: int | None
+    schedule: Schedule
+    updates_per_draw: int
+    diffusion: str
+    gradient: str
+
+    @classmethod
+    def of(
+        cls,
+        batch_size: int | None = 50,
+        step_size: float | None = None,
+        schedule: Schedule | None = None,
+        updates_per_draw: int = 1,
+        diffusion: str = "reflected",
+        gradient: str = "minibatch",
+    ) -> "LangevinSettings":
+        """Check the settings. A batch of all responses (None) is the gradient on all evidence."""
+        if step_size is not None and schedule is not None:
+            raise ValueError(f"step_size must be left out where a schedule is given, got {brief(step_size)}")
+        if schedule is not None and not callable(schedule):
+            raise ValueError(
+                f"schedule must be a function of the update and the number of responses, got {brief(schedule)}"
+            )
+        _check_name(diffusion, DIFFUSIONS, "diffusion")
+        _check_name(gradient, GRADIENTS, "gradient")
+        size = None if batch_size is None else check_integer(batch_size, "batch_size", 1)
+        if size is None or gradient == "full":
+            size, gradient = None, "full"
+        if gradient == "control_variates" and diffusion == "cox_ingersoll_ross":
+            raise ValueError(
+                "gradient must be 'minibatch' or 'full' with diffusion='cox_ingersoll_ross', got 'control_variates': "
+                "its estimate of a shape may be negative, and no such process exists"
+            )
+        steps = _default_steps(diffusion, gradient, size) if schedule is None else schedule
+        if step_size is not None:
+            steps = ConstantSteps(step_size)
+        return cls(size, steps, check_count(updates_per_draw, "updates_per_draw"), diffusion, gradient)
+
+    def randomness(
+        self, rng: np.random.Generator, done: int, n_updates: int, populations: Sequence[int], size: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return step sizes (T,), batches of response indices (T, m) and noise (T, size) of the next T updates.
+
+        Batches are drawn with replacement, min(batch_size, n) at a time, and those of several populations stand side
+        by side. Where there is nothing to draw they are empty, which the gradients take as all responses.
+        """
+        steps = evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), max(populations, default=0))
+        batches = [rng.integers(0, max(n, 1), size=(n_updates, min(self.batch_size or 0, n))) for n in populations]
+        indices = np.concatenate([np.empty((n_updates, 0), dtype=np.int64), *batches], axis=1)
+        return steps, indices, rng.standard_normal((n_updates, size))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values to store with a run, as JSON; `LangevinSettings.options` takes them back."""
+        return {
+            "batch_size": self.batch_size,
+            "schedule": schedule_settings(self.schedule),
+            "updates_per_draw": self.updates_per_draw,
+            "diffusion": self.diffusion,
+            "gradient": self.gradient,
+        }
+
+    @staticmethod
+    def options(description: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `LangevinSettings.of` that give settings of this description."""
+        return description | {"schedule": schedule_from_settings(description["schedule"])}
+
+
+def _check_name(given: Any, known: Collection[str], name: str) -> None:
+    if not isinstance(given, str) or given not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {brief(given)}")
+
+
+def _default_steps(diffusion: str, gradient: str, batch_size: int | None) -> Schedule:
+    """Return the paper's 0.5/n, or steps in units of the metric for diffusions that have one.
+
+    For mirrored dynamics 0.5/n is right as well. The curvature of the log-density of log-ratios is at most n/2, about,
+    so its discretization makes sds at most 3 % too wide.
+    """
+    if diffusion not in ("log_ratio", "cox_ingersoll_ross"):
+        return PaperSteps()
+    return MetricSteps(batch_size=batch_size if gradient == "minibatch" else None)

@@ -1,0 +1,1 @@
+"""SGLD with control variates, in normal coordinates, with underdamped dynamics."""

@@ -1,0 +1,396 @@
+"""The gradient of the log-likelihood, on all evidence or by control variates that leave a batch little to estimate.
+
+At an anchor θ̂ the gradient and the information are summed over all n answers once. With δ = θ − θ̂ and r = g·δ/ĥ the
+relative change of an answer's probability, g/h = (g/ĥ)·(1 − r + r²/(1+r)) exactly, so
+
+    Σ g/h = ∇(θ̂) − I(θ̂)·δ + Σ (g/ĥ)·r²/(1+r),
+
+and only the last sum is estimated, from m rows drawn by their counts: n/m times theirs. The estimate is unbiased
+whatever the anchor, and its error is of second order in r. First-order control variates [1]_ leave (g/ĥ)·r/(1+r) to
+the batch, whose error is larger by 1/r; the expansion to second order is that of [2]_.
+
+Rows here leave out their `base`: it adds the same to every category, which does not matter on the simplex.
+
+References
+----------
+.. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC,
+   Statistics and Computing 29.
+.. [2] R. Bardenet, A. Doucet and C. Holmes (2017), On Markov chain Monte Carlo methods for tall data, JMLR 18.
+.. [3] M. D. Vose (1991), A linear algorithm for generating random numbers with a given distribution, IEEE Transactions
+   on Software Engineering 17(9).
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from adobest_pp._random import next_word, uniform
+from adobest_pp.evidence import Evidence, support_rows
+from adobest_pp.likelihood.core import row_probabilities
+
+__all__ = [
+    "Anchor",
+    "PackedSets",
+    "Rows",
+    "add_batch",
+    "add_moments",
+    "add_packed_batch",
+    "anchor_at",
+    "draw_row",
+    "full_gradient",
+    "mirror",
+    "packed_moments",
+    "rows_of",
+    "some_sets",
+    "taylor_gradient",
+]
+
+
+# Answers that are their support sets, kept as packed bits: what `sgld_cv` needs of them, without laying them out.
+#
+# An answer takes ⌈K/8⌉ bytes, which may be in a memory-mapped file. Batches are read where they are drawn; the anchor
+# of
+# control variates (`control_variates`) takes one pass over all of them, in parts that do not depend on the machine, so
+# that sums are the same to the last bit everywhere.
+
+
+# Parts that a pass over all sets is made in.
+_PARTS = 64
+
+
+class PackedSets(NamedTuple):
+    """Answers with probability ∝ 1 + inside·θ(S): the sets as packed bits (n, ⌈K/8⌉)."""
+
+    packed: NDArray[np.uint8]
+    inside: float
+    n_categories: int
+
+    @property
+    def n_responses(self) -> int:
+        """The number n of answers."""
+        return len(self.packed)
+
+
+def some_sets(sets: PackedSets, count: int, rng: np.random.Generator) -> Evidence:
+    """Return the evidence of so many answers, drawn with replacement."""
+    chosen = sets.packed[np.sort(rng.integers(len(sets.packed), size=count))]
+    return support_rows(chosen, sets.inside, np.zeros(count), np.arange(count), sets.n_categories)
+
+
+def packed_moments(theta: NDArray[np.float64], sets: PackedSets) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Σ g/h and Σ g·gᵀ/h² over all answers, of rows g without their base."""
+    bounds = np.linspace(0, len(sets.packed), _PARTS + 1).astype(np.int64)
+
+    def part(i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found: tuple[NDArray[np.float64], NDArray[np.float64]]
+        found = _packed_moments(theta, sets.inside, sets.packed[bounds[i] : bounds[i + 1]])
+        return found
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        parts = list(pool.map(part, range(_PARTS)))
+    gradient, upper = sum(each[0] for each in parts), sum(each[1] for each in parts)
+    return np.asarray(gradient), np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+
+
+@njit(cache=True, inline="always")
+def _members(row, k, members):  # type: ignore[no-untyped-def]
+    """Write the members of a packed set, and return how many there are. Without branches, as bits are random."""
+    count = 0
+    for i in range(k):
+        members[count] = i
+        count += (row[i >> 3] >> np.uint8(7 - (i & 7))) & np.uint8(1)
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _packed_moments(theta, inside, packed):  # type: ignore[no-untyped-def]
+    k = theta.size
+    gradient, upper, members = np.zeros(k), np.zeros((k, k)), np.empty(k + 1, np.int64)
+    for u in range(len(packed)):
+        size = _members(packed[u], k, members)
+        mass = 0.0
+        for a in range(size):
+            mass += theta[members[a]]
+        weight = inside / (1.0 + inside * mass)
+        square = weight * weight
+        for a in range(size):
+            i = members[a]
+            gradient[i] += weight
+            row = upper[i]
+            for b in range(a, size):
+                row[members[b]] += square
+    return gradient, upper
+
+
+@njit(cache=True, error_model="numpy")
+def add_packed_batch(state, batch, inside, hat, delta, packed, slope):  # type: ignore[no-untyped-def]
+    """Add n/m·Σ (g/ĥ)·r²/(1+r) of `batch` answers, drawn with replacement, to `slope`, as `add_batch` does."""
+    n, k = len(packed), delta.size
+    share, members = n / batch, np.empty(k + 1, np.int64)
+    for _ in range(batch):
+        u = min(np.int64(uniform(state) * n), n - 1)
+        size = _members(packed[u], k, members)
+        there, change = 0.0, 0.0
+        for a in range(size):
+            there += hat[members[a]]
+            change += delta[members[a]]
+        relative = inside / (1.0 + inside * there)
+        r = relative * change
+        pull = share * relative * r * r / (1.0 + r)
+        for a in range(size):
+            slope[members[a]] += pull
+
+
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+# Sums may be taken in any order: loops of products then use all lanes of the processor.
+REORDER = {"reassoc", "contract", "nsz"}
+
+
+class Rows(NamedTuple):
+    """Evidence as the kernels read it; arrays by row, of shape (U, ·).
+
+    Attributes
+    ----------
+    numbers : array of shape (U, 4)
+        base, own, inside and count.
+    places : array of int, shape (U, 4)
+        The category, the set (or V, past the last, for none), and where its members begin and end.
+    members, offsets : array of int
+        The V sets, as in `Evidence`.
+    patterns : array of shape (D, K)
+        As in `Evidence`; a row that has one has its number behind those of the sets.
+    threshold, alias : array of shape (U,)
+        Rows drawn by their counts [3]_: row u stays u below its threshold, and is its alias above it.
+    n_responses : float
+        n.
+    packed : array of shape (n, ⌈K/8⌉)
+        Where answers are too many to lay out (`packed_sets`): the packed bits of each, and a single row above with what
+        they share. Elsewhere empty.
+    """
+
+    numbers: NDArray[np.float64]
+    places: NDArray[np.int32]
+    members: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    patterns: NDArray[np.float64]
+    threshold: NDArray[np.float64]
+    alias: NDArray[np.int32]
+    n_responses: float
+    packed: NDArray[np.uint8]
+
+
+class Anchor(NamedTuple):
+    """θ̂ and what was summed over all answers there.
+
+    Attributes
+    ----------
+    theta, gradient, information : array of shape (K,), (K,) and (K, K)
+        θ̂, and the sums.
+    relative : array of shape (U, 2)
+        own/ĥ and inside/ĥ of each row.
+    """
+
+    theta: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+    information: NDArray[np.float64]
+    relative: NDArray[np.float64]
+
+
+def rows_of(evidence: Evidence | PackedSets) -> Rows:
+    """Return evidence laid out for the kernels."""
+    if isinstance(evidence, PackedSets):
+        return _rows_of_packed(evidence)
+    n_sets, n_patterns = evidence.n_sets, len(evidence.patterns)
+    index = np.where(evidence.set_index < 0, n_sets + n_patterns, evidence.set_index)
+    ends = np.concatenate([evidence.offsets, np.zeros(n_patterns + 1, dtype=np.int64)])
+    is_set = index < n_sets
+    begin, end = np.where(is_set, ends[index], 0), np.where(is_set, ends[np.minimum(index + 1, n_sets)], 0)
+    threshold, alias = _alias_table(evidence.count.astype(np.float64))
+    return Rows(
+        np.stack([evidence.base, evidence.own, evidence.inside, evidence.count.astype(np.float64)], axis=1),
+        np.stack([evidence.category, index, begin, end], axis=1).astype(np.int32),
+        evidence.members,
+        evidence.offsets,
+        evidence.patterns,
+        threshold,
+        alias,
+        float(evidence.n_responses),
+        np.empty((0, 0), dtype=np.uint8),
+    )
+
+
+def _rows_of_packed(sets: PackedSets) -> Rows:
+    """Return rows whose sets stay packed, wherever they are."""
+    n = float(len(sets.packed))
+    return Rows(
+        np.array([[1.0, 0.0, sets.inside, n]]),
+        np.zeros((1, 4), dtype=np.int32),
+        np.zeros(0, dtype=np.int32),
+        np.zeros(1, dtype=np.int64),
+        np.zeros((0, sets.n_categories)),
+        np.ones(1),
+        np.zeros(1, dtype=np.int32),
+        n,
+        sets.packed,
+    )
+
+
+def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows) -> Anchor:
+    """Return the anchor at θ: one pass over all rows, O(|S|²) for each."""
+    if isinstance(evidence, PackedSets):
+        return Anchor(theta.copy(), *packed_moments(theta, evidence), np.zeros((1, 2)))
+    relative = rows.numbers[:, 1:3] / row_probabilities(theta, evidence)[:, None]
+    gradient, information = _moments(theta.size, relative, rows)
+    return Anchor(theta.copy(), gradient, information, relative)
+
+
+@njit(cache=True)
+def _alias_table(count):  # type: ignore[no-untyped-def]
+    """Return thresholds and aliases for drawing a row with probability proportional to its count."""
+    u = count.size
+    threshold = np.ones(u)
+    alias = np.arange(u).astype(np.int32)
+    share = count * (u / max(count.sum(), 1.0))
+    small, large = np.empty(u, np.int64), np.empty(u, np.int64)
+    n_small, n_large = 0, 0
+    for i in range(u):
+        if share[i] < 1.0:
+            small[n_small] = i
+            n_small += 1
+        else:
+            large[n_large] = i
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        i, j = small[n_small], large[n_large - 1]
+        threshold[i], alias[i] = share[i], j
+        share[j] -= 1.0 - share[i]
+        if share[j] < 1.0:
+            n_large -= 1
+            small[n_small] = j
+            n_small += 1
+    return threshold, alias
+
+
+@njit(cache=True, error_model="numpy")
+def _moments(k, relative, rows):  # type: ignore[no-untyped-def]
+    """Return Σ count·g/h and Σ count·g·gᵀ/h², of rows without their base."""
+    numbers, places, members, patterns = rows.numbers, rows.places, rows.members, rows.patterns
+    first_pattern = rows.offsets.size - 1
+    gradient, upper = np.zeros(k), np.zeros((k, k))
+    for u in range(len(relative)):
+        weight, own, inside = numbers[u, 3], relative[u, 0], relative[u, 1]
+        add_moments(weight, own, inside, places[u, 0], places[u, 2], places[u, 3], members, gradient, upper)
+        v = places[u, 1]
+        if first_pattern <= v < first_pattern + len(patterns):
+            y, pattern = places[u, 0], patterns[v - first_pattern]
+            for i in range(k):
+                gradient[i] += weight * inside * pattern[i]
+                upper[min(i, y), max(i, y)] += weight * own * inside * pattern[i] * (2.0 if i == y else 1.0)
+                for j in range(i, k):
+                    upper[i, j] += weight * inside * inside * pattern[i] * pattern[j]
+    mirror(upper)
+    return gradient, upper
+
+
+@njit(cache=True, error_model="numpy")
+def add_moments(weight, own, inside, y, begin, end, members, gradient, upper):  # type: ignore[no-untyped-def]
+    """Add weight·g/h and, above the diagonal and on it, weight·g·gᵀ/h² of a row with own/h and inside/h."""
+    gradient[y] += weight * own
+    upper[y, y] += weight * own * own
+    square, cross = weight * inside * inside, weight * own * inside
+    for a in range(begin, end):
+        i = members[a]
+        gradient[i] += weight * inside
+        if own != 0.0:
+            upper[min(i, y), max(i, y)] += cross * (2.0 if i == y else 1.0)
+        row = upper[i]
+        for b in range(a, end):
+            row[members[b]] += square
+
+
+@njit(cache=True)
+def mirror(upper):  # type: ignore[no-untyped-def]
+    """Copy what is above the diagonal below it."""
+    for i in range(len(upper)):
+        for j in range(i):
+            upper[i, j] = upper[j, i]
+
+
+@njit(cache=True, error_model="numpy")
+def full_gradient(theta, numbers, places, members, offsets, patterns, masses, pull, slope):  # type: ignore[no-untyped-def]
+    """Write Σ count·g/h over all rows into `slope`; `masses` and `pull` have one place more than there are sets."""
+    n_sets, k = offsets.size - 1, theta.size
+    for v in range(n_sets):
+        mass = 0.0
+        for j in range(offsets[v], offsets[v + 1]):
+            mass += theta[members[j]]
+        masses[v] = mass
+        pull[v] = 0.0
+    for d in range(len(patterns)):
+        masses[n_sets + d] = (patterns[d] * theta).sum()
+        pull[n_sets + d] = 0.0
+    masses[masses.size - 1] = 0.0
+    slope[:] = 0.0
+    for u in range(len(numbers)):
+        y, v = places[u, 0], places[u, 1]
+        own, inside = numbers[u, 1], numbers[u, 2]
+        weight = numbers[u, 3] / (numbers[u, 0] + own * theta[y] + inside * masses[v])
+        slope[y] += weight * own
+        pull[v] += weight * inside
+    for v in range(n_sets):
+        for j in range(offsets[v], offsets[v + 1]):
+            slope[members[j]] += pull[v]
+    for d in range(len(patterns)):
+        for i in range(k):
+            slope[i] += pull[n_sets + d] * patterns[d, i]
+
+
+@njit(cache=True, error_model="numpy", fastmath=REORDER)
+def taylor_gradient(theta, center, gradient, information, delta, slope):  # type: ignore[no-untyped-def]
+    """Write ∇(θ̂) − I(θ̂)·δ into `slope`, and δ = θ − θ̂."""
+    for i in range(theta.size):
+        delta[i] = theta[i] - center[i]
+    for i in range(theta.size):
+        total = 0.0
+        for j in range(theta.size):
+            total += information[i, j] * delta[j]
+        slope[i] = gradient[i] - total
+
+
+@njit(cache=True, inline="always")
+def draw_row(state, threshold, alias):  # type: ignore[no-untyped-def]
+    """Return a row, drawn by its count. Without a branch, which would be mispredicted."""
+    word = next_word(state)
+    u = np.int64(((word >> _HALF) * np.uint64(alias.size)) >> _HALF)
+    other = np.int64(alias[u])
+    return other if np.float64(np.int64(word & _LOW_HALF)) * 2.0**-32 >= threshold[u] else u
+
+
+@njit(cache=True, error_model="numpy")
+def add_batch(state, batch, n, delta, relative, places, members, threshold, alias, slope):  # type: ignore[no-untyped-def]
+    """Add n/m·Σ (g/ĥ)·r²/(1+r) of `batch` rows, drawn by their counts, to `slope`. Rows have no patterns here."""
+    share = n / batch
+    for _ in range(batch):
+        u = draw_row(state, threshold, alias)
+        y, begin, end = places[u, 0], places[u, 2], places[u, 3]
+        own, inside = relative[u, 0], relative[u, 1]
+        if begin == end:
+            r = own * delta[y]
+            slope[y] += share * own * r * r / (1.0 + r)
+            continue
+        mass = 0.0
+        for j in range(begin, end):
+            mass += delta[members[j]]
+        r = own * delta[y] + inside * mass
+        weight = share * r * r / (1.0 + r)
+        slope[y] += weight * own
+        pull = weight * inside
+        for j in range(begin, end):
+            slope[members[j]] += pull

@@ -1,0 +1,568 @@
+"""SGLD that is at the posterior: control variates, normal coordinates, underdamped dynamics, and every choice made.
+
+Pilots find where the posterior is and how wide: each runs in the coordinates that suit the draws of the one before,
+around an anchor at their mean, and is twice as long, until chains agree. Then the step and the batch are chosen
+(`sgld_cv_choices`), and the run is made. Along it the virial −x·∂ln p/∂x is averaged, coordinate by coordinate: its
+mean is 1 at the posterior, and the ratio of variances beside a normal one. Where it shows a bias of more than
+`MOST_BIAS` standard deviations beyond its own error, or a chain has left the finite numbers, the step is halved and the
+run made again. Draws that are still biased, or narrower than the information allows, are never silent.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from adobest_pp._dirichlet import LOG_CONCENTRATION
+from adobest_pp._random import seed_state
+from adobest_pp.evidence import Evidence
+from adobest_pp.samplers.checks import BIASED, logger
+from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, rows_of
+from adobest_pp.samplers.sgld_cv.coordinates import Prior, coordinates_of
+from adobest_pp.samplers.sgld_cv.dynamics import FULL, Target, underdamped_draws
+from adobest_pp.samplers.sgld_cv.initial_draws import first_draws
+
+__all__ = [
+    "FRICTION",
+    "LEAST_PRIOR",
+    "LEAST_TUNE",
+    "Chains",
+    "Choices",
+    "check_prior_of_sgld_cv",
+    "choose",
+    "choose_batch",
+    "choose_step",
+    "largest_curvature",
+    "noise_of_a_row",
+    "rank_rhat",
+    "sgld_cv_draws",
+    "too_narrow",
+]
+
+
+# The choices of `sgld_cv`: a step from the curvature, and a batch from the noise, that a pilot has met.
+#
+# For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so its bias comes from
+# how
+# the curvature changes within a step. In seven of the paper's settings, the stiffest among them, runs of some 20 000
+# effective draws with step·√λ = `REACH`, λ being the largest that pilots meet, had the sds of runs with steps 3.5 times
+# shorter to within 3 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains exploded.
+#
+# An estimate of the gradient whose variance is V kicks momenta by step·√V more; friction takes that out at a rate of
+# 2·friction·step, so variances are too large by step·V/(2·friction): the batch makes that `EXCESS` at most.
+#
+# Where the concentration a of the prior is learned, the gradient is linear in it, and so is the curvature, which is
+# measured at the median of a and far above it. Between them a sum of largest eigenvalues is an upper bound. The
+# posterior
+# of a may span orders of magnitude (shares that are all alike allow any large a), so the step follows a along a chain.
+
+
+FRICTION = 1.0
+REACH, SHORTEST_STEP, LONGEST_STEP = 1.3, 0.01, 0.7
+EXCESS = 0.01
+SMALLEST_BATCH = 8
+# Time between draws, in units in which the posterior has a width of one: most draws are then effective.
+TIME_PER_DRAW = 2.5
+# All evidence is taken unless a batch is so many times cheaper: it has no noise at all, not even from rare rows.
+WORTH_A_BATCH = 2.0
+# Where the noise is measured, how often and by what batches; and where the curvature is, by what steps of the power
+# method.
+NOISE_PLACES, NOISE_REPEATS, NOISE_BATCH = 12, 16, 64
+CURVATURE_PLACES, POWER_STEPS, DIFFERENCE, SMALLEST = 30, 8, 1e-4, 1e-300
+# A concentration, over the one that a pilot met, at which the prior outweighs all answers.
+FAR = 1e9
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was chosen for a run, and what it rests on.
+
+    Attributes
+    ----------
+    step, friction : float
+        Of the underdamped dynamics.
+    batch : int
+        Rows in a batch; 0 for all evidence.
+    updates_per_draw : int
+        Updates between draws.
+    curvature : float
+        The largest that the pilot met.
+    noise : float
+        The variance of the gradient from a single row; None where all evidence costs as little as any batch.
+    halvings : int
+        How often the step was halved because a run was not right.
+    stiff_from, stiffness : float
+        How the step depends on a concentration that is learned (`concentration.step_at`); None where it is given.
+    """
+
+    step: float
+    batch: int
+    updates_per_draw: int
+    curvature: float
+    noise: float | None
+    halvings: int = 0
+    friction: float = FRICTION
+    stiff_from: float | None = None
+    stiffness: float | None = None
+
+    def halved(self, times: int) -> "Choices":
+        """Return the same with a shorter step."""
+        step = self.step / 2**times
+        return replace(self, step=step, updates_per_draw=updates_per_draw(step), halvings=self.halvings + times)
+
+    def describe(self) -> dict[str, float | None]:
+        """Return plain numbers."""
+        return asdict(self)
+
+
+def choose(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> Choices:
+    """Return step and batch for a run, from what is met at the positions x (N, K)."""
+    noise, batch = None, choose_batch(0.0, 0.0, target.rows)
+    if batch != FULL:
+        noise = noise_of_a_row(x, target, state)
+        batch = choose_batch(LONGEST_STEP, noise, target.rows)
+    curvature = largest_curvature(x, target, batch, state)
+    step = choose_step(curvature)
+    if noise is not None and batch != FULL:
+        batch = choose_batch(step, noise, target.rows)
+    choices = Choices(step, batch, updates_per_draw(step), curvature, noise)
+    return _following_the_concentration(choices, x, target, state) if target.prior.learned else choices
+
+
+def _following_the_concentration(
+    choices: Choices, x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]
+) -> Choices:
+    """Add from which concentration on, and how fast, the curvature is beyond what the step suits."""
+    a = math.exp(target.prior.log_scale[0])
+    far = FAR * max(1.0, a)
+    prior = target.prior._replace(log_scale=np.array([math.log(far)]))
+    slope = largest_curvature(x, target._replace(prior=prior), choices.batch, state) / far
+    suited = (REACH / choices.step) ** 2
+    return replace(choices, stiff_from=a + max(0.0, suited - choices.curvature) / slope, stiffness=slope / suited)
+
+
+def updates_per_draw(step: float) -> int:
+    """Return how many updates are between draws."""
+    return math.ceil(TIME_PER_DRAW / step)
+
+
+def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
+    """Return the largest eigenvalue of −∂²ln p/∂x² met at some of the positions x (N, K), by the power method."""
+    return float(_largest_curvature(_some(x, CURVATURE_PLACES), *target, batch, state))
+
+
+@njit(cache=True, error_model="numpy")
+def _largest_curvature(places, prior, coordinates, rows, anchor, batch, state):  # type: ignore[no-untyped-def]
+    k, largest = places.shape[1], 1.0
+    here, moved, nothing, none = np.empty(k), np.empty(k), np.zeros(k), np.empty((0, k))
+    for p in range(len(places)):
+        place = places[p].copy()
+        # Both ends of a difference see the same batch.
+        underdamped_draws(
+            state.copy(), place, nothing, prior, coordinates, rows, anchor, batch, 0.0, 0.0, 1, none, here, nothing
+        )
+        direction, length = here / max(math.sqrt((here * here).sum()), SMALLEST), 0.0
+        for _ in range(POWER_STEPS):
+            place[:] = places[p] + DIFFERENCE * direction
+            underdamped_draws(
+                state.copy(), place, nothing, prior, coordinates, rows, anchor, batch, 0.0, 0.0, 1, none, moved, nothing
+            )
+            change = (here - moved) / DIFFERENCE
+            length = math.sqrt((change * change).sum())
+            direction = change / max(length, SMALLEST)
+        largest = max(largest, length)
+    return largest
+
+
+def noise_of_a_row(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> float:
+    """Return the variance of ∂ln p/∂x from a batch of one row, of the worst coordinate, averaged over positions x."""
+    return float(NOISE_BATCH * _variances(_some(x, NOISE_PLACES), *target, state).mean(axis=0).max())
+
+
+@njit(cache=True, error_model="numpy")
+def _variances(places, prior, coordinates, rows, anchor, state):  # type: ignore[no-untyped-def]
+    """Return the variance of estimates from `NOISE_BATCH` rows at each of the places, of shape (N, K)."""
+    k = places.shape[1]
+    variances, gradients = np.empty(places.shape), np.empty((NOISE_REPEATS, k))
+    nothing, none = np.zeros(k), np.empty((0, k))
+    for p in range(len(places)):
+        for i in range(NOISE_REPEATS):
+            x = places[p].copy()
+            underdamped_draws(
+                state,
+                x,
+                nothing,
+                prior,
+                coordinates,
+                rows,
+                anchor,
+                NOISE_BATCH,
+                0.0,
+                0.0,
+                1,
+                none,
+                gradients[i],
+                nothing,
+            )
+        for j in range(k):
+            variances[p, j] = gradients[:, j].var() * NOISE_REPEATS / (NOISE_REPEATS - 1)
+    return variances
+
+
+def _some(x: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    return np.asarray(x[np.linspace(0, len(x) - 1, min(len(x), count)).astype(int)])
+
+
+def choose_step(curvature: float) -> float:
+    """Return the step for a largest curvature."""
+    return min(LONGEST_STEP, max(SHORTEST_STEP, REACH / math.sqrt(curvature)))
+
+
+def choose_batch(step: float, noise: float, rows: Rows) -> int:
+    """Return the size of a batch, or `FULL` where all evidence costs no more."""
+    wanted = step * noise / (2 * FRICTION * EXCESS)
+    batch = max(SMALLEST_BATCH, math.ceil(min(wanted, 1e9)))
+    if len(rows.packed):
+        return min(batch, max(SMALLEST_BATCH, len(rows.packed)))  # a pass over all of them would take seconds
+    return FULL if len(rows.patterns) or WORTH_A_BATCH * cost_of(batch, rows) >= cost_of(FULL, rows) else batch
+
+
+def cost_of(batch: int, rows: Rows) -> float:
+    """Return the cost of a gradient, in units of about a nanosecond: rows, members of their sets, and the anchor."""
+    k = rows.patterns.shape[1]
+    if batch == FULL:
+        return 4.0 * len(rows.numbers) + 3.0 * rows.members.size + 2.0 * rows.patterns.size
+    members = rows.numbers[:, 3] @ (rows.places[:, 3] - rows.places[:, 2]) / max(rows.n_responses, 1.0)
+    return float(batch * (15.0 + 3.0 * members) + 0.4 * k**2)
+
+
+# Whether draws are narrower than answers and prior allow: chains that are frozen agree, and tell nothing else.
+#
+# The variance of a share is at least its variance given others, and that is at least the inverse of the information
+# that is expected under the posterior (van Trees), which the information at the mean is close to where shares are held.
+# So the shares that are held are told given the others, whose posterior ends at zero and may have any width.
+
+
+# A category is held, and its share nearly normal, if it is so many standard deviations above zero.
+HELD = 4.0
+# Its draws are too narrow below this part of the sd that the information allows. Of 25 effective draws, the fewest that
+# pass for converged, less than one set in 10¹⁰ is.
+LEAST_PART = 0.3
+ENOUGH_DRAWS = 100
+
+
+def too_narrow(
+    draws: NDArray[np.float64], concentration: NDArray[np.float64], information: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which categories have draws that are far too narrow.
+
+    Parameters
+    ----------
+    draws : array of shape (N, K)
+        Of θ. Fewer than 100 tell too little, and none is too narrow.
+    concentration : array of shape (K,)
+        Of the Dirichlet prior; its mean where it is learned.
+    information : array of shape (K, K)
+        Minus the second derivatives of the log-likelihood, near the mean.
+    """
+    found = np.zeros(draws.shape[1], dtype=np.bool_)
+    if len(draws) < ENOUGH_DRAWS:
+        return found
+    mean = draws.mean(axis=0)
+    # A concentration below one only makes the posterior wider.
+    of_prior = np.maximum(concentration - 1, 0) / np.maximum(mean, np.finfo(float).tiny ** 0.25) ** 2
+    precision = information + np.diag(of_prior)
+    held = np.flatnonzero(mean > HELD * _sds(precision))
+    if held.size < 2:
+        return found
+    sd = _sds(precision[np.ix_(held, held)])
+    found[held] = draws[:, held].std(axis=0) < LEAST_PART * sd
+    return found
+
+
+def _sds(precision: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sds of shares of a given sum, of shape (K,), for a precision of shape (K, K)."""
+    basis = np.linalg.svd(np.ones((1, len(precision))))[2][1:]
+    # One more answer, as in `first_draws`: without any, nothing is held.
+    inverse = np.linalg.inv(basis @ precision @ basis.T + np.eye(len(basis)))
+    return np.asarray(np.sqrt(np.einsum("ij,ik,jk->k", inverse, basis, basis, optimize=True)))
+
+
+# Do chains agree? The rank-normalized R-hat [1]_ of all categories at once.
+#
+# It is ArviZ's, which takes one variable at a time: for short pilots that took longer than to draw them.
+#
+# References
+# ----------
+# .. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner (2021), Rank-normalization, folding, and
+#    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
+
+
+Floats = NDArray[np.float64]
+
+
+def rank_rhat(draws: Floats) -> Floats:
+    """Return R-hat of each variable, from draws (chain, draw, variable); NaN where a variable does not move."""
+    half = draws.shape[1] // 2
+    parts = np.concatenate([draws[:, :half], draws[:, -half:]])
+    folded = np.abs(parts - np.median(parts, axis=(0, 1)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.maximum(_rhat(_normal_scores(parts)), _rhat(_normal_scores(folded)))
+
+
+def _normal_scores(draws: Floats) -> Floats:
+    from scipy.stats import rankdata  # here, because it takes as long to import as most commands take in all
+
+    flat = draws.reshape(-1, draws.shape[-1])
+    return np.asarray(ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)).reshape(draws.shape))
+
+
+def _rhat(draws: Floats) -> Floats:
+    n = draws.shape[1]
+    between = n * draws.mean(axis=1).var(axis=0, ddof=1)
+    within = draws.var(axis=1, ddof=1).mean(axis=0)
+    return np.asarray(np.sqrt((between / within + n - 1) / n))
+
+
+LEAST_PRIOR = 0.01
+# Of the coordinates where the concentration is learned, and may be smaller for a while.
+LEAST_SHAPE = 0.03
+LEAST_TUNE = 100
+MOST_BIAS = 0.02
+# A virial is called wrong beyond so many of its standard errors: a false alarm in one of some thousand runs.
+MOST_ERRORS = 4.5
+# A larger error excuses no more: it is that of a few bursts, which steps make that are too long for a part of the
+# posterior. Of N draws it is about 1/√(2N) where they are right; so many times that is never too large.
+MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
+MOST_HALVINGS = 6
+# Pilots until chains must agree, and at most; and what they agree at.
+PILOTS, MOST_PILOTS, MAX_RHAT = 3, 8, 1.1
+# Draws that the first coordinates rest on, and those of a chain that only forget its start.
+FIRST_DRAWS, SETTLING = 400, 20
+# Parts that a chain is made in: Ctrl-C is heard between them, and their virials tell its error.
+PARTS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What the chains made.
+
+    Attributes
+    ----------
+    draws : array of shape (chain, draw, ·)
+        θ, and a after it where it is learned.
+    x, log_scales : array of shape (chain, ·)
+        x and ln a at the ends.
+    virial : array of shape (chain, part, K)
+        Its mean in each part.
+    """
+
+    draws: NDArray[np.float64]
+    x: NDArray[np.float64]
+    log_scales: NDArray[np.float64]
+    virial: NDArray[np.float64]
+
+    @property
+    def bias(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The bias of the sd of each coordinate, as a share of it, and its standard error."""
+        parts = self.virial.reshape(-1, self.virial.shape[-1])
+        bias = (parts.mean(axis=0) - 1) / 2
+        if len(parts) < 2:
+            return bias, np.full_like(bias, np.inf)
+        return bias, parts.std(axis=0, ddof=1) / math.sqrt(len(parts)) / 2
+
+    def is_finite(self) -> bool:
+        """Whether all draws are numbers."""
+        return bool(np.isfinite(self.draws).all())
+
+    def is_right(self) -> bool:
+        """Whether, besides, no coordinate is biased."""
+        bias, error = self.bias
+        n = self.draws.shape[0] * self.draws.shape[1]
+        if np.isfinite(error).all():
+            error = np.minimum(error, max(MOST_ERROR, TIMES_EXPECTED / math.sqrt(2 * n)))
+        return self.is_finite() and bool((np.abs(bias) <= MOST_BIAS + MOST_ERRORS * error).all())
+
+    def describe(self) -> dict[str, float]:
+        """Return the mean bias of the coordinates, and the worst with its error, as shares of an sd."""
+        bias, error = self.bias
+        worst = int(np.argmax(np.abs(bias)))
+        return {
+            "sd_bias": float(bias.mean()),
+            "worst_sd_bias": float(bias[worst]),
+            "worst_sd_bias_error": float(error[worst]),
+        }
+
+
+def sgld_cv_draws(
+    evidence: Evidence | PackedSets,
+    prior: NDArray[np.float64] | str,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    advance: Callable[[int], None] = lambda _: None,
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]], dict[str, Any]]:
+    """Draw θ from its posterior under a Dirichlet prior.
+
+    Parameters
+    ----------
+    evidence : Evidence or PackedSets
+        Collapsed responses, or all of them as packed sets.
+    prior : array of shape (K,) or "learned"
+        Concentrations ρ, at least `LEAST_PRIOR`; or the prior whose concentration a is learned, as for NUTS.
+    draws, chains : int
+        Draws to keep of each chain, and chains.
+    tune : int
+        Draws of each chain that the first three pilots make in all, at least `LEAST_TUNE`.
+    seed : int
+        Equal seeds give equal draws.
+    advance : function of int
+        Told how many draws were made, for progress: of `tune` and `draws` in all chains.
+
+    Returns
+    -------
+    variables : dict
+        ``theta`` of shape (chain, draw, K), and ``concentration`` of shape (chain, draw) where it is learned.
+    stats : dict of arrays of shape (chain, draw)
+        The virial, averaged over the coordinates and over the part of the run that a draw belongs to.
+    record : dict
+        Every choice, as plain numbers, and whether the draws turned out as ``biased``, which is logged, too.
+    """
+    if not isinstance(prior, str):
+        check_prior_of_sgld_cv(prior)
+    k = evidence.n_categories
+    chain = Chains(evidence, prior, chains, seed)
+    pilots = chain.warm_up(tune, advance)
+    chain.run(SETTLING, Run.is_finite, None)
+    run = chain.run(draws, Run.is_right, advance)
+    narrow = chain.too_narrow(run.draws)
+    if narrow.any():
+        logger.warning(
+            "The chains of 'sgld_cv' hardly move: draws of %d of %d categories are narrower than the answers allow; "
+            "use 'nuts'.",
+            narrow.sum(),
+            k,
+            extra={"problem": BIASED},
+        )
+    elif not run.is_right():
+        logger.warning("The draws of 'sgld_cv' are biased, whatever the step: use 'nuts'.", extra={"problem": BIASED})
+    variables = {"theta": run.draws[..., :k]} | ({"concentration": run.draws[..., k]} if chain.learned else {})
+    parts = np.arange(draws) * run.virial.shape[1] // draws
+    record = chain.choices.describe() | {"pilots": pilots} | run.describe()
+    record["biased"] = bool(narrow.any()) or not run.is_right()
+    return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
+
+
+def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
+    """Raise ValueError for concentrations whose coordinates doubles cannot tell apart."""
+    if not prior.min() >= LEAST_PRIOR:
+        raise ValueError(
+            f"prior must be at least {LEAST_PRIOR:g} for 'sgld_cv', got {prior.min():g}; use 'nuts' for smaller ones"
+        )
+
+
+class Chains:
+    """Chains that go on from where they are, in coordinates that are learned from their draws."""
+
+    def __init__(
+        self, evidence: Evidence | PackedSets, prior: NDArray[np.float64] | str, chains: int, seed: int
+    ) -> None:
+        self.evidence, self.rows, self.learned = evidence, rows_of(evidence), isinstance(prior, str)
+        self.mean, self.sd = LOG_CONCENTRATION
+        k = evidence.n_categories
+        first = np.full(k, math.exp(self.mean)) if isinstance(prior, str) else prior
+        self.weights = np.ones(k) if self.learned else first
+        self.rng = np.random.default_rng(seed)
+        self.states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains + 1)]
+        self.halvings = 0
+        theta, sd = first_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
+        self.least_size = sd / 2
+        if self.learned:
+            theta = np.column_stack([theta, np.full(len(theta), first[0])])
+        self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
+
+    def learn(self, draws: NDArray[np.float64]) -> None:
+        """Take coordinates, anchor, step and batch that suit draws (chain, draw, ·), and stand at the last of each."""
+        k = self.weights.size
+        theta = draws[..., :k].reshape(-1, k)
+        scale = float(np.median(draws[..., k])) if self.learned else 1.0
+        self.log_scales = np.log(draws[:, -1, k:]) if self.learned else np.zeros((len(draws), 1))
+        shape = np.maximum(scale * self.weights, LEAST_SHAPE) if self.learned else self.weights
+        coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng)
+        center = theta.mean(axis=0)
+        anchor = anchor_at(center / center.sum(), self.evidence, self.rows)
+        self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
+        self.choices = choose(x, self.target, self.states[-1]).halved(self.halvings)
+        self.x = x.reshape(*draws.shape[:2], k)[:, -1]
+
+    def warm_up(self, tune: int, advance: Callable[[int], None]) -> int:
+        """Make pilots until chains agree, and learn from each; return how many it took."""
+        lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
+        for pilot in range(MOST_PILOTS):
+            run = self.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
+            settled = run.draws[:, run.draws.shape[1] // 3 :]
+            self.learn(settled)
+            if pilot >= PILOTS - 1 and _agree(settled):
+                break
+        return pilot + 1
+
+    def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which categories have draws (chain, draw, ·) that are far narrower than the information allows."""
+        k = self.weights.size
+        scale = float(draws[..., k].mean()) if self.learned else 1.0
+        return too_narrow(draws[..., :k].reshape(-1, k), scale * self.weights, self.target.anchor.information)
+
+    def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
+        prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
+        if choices is None or choices.stiff_from is None or choices.stiffness is None:
+            return prior
+        return prior._replace(stiff_from=choices.stiff_from, stiffness=choices.stiffness)
+
+    def run(self, n_draws: int, is_good: Callable[[Run], bool], advance: Callable[[int], None] | None) -> Run:
+        """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
+        while True:
+            run = self._once(n_draws, advance)
+            if is_good(run) or self.halvings >= MOST_HALVINGS:
+                break
+            self.halvings, advance = self.halvings + 1, None
+            self.choices = self.choices.halved(1)
+        if not run.is_finite():
+            raise RuntimeError(
+                "'sgld_cv' did not finish: its chains leave the finite numbers at a step of "
+                f"{self.choices.step:.2g}; use 'nuts'"
+            )
+        self.x, self.log_scales = run.x, run.log_scales
+        return run
+
+    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> Run:
+        choices, x, log_scales = self.choices, self.x.copy(), self.log_scales.copy()
+        chains, k = x.shape
+        bounds = np.linspace(0, n_draws, min(PARTS, n_draws) + 1).astype(int)
+        draws, virial = np.empty((chains, n_draws, k + self.learned)), np.zeros((chains, bounds.size - 1, k))
+        settings = (choices.batch, choices.step, FRICTION, choices.updates_per_draw)
+        for c in range(chains):
+            momentum, force = self.rng.standard_normal(k), np.empty(k)
+            target = self.target._replace(prior=self._prior(log_scales[c], choices))
+            for part, (start, stop) in enumerate(itertools.pairwise(bounds)):
+                out = draws[c, start:stop]
+                underdamped_draws(self.states[c], x[c], momentum, *target, *settings, out, force, virial[c, part])
+                virial[c, part] /= (stop - start) * choices.updates_per_draw
+                if advance is not None:
+                    advance(int(stop - start))
+        return Run(draws, x, log_scales, virial)
+
+
+def _agree(theta: NDArray[np.float64]) -> bool:
+    """Return whether halves of chains agree: the warm-up is over."""
+    half = theta.shape[1] // 2
+    # The share of an empty category may be zero in all draws.
+    halves = theta[:, : 2 * half, np.ptp(theta, axis=(0, 1)) > 0].reshape(2 * len(theta), half, -1)
+    # Written so that NaN, of a chain that does not move, counts as a failure.
+    return bool((rank_rhat(halves) <= MAX_RHAT).all())

@@ -1,0 +1,124 @@
+"""The rules of a file of people, and that no value of a person is shown where it breaks one."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from adobest_pp.collect import collect_csv
+from adobest_pp.collect.people_file import NO_VALUE, read_column
+from validation import bad_commands
+
+SECRETS = ["quetzal", "axolotl", "okapi"]
+
+
+@pytest.fixture
+def people(tmp_path):
+    values = np.random.default_rng(0).choice(SECRETS, size=60, p=[0.6, 0.3, 0.1])
+    path = tmp_path / "people.csv"
+    path.write_text("id,vote\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("id,vote\n1,quetzal\n\n2,okapi\n", r"as many cells in every row as in the first \(2\), got 0 for person 2"),
+        ("vote,vote\nquetzal,okapi\n", "named once in the first row of .* got 'vote' 2 times"),
+        ("vote, vote\nquetzal,okapi\n", "named once in the first row"),
+        ("id,vote\n1,quetzal\n2,okapi,3\n", r"as many cells in every row as in the first \(2\), got 3 for person 2"),
+        ("id,vote\n1,quetzal\n2\n", "got 1 for person 2"),
+        ('id,vote\n1,"quetzal\n2,okapi\n', "a CSV file in UTF-8"),
+        ("vote\nokapi\nquet\0zal\n", "without control characters, got another for person 2"),
+        ('vote\nokapi\n"quet\nzal"\n', "without control characters, got another for person 2"),
+        ("vote\nokapi\n\u200b\n", "got another for person 2"),
+        ("vote\nquetzal\nque\u200btzal\nokapi\n", "person 2 that only looks like that of someone before"),
+        ("vote\nred quetzal\nred\u00a0quetzal\n", "person 2 that only looks like"),
+        ("", "column must be named"),
+    ],
+)
+def test_a_file_that_breaks_the_rules_is_refused_by_the_number_of_the_person(tmp_path, content, reason):
+    path = tmp_path / "people.csv"
+    path.write_text(content, encoding="utf-8", newline="")
+    with pytest.raises(ValueError, match=reason) as caught:
+        collect_csv(path, "vote", 1.0)
+    message = str(caught.value).replace(str(path), "")
+    assert not any(part in message for part in ("quet", "zal", "okapi"))
+    assert message.isprintable()
+
+
+def test_white_space_at_the_ends_and_the_composition_of_characters_do_not_count(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("id, vote \n1, caf\u00e9\n2,cafe\u0301 \n3,tea\n", encoding="utf-8")
+    x, labels = read_column(path, "vote", None)
+    assert labels == ["caf\u00e9", "tea"]
+    assert x.tolist() == [0, 0, 1]
+    assert read_column(path, "vote", ["tea", "cafe\u0301"])[0].tolist() == [1, 1, 0]
+    with pytest.raises(ValueError, match="not that of person 3"):
+        read_column(path, "vote", ["Tea", "caf\u00e9"])
+
+
+def test_an_empty_value_keeps_its_place(tmp_path):
+    path = tmp_path / "people.csv"
+    for content in ("vote\nokapi\n\n  \nquetzal\n", 'id,vote\n1,okapi\n2,\n3,""\n4,quetzal\n'):
+        path.write_text(content)
+        x, labels = read_column(path, "vote", None)
+        assert labels == ["okapi", "quetzal"]
+        assert x.tolist() == [0, NO_VALUE, NO_VALUE, 1]
+
+
+@pytest.mark.parametrize(
+    "categories", ["quetzal,okapi,axolotl,", ",quetzal,okapi,axolotl", "quetzal,,okapi,axolotl", ""]
+)
+def test_an_empty_category_is_refused(categories):
+    options = ("--column", "vote", "--epsilon", "1", "--out", "r.nc", "--categories", categories)
+    outcome, said = bad_commands.attempt(bad_commands.Command(("collect", "people.csv", *options)))
+    assert outcome == "refused"
+    assert "--categories must be labels separated by single commas, got an empty one" in said
+
+
+@pytest.mark.parametrize("categories", [["quetzal", "okapi", "axolotl", "okapi "], ["a", "a"], "ab", 3, []])
+def test_categories_that_cannot_be_told_apart_are_refused(people, categories):
+    with pytest.raises(ValueError, match="categories must be"):
+        collect_csv(people, "vote", 1.0, categories=categories)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
+    expected, labels = read_column(people, "vote", None)
+    values = pa.array([labels[i] for i in expected])
+    table = pa.table(
+        {"vote": values.dictionary_encode(), "code": expected, "share": expected / 2, "void": pa.nulls(60)}
+    )
+    path = tmp_path / f"people.{ending}"
+    (pq.write_table if ending == "parquet" else feather.write_feather)(table, path)
+    found, same = read_column(path, "vote", None)
+    np.testing.assert_array_equal(found, expected)
+    assert same == labels
+    np.testing.assert_array_equal(read_column(path, "code", ["0", "1", "2"])[0], expected)
+    assert read_column(path, "void", ["0", "1"])[0].tolist() == [NO_VALUE] * 60
+    for column, reason in (
+        ("share", "column must hold text, integers or booleans, got values of type double"),
+        ("void", "categories must be at least two, got 0"),
+        ("none", "column must be named once in .* got 'none' 0 times"),
+    ):
+        with pytest.raises(ValueError, match=reason) as info:
+            read_column(path, column, None)
+        assert not any(secret in str(info.value) for secret in SECRETS)
+    with pytest.raises(ValueError, match="but not that of person") as info:
+        read_column(path, "vote", SECRETS[:2])
+    assert not any(secret in str(info.value) for secret in SECRETS)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"path must name a Parquet or Arrow file, got .* damaged or none"):
+        read_column(path, "vote", None)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_file_in_another_encoding_is_told(tmp_path, encoding):
+    path = tmp_path / "people.csv"
+    path.write_text("vote\nquetzal\nokapi\n", encoding=encoding)
+    with pytest.raises(
+        ValueError, match=r"path must name a CSV file in UTF-8, got .*, which is not one: save it as UTF-8"
+    ):
+        read_column(path, "vote", None)
