@@ -18,6 +18,8 @@ __all__ = [
     "prior_in_words",
     "range_in_words",
     "sampler_in_words",
+    "verdict_cells",
+    "verdict_columns",
     "verdict_in_words",
 ]
 
@@ -236,3 +238,30 @@ def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False)
 def range_in_words(lower: float, upper: float) -> str:
     """Return an interval as a sentence shows it: ``12.1 % to 15.0 %``, or as in a table where it has one end."""
     return interval_in_words(lower, upper).replace(" – ", " % to ")
+
+
+# The columns of the table of verdicts after the sampler and its verdict: the variable, its heading and its format.
+FIGURES = {
+    "tv_reference": ("TV to {reference}", ".3f"),
+    "tv_truth": ("TV to truth", ".3f"),
+    "coverage": ("coverage", ".0%"),
+    "r_hat": ("R-hat", ".2f"),
+    "ess_bulk": ("ESS", ".0f"),
+    "ess_per_second": ("ESS/s", ".0f"),
+    "wall_time": ("seconds", ".2f"),
+}
+
+
+def verdict_columns(reference: str = "nuts") -> list[str]:
+    """Return the headings of the table of verdicts, by the sampler that the others are graded against."""
+    title = "NUTS" if reference == "nuts" else reference
+    return ["sampler", "verdict", *(heading.format(reference=title) for heading, _ in FIGURES.values())]
+
+
+def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
+    """Return the figures of one sampler, in the order of `verdict_columns`; a dash where one is not known."""
+    row = comparison.sel(sampler=name)
+    alone = comparison.sizes["sampler"] == 1 and row["verdict"].item() == "reference"
+    values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())
+    figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
+    return [str(row["sampler"].item()), "converged" if alone else verdict_in_words(row), *figures]

@@ -9,7 +9,7 @@ from adobest_pp.answers.journal import Tail, read_tail
 from adobest_pp.answers.netcdf import Damaged, content_of, damaged_or_no, read_dataset
 from adobest_pp.answers.question_answers import QUESTIONS, QuestionAnswers
 from adobest_pp.answers.responses import Responses
-from adobest_pp.mechanisms.published_question import loads
+from adobest_pp.mechanisms.reading import loads
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -11,7 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from adobest_pp._text import brief, listed, visible
-from adobest_pp._wording import UP_TO, intervals_in_words, prior_in_words, sampler_in_words, verdict_in_words
+from adobest_pp._wording import (
+    UP_TO,
+    intervals_in_words,
+    prior_in_words,
+    sampler_in_words,
+    verdict_cells,
+    verdict_columns,
+)
 from adobest_pp.mechanisms import RRRR, Audit
 
 if TYPE_CHECKING:
@@ -27,8 +34,6 @@ __all__ = [
     "print_collection",
     "print_utilities",
     "print_verdicts",
-    "verdict_cells",
-    "verdict_columns",
 ]
 
 
@@ -105,24 +110,6 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
 
 
 # The tables that the command line prints.
-
-
-# The columns of the table of verdicts after the sampler and its verdict: the variable, its heading and its format.
-FIGURES = {
-    "tv_reference": ("TV to {reference}", ".3f"),
-    "tv_truth": ("TV to truth", ".3f"),
-    "coverage": ("coverage", ".0%"),
-    "r_hat": ("R-hat", ".2f"),
-    "ess_bulk": ("ESS", ".0f"),
-    "ess_per_second": ("ESS/s", ".0f"),
-    "wall_time": ("seconds", ".2f"),
-}
-
-
-def verdict_columns(reference: str = "nuts") -> list[str]:
-    """Return the headings of the table of verdicts, by the sampler that the others are graded against."""
-    title = "NUTS" if reference == "nuts" else reference
-    return ["sampler", "verdict", *(heading.format(reference=title) for heading, _ in FIGURES.values())]
 
 
 def print_utilities(theta: list[float], mechanism: RRRR) -> None:
@@ -227,15 +214,6 @@ def _of_empty_values(collector: "KeptCollection") -> list[str]:
     n = collector.did_not_answer
     who = "1 person in the file has" if n == 1 else f"{n:,} people in the file have"
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
-
-
-def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
-    """Return the figures of one sampler, in the order of `verdict_columns`; a dash where one is not known."""
-    row = comparison.sel(sampler=name)
-    alone = comparison.sizes["sampler"] == 1 and row["verdict"].item() == "reference"
-    values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())
-    figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
-    return [str(row["sampler"].item()), "converged" if alone else verdict_in_words(row), *figures]
 
 
 def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list[str], written: list[Any]) -> None:

@@ -21,7 +21,8 @@ from adobest_pp.collect.collection_file import KeptCollection
 from adobest_pp.collect.state import people_of, read_json
 from adobest_pp.design.rounds import ROUNDS, check_design_prior, check_rounds, check_start, next_question, round_ends
 from adobest_pp.mechanisms import Mechanism, SubsetSelection, mechanism_from_settings
-from adobest_pp.mechanisms.published_question import PublishedQuestion, loads
+from adobest_pp.mechanisms.published_question import PublishedQuestion
+from adobest_pp.mechanisms.reading import loads
 from adobest_pp.samplers.sampling import fresh_seed
 
 __all__ = ["DesignCollector", "rebuild_design"]

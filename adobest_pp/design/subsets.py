@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_probabilities
 from adobest_pp.design import utilities as kernels
-from adobest_pp.design.utilities import Utility, find_utility, ranked_values
+from adobest_pp.design.utilities import Utility, find_utility, ranked_values, sort_descending
 from adobest_pp.mechanisms import RRRR, check_rrrr
 
 __all__ = [
@@ -25,12 +25,10 @@ __all__ = [
     "select_subset",
     "semi_adaptive_size",
     "semi_adaptive_subset",
-    "sort_descending",
 ]
 
 
 TIE = 1e-12
-RUN = 32  # up to here insertion beats merging
 
 
 # Each utility is a type of its own, so that a loop compiles the one that it uses and none of the others.
@@ -155,60 +153,6 @@ def semi_adaptive_size(alpha, ranked):  # type: ignore[no-untyped-def]
         mass += ranked[k]
         k += 1
     return k
-
-
-@njit(cache=True, error_model="numpy")
-def sort_descending(theta, order):  # type: ignore[no-untyped-def]
-    """Put `order` in the order of θ, greatest first and equal ones by index; return θ in it, divided by its sum."""
-    n = order.size
-    for start in range(0, n, RUN):
-        _insertion_sort(theta, order, start, min(start + RUN, n))
-    width = RUN
-    while width < n:
-        for start in range(0, n - width, 2 * width):
-            _merge(theta, order, start, start + width, min(start + 2 * width, n))
-        width *= 2
-    ranked = np.empty(theta.size)
-    total = 0.0
-    for i in range(theta.size - 1, -1, -1):
-        ranked[i] = theta[order[i]]
-        total += ranked[i]
-    for i in range(theta.size):
-        ranked[i] /= total
-    return ranked
-
-
-@njit(cache=True, error_model="numpy")
-def _precedes(theta, i, j):  # type: ignore[no-untyped-def]
-    return theta[i] > theta[j] or (theta[i] == theta[j] and i < j)
-
-
-@njit(cache=True, error_model="numpy")
-def _insertion_sort(theta, order, start, stop):  # type: ignore[no-untyped-def]
-    for i in range(start + 1, stop):
-        item = order[i]
-        j = i
-        while j > start and _precedes(theta, item, order[j - 1]):
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = item
-
-
-@njit(cache=True, error_model="numpy")
-def _merge(theta, order, start, middle, stop):  # type: ignore[no-untyped-def]
-    """Merge two sorted runs; runs that are in order already, as most are from one step to the next, cost nothing."""
-    if not _precedes(theta, order[middle], order[middle - 1]):
-        return
-    left = order[start:middle].copy()
-    i, j, place = 0, middle, start
-    while i < left.size:
-        if j < stop and _precedes(theta, order[j], left[i]):
-            order[place] = order[j]
-            j += 1
-        else:
-            order[place] = left[i]
-            i += 1
-        place += 1
 
 
 # The subset to publish next, from an estimate of θ.

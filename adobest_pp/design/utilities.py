@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_probabilities
 from adobest_pp._text import brief
-from adobest_pp.design.subsets import sort_descending
 from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
 
 __all__ = ["UTILITIES", "Utility", "entropy", "fisher", "honest", "mse", "tv1", "tv2", "utility"]
@@ -271,6 +270,63 @@ def first_below(theta, low, high, factor, level):  # type: ignore[no-untyped-def
         else:
             low = middle + 1
     return low
+
+
+RUN = 32  # up to here insertion beats merging
+
+
+@njit(cache=True, error_model="numpy")
+def sort_descending(theta, order):  # type: ignore[no-untyped-def]
+    """Put `order` in the order of θ, greatest first and equal ones by index; return θ in it, divided by its sum."""
+    n = order.size
+    for start in range(0, n, RUN):
+        _insertion_sort(theta, order, start, min(start + RUN, n))
+    width = RUN
+    while width < n:
+        for start in range(0, n - width, 2 * width):
+            _merge(theta, order, start, start + width, min(start + 2 * width, n))
+        width *= 2
+    ranked = np.empty(theta.size)
+    total = 0.0
+    for i in range(theta.size - 1, -1, -1):
+        ranked[i] = theta[order[i]]
+        total += ranked[i]
+    for i in range(theta.size):
+        ranked[i] /= total
+    return ranked
+
+
+@njit(cache=True, error_model="numpy")
+def _precedes(theta, i, j):  # type: ignore[no-untyped-def]
+    return theta[i] > theta[j] or (theta[i] == theta[j] and i < j)
+
+
+@njit(cache=True, error_model="numpy")
+def _insertion_sort(theta, order, start, stop):  # type: ignore[no-untyped-def]
+    for i in range(start + 1, stop):
+        item = order[i]
+        j = i
+        while j > start and _precedes(theta, item, order[j - 1]):
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = item
+
+
+@njit(cache=True, error_model="numpy")
+def _merge(theta, order, start, middle, stop):  # type: ignore[no-untyped-def]
+    """Merge two sorted runs; runs that are in order already, as most are from one step to the next, cost nothing."""
+    if not _precedes(theta, order[middle], order[middle - 1]):
+        return
+    left = order[start:middle].copy()
+    i, j, place = 0, middle, start
+    while i < left.size:
+        if j < stop and _precedes(theta, order[j], left[i]):
+            order[place] = order[j]
+            j += 1
+        else:
+            order[place] = left[i]
+            i += 1
+        place += 1
 
 
 # The utilities by name, and what a user passes to add one.

@@ -14,7 +14,7 @@ from typing import Any
 
 from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import Mechanism
-from adobest_pp.mechanisms.published_question import check_depth
+from adobest_pp.mechanisms.reading import check_depth
 
 __all__ = [
     "build_mechanism",

@@ -25,7 +25,7 @@ from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
-from adobest_pp.mechanisms.published_question import MAX_BUDGETS
+from adobest_pp.mechanisms.reading import MAX_BUDGETS
 
 MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
 

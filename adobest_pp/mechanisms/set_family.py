@@ -15,7 +15,7 @@ from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, refuse_subset
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 from adobest_pp.mechanisms.information import from_matrix
-from adobest_pp.mechanisms.published_question import MAX_WEIGHT_BITS
+from adobest_pp.mechanisms.reading import MAX_WEIGHT_BITS
 
 # Weights that are not integers are rounded to integers of this many bits.
 WEIGHT_BITS = 48

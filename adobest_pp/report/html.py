@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from adobest_pp._text import visible
-from adobest_pp._wording import intervals_in_words
-from adobest_pp.cli.tables import verdict_cells, verdict_columns
+from adobest_pp._wording import intervals_in_words, verdict_cells, verdict_columns
 from adobest_pp.report.conclusions import (
     conclusions,
     contraction_in_words,
@@ -21,8 +20,8 @@ from adobest_pp.report.conclusions import (
     privacy_in_words,
     samplers_in_words,
 )
+from adobest_pp.report.figures import Figure, most_probable
 from adobest_pp.report.findings import Findings
-from adobest_pp.report.folder import Figure, most_probable
 
 __all__ = ["page"]
 

@@ -26,8 +26,7 @@ from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.mechanisms import ExtremalMechanism
 from adobest_pp.samplers.checks import logger, warn_of_problems
 from adobest_pp.samplers.gibbs.augmentation import dirichlet, gibbs_draws
-from adobest_pp.samplers.sgld.loop import Langevin
-from adobest_pp.samplers.sgld.settings import LangevinSettings
+from adobest_pp.samplers.sgld.settings import Langevin, LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import PackedSets
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE, sgld_cv_draws
 

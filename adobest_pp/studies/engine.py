@@ -4,7 +4,6 @@ Every run is a function of the seed and its settings, so that neither the number
 interruption can change a number.
 """
 
-import logging
 import math
 import os
 import time
@@ -15,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from adobest_pp._checks import check_integer
+from adobest_pp._dask import PATIENCE, check_address, connect
 from adobest_pp._progress import SlowProgress
 from adobest_pp.studies.grid import Study, cells_of
 from adobest_pp.studies.processes import Processes
@@ -25,17 +25,14 @@ from adobest_pp.studies.summary import StudyStatus, study_status
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["check_address", "connect", "run_study"]
+__all__ = ["run_study"]
 
 # Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
 # killed process loses little.
 _BATCH_SECONDS = 2.0
 _BATCHES_PER_THREAD = 2
-_PATIENCE = 30.0
 _RECOUNT_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-# What matters comes back as the outcome of a task.
-_SILENT = logging.CRITICAL
 
 
 def run_study(
@@ -224,9 +221,9 @@ class _Cluster:
         while not self._finished.has_ready():
             time.sleep(_POLL_SECONDS)
             self.slots()
-            if self._counted_at - self._deserted_at >= _PATIENCE:
+            if self._counted_at - self._deserted_at >= PATIENCE:
                 raise OSError(
-                    f"the scheduler has had no workers for {_PATIENCE:g} s; run the same command again to go on"
+                    f"the scheduler has had no workers for {PATIENCE:g} s; run the same command again to go on"
                 )
         future, result = next(self._finished)
         batch = self._batches.pop(future)
@@ -237,34 +234,6 @@ class _Cluster:
         if future.status == "error":
             raise OSError(f"a worker could not do its task: {future.exception()}")
         raise OSError(f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on")
-
-
-def check_address(scheduler: str) -> None:
-    """Refuse what Dask would try to reach for a minute, though it cannot be an address."""
-    from distributed.comm.addressing import get_address_host_port
-
-    try:
-        host, port = get_address_host_port(scheduler, strict=True)
-    except (ValueError, TypeError):
-        host, port = "", 0
-    if not host or not 0 < port < 2**16 or not scheduler.startswith(("tcp://", "tls://")):
-        raise ValueError(f"scheduler must be an address such as tcp://host:8786, got {scheduler!r}")
-
-
-@contextmanager
-def connect(scheduler: str) -> Iterator["Client"]:
-    """Connect to a scheduler that has workers. It runs what its clients send: it must be your own."""
-    from distributed import Client
-    from distributed.utils import silence_logging_cmgr
-
-    with silence_logging_cmgr(_SILENT):
-        try:
-            client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as problem:
-            raise OSError(f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})") from None
-        with client:
-            _await_workers(client, scheduler)
-            yield client
 
 
 @contextmanager
@@ -278,14 +247,3 @@ def _workers(scheduler: str | None, count: int | None) -> Iterator[_Workers]:
 
     with Processes(count or CPU_COUNT, run_batch) as processes:
         yield processes
-
-
-def _await_workers(client: "Client", scheduler: str) -> None:
-    from dask.distributed import TimeoutError as NoWorkers
-
-    try:
-        client.wait_for_workers(1, timeout=_PATIENCE)
-    except NoWorkers:
-        raise OSError(
-            f"scheduler must have workers, got {scheduler!r}, which has had none for {_PATIENCE:g} s"
-        ) from None

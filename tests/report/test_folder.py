@@ -15,8 +15,9 @@ from adobest_pp._text import visible
 from adobest_pp._wording import intervals_in_words, verdict_in_words
 from adobest_pp.intervals import privacy_share
 from adobest_pp.report import write_report
+from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.findings import SAMPLERS
-from adobest_pp.report.folder import _as_cells, least_mixed, summary
+from adobest_pp.report.folder import _as_cells, summary
 from tests.report.conftest import HOSTILE
 
 FIGURES = ("estimate", "comparison", "traces", "ranks", "contraction")

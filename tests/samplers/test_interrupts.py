@@ -16,8 +16,7 @@ from adobest_pp import _interrupts
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp.samplers import sampling as chains
 from adobest_pp.samplers.nuts import sampler as nuts
-from adobest_pp.samplers.sgld.loop import Langevin
-from adobest_pp.samplers.sgld.settings import LangevinSettings
+from adobest_pp.samplers.sgld.settings import Langevin, LangevinSettings
 from adobest_pp.simulate import simulation
 from tests.strategies import simulated
 

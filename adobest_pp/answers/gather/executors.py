@@ -48,7 +48,7 @@ def threads() -> Iterator[Callable[[Tasks], Iterator[tuple[Piece, Outcome]]]]:
 @contextmanager
 def cluster(scheduler: str) -> Iterator[Callable[[Tasks], Iterator[tuple[Piece, Outcome]]]]:
     """Read on the workers of a Dask cluster."""
-    from adobest_pp.studies.engine import connect
+    from adobest_pp._dask import connect
 
     with connect(scheduler) as client:
         yield lambda tasks: _read_by(client, tasks)

@@ -137,7 +137,7 @@ def gather(
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     if scheduler is not None:
-        from adobest_pp.studies.engine import check_address
+        from adobest_pp._dask import check_address
 
         check_address(scheduler)
     plans = [plan_of(i, path, form) for i, (path, form) in enumerate(files.items())]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, mechanism_from_settings
-from adobest_pp.mechanisms.published_question import loads
+from adobest_pp.mechanisms.reading import loads
 from adobest_pp.mechanisms.registry import UnknownMechanism
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from pytensor.graph.traversal import ancestors
 from adobest_pp.samplers.model_structure import surrogate_of, value_variables
 from adobest_pp.samplers.sgld import loop as kernels
 from adobest_pp.samplers.sgld.diffusions import TINY, Reflected, least_phi, prior_gradient
-from adobest_pp.samplers.sgld.loop import DIFFUSIONS_OF_PHI, Langevin, of_phi
-from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule
+from adobest_pp.samplers.sgld.settings import DIFFUSIONS_OF_PHI, Langevin, LangevinSettings, Schedule, of_phi
 
 if TYPE_CHECKING:
     from pymc import Model
