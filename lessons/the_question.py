@@ -235,8 +235,9 @@ def _(statements):
         **When does it pay?** Where people are few and θ is uneven; how uneven depends on how S is chosen. A small study: ten
         categories, ε = 1, 2,000 people, θ from Dirichlet(ρ), 16 times each, a flat prior and exact inference. By *honest*:
         {statements[2]} {statements[3]} **Semi-adaptive** RRRR chooses S by mass: the most common categories until they hold
-        90 % of the people, with all of ε spent inside S (κ = 1, as in the authors' program). {statements[5]} Another share than
-        90 % may be better or much worse. {statements[4]}
+        90 % of the people, with all of ε spent inside S (κ = 1, as in the authors' program, soneraydin/AdOBEst_LDP, commit
+        9080c23, AdOBEst_LDP.m, lines 32 to 34). {statements[5]} Another share than 90 % may be better or much worse.
+        {statements[4]}
         The errors ½Σ|θ̂ − θ|, as multiples of that of SRR, with their standard errors:
         """
     )

@@ -201,7 +201,7 @@ def _():
         f"""
         **The published ε₂.** RRRR publishes a subset S of likely categories, and spends a second budget ε₂ outside of it.
         Theorem 1 of the paper has the right formula. For the six of its methods that choose S by a utility, the authors' program
-        (soneraydin/AdOBEst_LDP, AdOBEst_LDP.m, lines 37 to 41) has it without its logarithm, and with the size of S in the
+        (soneraydin/AdOBEst_LDP, commit 9080c23, AdOBEst_LDP.m, lines 37 to 41) has it without its logarithm, and with the size of S in the
         place of the size of the rest; its other methods keep ε. {statements[0]} {statements[1]} Does it keep
         its promise for any subset? Predict below, then try the sizes above.
 

@@ -502,8 +502,8 @@ def is_below(cell: Cell) -> bool:
 def print_settings(cells: list[Cell]) -> None:
     """Print the least covered share of each setting, before and now, with three Monte Carlo errors."""
     names = ("learned, shortest", "flat, shortest", SHOWN)
-    print(f"\nEvery setting, {COLLECTIONS} collections (flat prior: {COMPARED}): the share that is covered least, and how")
-    print("often ± two errors\n")
+    print(f"\nEvery setting, {COLLECTIONS} collections ({COMPARED} under the flat prior): the share covered least,")
+    print("and how often ± two errors\n")
     rows = []
     for setting in dict.fromkeys(cell.setting for cell in cells):
         row: list[Any] = [setting.mechanism, setting.n_categories, setting.truth, setting.epsilon, setting.people]
