@@ -92,7 +92,7 @@ def input_findings(tallies: Sequence[Tally], quick: bool) -> list[Finding]:
     print("Bad inputs: refused with one sentence, or right, as an oracle confirms\n")
     rows = [[one.name, one.tried, *(one.outcomes[name] for name in ("refused", "right", "wrong"))] for one in tallies]
     rows.append(["all", *(sum(row[i] for row in rows) for i in range(1, 5))])
-    table(["", "tried", "refused", "right", "wrong"], rows)
+    table(["", "tried", "refused", "right", "wrong"], rows, name="bad_inputs")
     wrong = [line for one in tallies for line in one.wrong]
     for line in wrong[:SHOWN]:
         print(f"   wrong: {ascii(line)[:200]}")
@@ -110,7 +110,8 @@ def input_findings(tallies: Sequence[Tally], quick: bool) -> list[Finding]:
 def kill_findings(killed: Kills, quick: bool) -> list[Finding]:
     """Print what was lost and wrong after kills, and return the findings about it."""
     print("\nProcesses killed while they record answers, save, or ask the people of a file\n")
-    table(["tried", "answers kept", "lost", "wrong"], [[killed.tried, killed.answers, killed.lost, len(killed.wrong)]])
+    row = [killed.tried, killed.answers, killed.lost, len(killed.wrong)]
+    table(["tried", "answers kept", "lost", "wrong"], [row], name="kills")
     for line in killed.wrong[:SHOWN]:
         print(f"   wrong: {ascii(line)[:200]}")
     found = [
