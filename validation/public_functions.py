@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp import collect, diagnostics, likelihood, plots
+from adobest_pp import collect, diagnostics, likelihood, plots, studies
 from adobest_pp.collect import collect_csv
 from adobest_pp.likelihood.direct import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
@@ -1078,7 +1078,9 @@ def _plots() -> list[Entry]:
             },
             {"epsilons": "epsilon"},
         ),
-        _entry("plots.plot_study", closed(plots.plot_study), {"dataset": None, "measure": "tv"}, {"dataset": never}),
+        _entry(
+            "studies.plot_study", closed(studies.plot_study), {"dataset": None, "measure": "tv"}, {"dataset": never}
+        ),
     ]
 
 
