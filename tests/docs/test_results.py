@@ -134,6 +134,10 @@ def test_the_figures_of_the_page_on_the_best_question():
     assert f"For K = {listed} ({runs:.0f} runs of each setting, {settings:.0f} settings in all)" in told
     assert program.finding("never_behind").figures["shown_behind"] == 0
     assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in told
+    figures = program.figures
+    assert f"is shown ahead of it in {figures['semi_ahead_flat']:.0f} of {figures['semi_settings_flat']:.0f}" in told
+    assert f"with {figures['semi_least']:.2f} to {figures['semi_greatest']:.2f} times its error" in told
+    assert figures["semi_ahead_learned"] == 0
 
 
 def test_the_page_of_intervals_says_what_was_found():
