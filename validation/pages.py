@@ -249,7 +249,7 @@ def _best_question() -> list[tuple[str, str, str]]:
             f"{over_all:.2f} times its error over all settings, not shown behind in any of {found['settings']:.0f}; "
             f"{found['uneven']:.2f} times where nearly everybody holds one category; semi-adaptive RRRR with its best "
             f"α, in hindsight, is shown ahead of it in {flat} settings with the flat prior, and in {learned} with the "
-            "learned prior",
+            f"learned prior (K ≤ {found['semi_largest_K']:.0f})",
             "python -m validation.best_question",
         )
     ]
