@@ -17,7 +17,7 @@ import numpy as np
 from adobest_pp._files import start_digest
 from adobest_pp._labels import MAX_LABEL
 from adobest_pp._text import visible
-from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP
+from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP, csv_batches, csv_schema
 from adobest_pp.answers.gather.tallies import Question, Tally, add_up, collapses, counted
 from adobest_pp.evidence import unique_rows
 
@@ -117,7 +117,6 @@ FORMATS = {
 }
 # Rows of a piece at most, where the file has groups of rows that are smaller; and batches of an Arrow file.
 _ROWS, _BATCHES = 1 << 22, 64
-_CSV_BYTES = 1 << 24
 # Bytes of a value at most, beside one for each category, and of what Parquet adds to the values.
 _TEXT, _SPARE = 4 * MAX_LABEL, 1 << 20
 TOO_LARGE = "its values take more memory than answers do, or than there is"
@@ -182,8 +181,7 @@ def _plan_of(file: int, path: str, form: str) -> Plan:
             ends = range(0, opened.num_record_batches, _BATCHES)
             pieces = [Piece(file, path, form, i, min(i + _BATCHES, opened.num_record_batches)) for i in ends]
             return Plan(pieces, opened.schema)
-    with _open_csv(path, None) as reader:
-        return Plan([Piece(file, path, form, 0, 0)], reader.schema)
+    return Plan([Piece(file, path, form, 0, 0)], csv_schema(path))
 
 
 def _parquet_plan(file: int, path: str) -> Plan:
@@ -265,8 +263,8 @@ def _batches(piece: Piece, question: Question) -> Iterator["pa.RecordBatch"]:
                 for start in range(0, max(1, len(needed)), ROWS_OF_A_GROUP):
                     yield needed.slice(start, ROWS_OF_A_GROUP)
     else:
-        with _open_csv(piece.path, columns) as reader:
-            yield from reader
+        # A blank line is a person without an answer.
+        yield from csv_batches(piece.path, columns, ignore_empty_lines=False)
 
 
 def _without_views(batch: "pa.RecordBatch") -> "pa.RecordBatch":
@@ -304,25 +302,6 @@ def _open_arrow(source: Any) -> Any:
     except pa.ArrowInvalid:
         source.seek(0)
         return pa.ipc.open_stream(source)
-
-
-def _open_csv(path: str, columns: list[str] | None) -> Any:
-    """Open a CSV file, whose columns are text."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
-    options = pc.ReadOptions(use_threads=False, block_size=_CSV_BYTES)
-    if columns is None:
-        return pc.open_csv(path, read_options=options)
-    convert = pc.ConvertOptions(
-        include_columns=columns,
-        column_types=dict.fromkeys(columns, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    # A blank line is a person without an answer.
-    parse = pc.ParseOptions(ignore_empty_lines=False)
-    return pc.open_csv(path, read_options=options, convert_options=convert, parse_options=parse)
 
 
 def _reason(problem: BaseException) -> str:
