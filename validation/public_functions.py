@@ -16,7 +16,7 @@ from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_s
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
 from adobest_pp.studies import open_study, read_study, study_status
-from adobest_pp.studies.frequency_run import plan_of
+from adobest_pp.studies.frequency_run import cell_settings
 from validation.bad_inputs import (
     NAMES,
     RESPONSES,
@@ -1113,5 +1113,5 @@ def _files() -> list[Entry]:
         _entry("gather", ad.gather, {"paths": "no such file"}, {"paths": never}),
         _entry("Gathered.open", ad.answers.Gathered.open, {"store": "no such folder"}, {"store": never}),
         _entry("poll_of_people", poll_of_people, csv, {"path": never}),
-        _entry("plan_of", plan_of, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
+        _entry("cell_settings", cell_settings, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
     ]
