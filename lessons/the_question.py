@@ -12,7 +12,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -97,7 +97,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "Each category is three times as common as the next, ε = 1, and very many people will answer. "
         "Which subset leaves the smallest error?",
         {
@@ -207,7 +207,7 @@ def _():
 @app.cell
 def _():
     _gain = study()
-    second = Question(
+    second = Prediction(
         "The collector adapts with RRRR by the utility “honest”, and people are few. For which populations does the error become "
         "clearly smaller?",
         {

@@ -9,14 +9,14 @@ import pandas as pd
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp import collect, diagnostics, likelihood, plots
+from adobest_pp import collect, diagnostics, likelihood, plots, studies
 from adobest_pp.collect import collect_csv
 from adobest_pp.likelihood.direct import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
 from adobest_pp.studies import open_study, read_study, study_status
-from adobest_pp.studies.frequency_run import plan_of
+from adobest_pp.studies.frequency_run import cell_settings
 from validation.bad_inputs import (
     NAMES,
     RESPONSES,
@@ -1078,7 +1078,9 @@ def _plots() -> list[Entry]:
             },
             {"epsilons": "epsilon"},
         ),
-        _entry("plots.plot_study", closed(plots.plot_study), {"dataset": None, "measure": "tv"}, {"dataset": never}),
+        _entry(
+            "studies.plot_study", closed(studies.plot_study), {"dataset": None, "measure": "tv"}, {"dataset": never}
+        ),
     ]
 
 
@@ -1111,5 +1113,5 @@ def _files() -> list[Entry]:
         _entry("gather", ad.gather, {"paths": "no such file"}, {"paths": never}),
         _entry("Gathered.open", ad.answers.Gathered.open, {"store": "no such folder"}, {"store": never}),
         _entry("poll_of_people", poll_of_people, csv, {"path": never}),
-        _entry("plan_of", plan_of, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
+        _entry("cell_settings", cell_settings, {**cell, "mechanism": "rrrr", "utility": "honest"}, numbers_of_cell),
     ]

@@ -168,7 +168,8 @@ def _write_settings(studies: Mapping[str, xr.Dataset | None], target: Path) -> P
 
 def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
     """Draw errors and subset sizes for each K, and the paper's Figure 2."""
-    from adobest_pp.plots import plot_honest_response, plot_study
+    from adobest_pp.plots import plot_honest_response
+    from adobest_pp.studies import plot_study
 
     parts: list[str] = []
     written: list[Path] = []

@@ -7,7 +7,7 @@ import pytest
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from adobest_pp import plots
+from adobest_pp import studies
 from tests.studies.synthetic import GRID, cell_of, dataset, without
 
 KINDS = ["sharp", "dull", "plain"]
@@ -27,7 +27,7 @@ def medians_drawn(panel):
 
 def test_boxes_are_in_the_order_of_the_legend_with_a_panel_for_each_place():
     data = dataset(lambda cell: cell["epsilon"] + cell["rho"] + cell.get("kappa", 0))
-    panels = plots.plot_study(data, "loss")
+    panels = studies.plot_study(data, "loss")
     assert panels.shape == (2, 2)
     assert panels[1, 0].get_title() == "ρ = 1, κ = 0.8"
     assert [label.get_text() for label in panels[0, 0].get_xticklabels()] == ["0.5", "1", "5"]
@@ -42,23 +42,23 @@ def test_boxes_are_in_the_order_of_the_legend_with_a_panel_for_each_place():
 
 
 def test_scales_are_shared_and_what_lacks_a_number_is_beside_every_value_of_it():
-    panels = plots.plot_study(dataset(lambda cell: cell["epsilon"] ** 2), "loss")
+    panels = studies.plot_study(dataset(lambda cell: cell["epsilon"] ** 2), "loss")
     assert len({panel.get_ylim() for panel in panels.ravel()}) == 1
     assert {panel.get_yscale() for panel in panels.ravel()} == {"log"}
     assert medians_drawn(panels[0, 0])[2.0] == medians_drawn(panels[0, 1])[2.0]
 
 
 def test_measures_that_are_close_or_not_positive_have_a_linear_scale():
-    assert plots.plot_study(dataset(), "loss")[0, 0].get_yscale() == "linear"
+    assert studies.plot_study(dataset(), "loss")[0, 0].get_yscale() == "linear"
     data = dataset(lambda cell: cell["epsilon"] ** 2)
     data["loss"].values[0, 0] = 0
-    assert plots.plot_study(data, "loss")[0, 0].get_yscale() == "linear"
+    assert studies.plot_study(data, "loss")[0, 0].get_yscale() == "linear"
 
 
 def test_missing_cells_leave_a_gap_and_a_panel_without_any_run_stays_empty():
-    panels = plots.plot_study(without(dataset(), kind="dull"), "loss")
+    panels = studies.plot_study(without(dataset(), kind="dull"), "loss")
     assert len(medians_drawn(panels[0, 0])) == 3 * (len(KINDS) - 1)
-    panels = plots.plot_study(without(dataset(), rho=1.0), "loss")
+    panels = studies.plot_study(without(dataset(), rho=1.0), "loss")
     assert [len(medians_drawn(panel)) for panel in panels[:, 0]] == [3 * len(KINDS), 0]
     panels[0, 0].figure.canvas.draw()
 
@@ -74,23 +74,23 @@ def test_missing_cells_leave_a_gap_and_a_panel_without_any_run_stays_empty():
     ids=str,
 )
 def test_any_axes_have_their_place(grid, shape, n_boxes):
-    panels = plots.plot_study(dataset(grid=grid), "loss")
+    panels = studies.plot_study(dataset(grid=grid), "loss")
     assert panels.shape == shape
     assert {len(medians_drawn(panel)) for panel in panels.ravel()} == {n_boxes}
 
 
 def test_figures_draw_on_given_axes_or_refuse_them():
     _, axes = plt.subplots(2, 2)
-    assert plots.plot_study(dataset(), "loss", axes=axes)[1, 1] is axes[1, 1]
+    assert studies.plot_study(dataset(), "loss", axes=axes)[1, 1] is axes[1, 1]
     with pytest.raises(ValueError, match="axes must be 2 × 2 of them, got 2"):
-        plots.plot_study(dataset(), "loss", axes=axes[:, 0])
+        studies.plot_study(dataset(), "loss", axes=axes[:, 0])
 
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="measure must be one of 'loss', 'size', got 'tv'"):
-        plots.plot_study(dataset(), "tv")
+        studies.plot_study(dataset(), "tv")
     with pytest.raises(ValueError, match="dataset must be a study"):
-        plots.plot_study(3, "loss")
+        studies.plot_study(3, "loss")
     four = [block | {"K": [10, 20]} for block in GRID]
     with pytest.raises(ValueError, match="at most three axes of numbers that vary, got K, epsilon, kappa, rho: select"):
-        plots.plot_study(dataset(grid=four), "loss")
+        studies.plot_study(dataset(grid=four), "loss")
