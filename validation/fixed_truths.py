@@ -33,7 +33,7 @@ from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.nuts.densities import choose_coordinates, learned_log_density, learned_theta
 from adobest_pp.samplers.nuts.sampler import sample_nuts
 from validation.answers import ask
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 Floats = NDArray[np.float64]
 TAIL = (1 - PROBABILITY) / 2
@@ -405,9 +405,9 @@ def print_exact(exact: dict[tuple[str, int, float, int, float], float]) -> None:
     asked = list(dict.fromkeys(cell[:4] for cell in exact))
     values = np.array([[exact[*setting, share] for share in shares] for setting in asked])
     over = {"least": values.min(axis=0), "mean": values.mean(axis=0), "largest": values.max(axis=0)}
-    rows = [[*setting, *(f"{one:.3f}" for one in row)] for setting, row in zip(asked, values, strict=True)]
-    rows += [[name, "", "", "", *(f"{one:.3f}" for one in row)] for name, row in over.items()]
-    table(["mechanism", "K", "ε", "people", *(f"{share:.1%}" for share in shares)], rows)
+    rows = [[*setting, *(shown("{:.3f}", one) for one in row)] for setting, row in zip(asked, values, strict=True)]
+    rows += [[name, "", "", "", *(shown("{:.3f}", one) for one in row)] for name, row in over.items()]
+    table(["mechanism", "K", "ε", "people", *(f"{share:.1%}" for share in shares)], rows, name="exact")
 
 
 def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
@@ -426,12 +426,12 @@ def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
             }
         for at, share in enumerate(SHARES):
             values = [float(found[kind]["coverage"][at]) for kind in KINDS]
-            shown = alone[epsilon, people, share]
+            covering = alone[epsilon, people, share]
             width = float(found["shortest"]["width"][at])
-            row = [epsilon, people, f"{share:.1%}", prior, *values, float(shown[0]), width, float(shown[1])]
-            rows.append([*row, float(found["shortest"]["error"][at])])
-    rows.sort(key=lambda row: (row[0], row[1], float(row[2][:-1])))
-    table(["ε", "people", "share", "prior", *KINDS, SHOWN, "width", "as shown", "error"], rows)
+            row = [epsilon, people, shown("{:.1%}", share), prior, *values, float(covering[0]), width]
+            rows.append([*row, float(covering[1]), float(found["shortest"]["error"][at])])
+    rows.sort(key=lambda row: (row[0], row[1], *row[2].values))
+    table(["ε", "people", "share", "prior", *KINDS, SHOWN, "width", "as shown", "error"], rows, name="two_categories")
     return known
 
 
@@ -442,17 +442,18 @@ def print_frontier(cells: list[Cell], errors: dict[float, dict[str, float]]) -> 
         f"be covered in less than {LEAST:.0%}, by three standard errors; width: mean ratio to that as shown; TV of the"
     )
     print("estimate for truths from Dirichlet(ρ)\n")
-    shown = {(cell.setting, cell.share): cell.width for cell in cells if cell.candidate == SHOWN}
+    widths = {(cell.setting, cell.share): cell.width for cell in cells if cell.candidate == SHOWN}
     rows = []
     for name in dict.fromkeys(cell.candidate for cell in cells):
         mine = [cell for cell in cells if cell.candidate == name and cell.share > 0 and cell.setting.mechanism == "SRR"]
         low = min(mine, key=lambda cell: cell.coverage)
-        width = float(np.mean([cell.width / shown[cell.setting, cell.share] for cell in mine]))
+        width = float(np.mean([cell.width / widths[cell.setting, cell.share] for cell in mine]))
         prior = next((prior for prior in PRIORS if name.startswith(prior)), "learned")
         tv = [errors[rho][prior] for rho in RHOS]
         mean = float(np.mean([cell.coverage for cell in mine]))
         rows.append([name, float(low.coverage), sum(is_below(cell) for cell in mine), len(mine), mean, width, *tv])
-    table(["candidate", "least", "below", "cells", "mean", "width", *(f"TV, ρ = {rho:g}" for rho in RHOS)], rows)
+    headers = ["candidate", "least", "below", "cells", "mean", "width", *(f"TV, ρ = {rho:g}" for rho in RHOS)]
+    table(headers, rows, name="candidates")
 
 
 def is_below(cell: Cell) -> bool:
@@ -470,9 +471,10 @@ def print_settings(cells: list[Cell]) -> None:
         for name in names:
             mine = [cell for cell in cells if cell.setting == setting and cell.candidate == name]
             low = min(mine, key=lambda cell: cell.coverage, default=None)
-            row.append("–" if low is None else f"{low.share:.1%}: {low.coverage:.3f} ± {2 * low.error:.3f}")
+            cell = low and shown("{:.1%}: {:.3f} ± {:.3f}", low.share, low.coverage, 2 * low.error)
+            row.append(cell or "–")
         rows.append(row)
-    table(["mechanism", "K", "truth", "ε", "people", *names], rows)
+    table(["mechanism", "K", "truth", "ε", "people", *names], rows, name="settings")
 
 
 def print_others(cells: list[Cell]) -> None:
@@ -485,7 +487,7 @@ def print_others(cells: list[Cell]) -> None:
         told = f"{low.share:.1%} of “{low.setting.truth}”, ε = {low.setting.epsilon:g}, {low.setting.people} people"
         mean = float(np.mean([cell.coverage for cell in mine]))
         rows.append([name, len(mine), low.coverage, low.error, told, mean])
-    table(["mechanism", "cells", "least", "error", "where", "mean"], rows)
+    table(["mechanism", "cells", "least", "error", "where", "mean"], rows, name="other_mechanisms")
 
 
 def findings(options: Options) -> list[Finding]:
