@@ -25,7 +25,7 @@ ENTRIES = public_functions.entries()
 PLACES = [(entry, argument) for entry in ENTRIES for argument in entry.kinds]
 OPTIONS, FILES, MATRICES = bad_commands.options(), bad_commands.people_files(), bad_commands.matrices()
 # Functions whose every call is slow, or draws: a few values each do here.
-SLOW = ("plots.", "frequency_model", "step_size_study", "calibration", "compare", "contraction")
+SLOW = ("plots.", "frequency_model", "calibration", "compare", "contraction")
 
 numbers = st.one_of(
     st.integers(-3, 5), st.integers(), st.floats(allow_subnormal=True), st.booleans(), st.none(), st.complex_numbers()

@@ -766,9 +766,6 @@ class Made(NamedTuple):
     name: str
 
 
-STEPS = {"step_sizes": [0.01, 0.1], "batch_sizes": [2], "budget": 2000, "draws": 10, "chains": 2, "random_seed": 1}
-
-
 @cache
 def _results() -> dict[str, Any]:
     """Return draws, runs, and small results of every diagnostic, which figures are drawn from."""
@@ -785,7 +782,6 @@ def _results() -> dict[str, Any]:
         "row": comparison.sel(sampler="b"),
         "contraction": diagnostics.contraction(posteriors, [0.5, 0.3, 0.2]),
         "best_subset": diagnostics.best_subset_frequency({"a": run}, [0.5, 0.3, 0.2]),
-        "step_sizes": diagnostics.step_size_study(RESPONSES, trees["a"], progressbar=False, **STEPS),
         "long": (long := ad.sample(RESPONSES, "gibbs", draws=1000, random_seed=3, progressbar=False)),
         "explanation": diagnostics.explain(trees["a"], RESPONSES, long, progressbar=False),
         "frontier": xr.Dataset(
@@ -803,9 +799,6 @@ def _diagnostics() -> list[Entry]:
 
     def fit(responses: ad.Responses, seed: int) -> Any:
         return ad.sample(responses, "gibbs", draws=10, tune=0, chains=2, random_seed=seed, progressbar=False)
-
-    def studied(**given: Any) -> Any:
-        return diagnostics.step_size_study(progressbar=False, **STEPS | given)
 
     return [
         _entry("references.load", ad.references.load, {}, {"name": choice(*ad.references.names())}),
@@ -892,20 +885,6 @@ def _diagnostics() -> list[Entry]:
                 "n_ranked": integer(1, 20),
                 "levels": _levels,
                 "budget": optional(real(0, np.inf)),
-            },
-        ),
-        _entry(
-            "step_size_study",
-            studied,
-            {"responses": RESPONSES, "reference": Made("tree"), "prior": 1.0},
-            {
-                "responses": of_type(ad.Responses),
-                "reference": never,
-                "prior": optional(prior(3, NAMES)),
-                "step_sizes": optional(_steps),
-                "batch_sizes": optional(_each_once(_listed(integer(1, 7)))),
-                "diffusions": never,
-                "budget": never,
             },
         ),
     ]
@@ -1037,12 +1016,6 @@ def _plots() -> list[Entry]:
             closed(plots.plot_best_subset),
             {"result": Made("best_subset")},
             {"result": never, "axes": _none},
-        ),
-        _entry(
-            "plots.plot_step_sizes",
-            closed(plots.plot_step_sizes),
-            {"study": Made("step_sizes")},
-            {"study": never, "axes": _none},
         ),
         _entry(
             "plots.plot_frontier",
