@@ -1,4 +1,4 @@
-"""The heat maps hold the average sizes that they claim to show."""
+"""The figures hold the errors and the average sizes that they claim to show."""
 
 import matplotlib as mpl
 import pytest
@@ -7,8 +7,10 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from tests.paper.synthetic import METHODS, study
+from validation.paper.comparisons import Setting
+from validation.paper.figures import plot_errors, plot_sizes, plot_subset_sizes
 from validation.paper.page import _labelled
-from validation.paper.size_plot import plot_subset_sizes
+from validation.paper.reference import ReferenceRow
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +43,18 @@ def test_axes_and_methods_that_do_not_fit_are_refused():
     for k, methods in ((20, METHODS), (10, ("nonadaptive",))):
         with pytest.raises(ValueError, match=f"must have a method that chooses subsets for K = {k}, got none"):
             plot_subset_sizes(study(runs=2, methods=methods), K=k)
+
+
+def test_errors_as_published_and_as_proved_stand_above_each_other():
+    published = study(methods=("honest",), runs=4, budgets="published", kappa=(0.8,))
+    both = {"as the program runs it": published, "budgets of Theorem 1": study(runs=4)}
+    asked = [Setting(10, 0.5, 0.8, 0.1), Setting(10, 0.5, 0.9, 0.1), Setting(10, 9.0, 0.8, 0.1)]
+    rows = [ReferenceRow(setting, "honest", 10, 0.2, 1.6) for setting in asked]
+    labelled = {name: _labelled(one, name) for name, one in both.items()}
+    figure = plot_errors(labelled, 0.8, "tv", rows)
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels[:4:3]] == [f"K = 10, ρ = 0.01: {name}" for name in both]
+    diamonds = [line.get_xydata().tolist() for axes in panels for line in axes.lines if line.get_marker() == "D"]
+    assert diamonds == [[[0.0, 0.2]]]
+    titles = [axes.get_title() for axes in plot_sizes(labelled, 0.8).axes if axes.get_title()]
+    assert titles == [f"K = 10, κ = 0.8: {name}" for name in both]
