@@ -1,4 +1,4 @@
-"""The compiled pieces of SGLD against their definitions, and the step-size schedules."""
+"""The gradients, diffusions and loop of SGLD against their definitions, and the step-size schedules."""
 
 import math
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 import oracles
 from adobest_pp import RRRR, SRR, Channel, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection
 from adobest_pp.evidence import Evidence
-from adobest_pp.samplers.sgld import loop as kernels
+from adobest_pp.samplers.sgld import loop
 from adobest_pp.samplers.sgld.diffusions import (
     CoxIngersollRoss,
     Mirrored,
@@ -36,14 +36,14 @@ RNG = np.random.default_rng(0)
 
 def slope_of(gradient, phi):
     slope = np.zeros(phi.size)
-    kernels.add_slope(gradient, 0, phi, slope)
+    loop.add_slope(gradient, 0, phi, slope)
     return slope
 
 
 def moved(diffusion, phi, slope, step, noise):
     """Return φ after a step from a copy, and what `advance` returned."""
     phi, slope = phi.copy(), np.array(slope, dtype=np.float64)
-    return phi, kernels.advance(diffusion, RNG, phi, slope, step, noise)
+    return phi, loop.advance(diffusion, RNG, phi, slope, step, noise)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
@@ -111,7 +111,7 @@ def test_without_responses_the_gradient_is_that_of_the_gamma_prior():
     evidence = Responses(SRR(6, 1.0)).evidence()
     phi = np.linspace(0.1, 3.0, 6)
     slope = np.full(6, np.nan)
-    kernels.begin(Preconditioned(PRIOR), phi, 0.1, slope)
+    loop.begin(Preconditioned(PRIOR), phi, 0.1, slope)
     np.testing.assert_allclose(slope, (PRIOR - 1) / phi - 1, rtol=1e-12)
     np.testing.assert_array_equal(slope_of(FullEvidence(evidence), phi), 0.0)
 
@@ -156,7 +156,7 @@ def test_updates_are_those_of_the_formulas(diffusion, m):
 
     phi, draws, stats = start.copy(), np.empty((3, 6)), np.empty((3, 3))
     gradient = Minibatch(evidence, row_of[batches], 200 / m)
-    kernels.langevin_draws(diffusion(PRIOR), gradient, RNG, phi, steps, noise, draws, stats)
+    loop.langevin_draws(diffusion(PRIOR), gradient, RNG, phi, steps, noise, draws, stats)
     np.testing.assert_allclose(phi, expected, rtol=1e-9)
     np.testing.assert_allclose(draws[-1], expected / expected.sum(), rtol=1e-9)
     assert stats[-1, 0] == pytest.approx(np.linalg.norm(slope), rel=1e-9)
@@ -167,7 +167,7 @@ def test_preconditioned_drift_of_the_prior_pulls_to_its_mean():
     phi = np.array([0.0, 0.5, 4.0])
     prior = np.array([2.0, 0.3, 1.0])
     slope = np.empty(3)
-    kernels.begin(Preconditioned(prior), phi, 0.1, slope)
+    loop.begin(Preconditioned(prior), phi, 0.1, slope)
     after, _ = moved(Preconditioned(prior), phi, slope, 0.1, np.zeros(3))
     np.testing.assert_allclose(after[1:], (phi + 0.05 * (prior - phi))[1:])
     assert after[0] > 0
@@ -177,7 +177,7 @@ def test_reflected_prior_slope_cannot_throw_far_from_zero():
     prior = np.array([0.01, 5.0, 1.0])
     slope = np.empty(3)
     for step in (1e-6, 1e-2):
-        kernels.begin(Reflected(prior), np.zeros(3), step, slope)
+        loop.begin(Reflected(prior), np.zeros(3), step, slope)
         phi, reflections = moved(Reflected(prior), np.zeros(3), slope, step, np.zeros(3))
         assert reflections >= 0
         assert np.all(phi <= 2.1 * least_phi(step))
@@ -284,7 +284,7 @@ def test_transitions_of_cox_ingersoll_ross_have_their_exact_moments(step):
     draws = np.empty((n, 3))
     for i in range(n):
         phi = start.copy()
-        assert kernels.advance(CoxIngersollRoss(prior, 0.0), rng, phi, np.zeros(3), step, np.zeros(3)) == 0
+        assert loop.advance(CoxIngersollRoss(prior, 0.0), rng, phi, np.zeros(3), step, np.zeros(3)) == 0
         draws[i] = phi
     q = math.exp(-step)
     mean, variance = prior + (start - prior) * q, prior * (1 - q) ** 2 + 2 * start * q * (1 - q)
@@ -297,7 +297,7 @@ def test_steps_too_short_for_cox_ingersoll_ross_are_rejected_and_end():
     diffusion, start = CoxIngersollRoss(np.array([0.3, 0.3]), 0.0), np.array([0.2, 0.5])
     for step, code in ((5e-324, -1), (1e-300, -1), (1e-19, -1), (1e-9, 0)):
         phi = start.copy()
-        assert kernels.advance(diffusion, np.random.default_rng(1), phi, np.zeros(2), step, np.zeros(2)) == code
+        assert loop.advance(diffusion, np.random.default_rng(1), phi, np.zeros(2), step, np.zeros(2)) == code
         np.testing.assert_allclose(phi, start, rtol=0 if code else 1e-3)
 
 
@@ -311,7 +311,7 @@ def test_shapes_of_cox_ingersoll_ross_count_the_people_expected():
     for i in range(n):
         phi = 7.0 * theta
         slope = slope_of(FullEvidence(responses.evidence()), phi)
-        kernels.advance(CoxIngersollRoss(prior, 40.0), rng, phi, slope, 50.0, np.zeros(3))
+        loop.advance(CoxIngersollRoss(prior, 40.0), rng, phi, slope, 50.0, np.zeros(3))
         draws[i] = phi
     assert (np.abs(draws.mean(axis=0) - shapes) < 5 * np.sqrt(shapes / n)).all()
 
@@ -323,7 +323,7 @@ def test_refused_updates_are_counted(diffusion):
     noise = np.zeros((3, 6))
     noise[1, 2] = np.inf
     gradient = FullEvidence(evidence)
-    kernels.langevin_draws(diffusion(PRIOR), gradient, RNG, phi, np.full(3, 0.01), noise, draws, stats)
+    loop.langevin_draws(diffusion(PRIOR), gradient, RNG, phi, np.full(3, 0.01), noise, draws, stats)
     assert stats[0, 2] == 1
     assert np.isfinite(phi).all()
 
@@ -367,7 +367,7 @@ def test_schedules_refuse(build, message):
 
 
 def test_compiled_parts_need_no_pymc():
-    parts = ("langevin_kernels", "schedules", "langevin_settings", "augmentation", "chains", "pieces", "sampling")
+    parts = ("checks", "choice", "sampling", "gibbs.sampler", "sgld.settings", "sgld.loop", "sgld_cv.sampler")
     program = (
         "import sys, importlib\n"
         f"for part in {parts}: importlib.import_module('adobest_pp.samplers.' + part)\n"

@@ -7,7 +7,7 @@ from scipy import stats
 from adobest_pp import RRRR, simulate
 from adobest_pp.samplers.sgld_cv import initial_draws as module
 from adobest_pp.samplers.sgld_cv.control_variates import rows_of
-from adobest_pp.samplers.sgld_cv.initial_draws import _moved, _truncated, first_draws
+from adobest_pp.samplers.sgld_cv.initial_draws import _moved, _truncated, initial_draws
 from adobest_pp.samplers.sgld_cv.sampler import sgld_cv_draws
 
 
@@ -50,7 +50,7 @@ def test_a_posterior_that_knows_sums_alone_is_found() -> None:
         theta, RRRR(k, 1.0, 0.9), "honest", n_people=500 * k, sampler="exact", adapt_every=k, random_seed=3
     )
     evidence = asked.responses.evidence()
-    first, _ = first_draws(evidence, rows_of(evidence), np.ones(k), 400, np.random.default_rng(4))
+    first, _ = initial_draws(evidence, rows_of(evidence), np.ones(k), 400, np.random.default_rng(4))
     assert first[:, 0].mean() == pytest.approx(0.96, abs=0.03)
     variables, _, record = sgld_cv_draws(evidence, np.ones(k), draws=400, tune=300, chains=2, seed=5)
     assert not record["biased"]
@@ -61,5 +61,5 @@ def test_a_posterior_that_knows_sums_alone_is_found() -> None:
 def test_draws_that_folding_hardly_moves_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_moved", lambda *_: pytest.fail("moved, though folding is enough"))
     evidence = simulate([0.5, 0.3, 0.2], RRRR(3, 1.0, 0.9), n_people=3000, random_seed=6).responses.evidence()
-    draws, sd = first_draws(evidence, rows_of(evidence), np.ones(3), 400, np.random.default_rng(7))
+    draws, sd = initial_draws(evidence, rows_of(evidence), np.ones(3), 400, np.random.default_rng(7))
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.3)

@@ -1,4 +1,4 @@
-"""Compiled data augmentation for collapsed responses: allocate the people behind the answers, then draw θ.
+"""Gibbs sampling by data augmentation [1]_, compiled: allocate the people behind the answers, then draw θ.
 
 Given θ, the person behind an answer with row g is of category x with probability ∝ θ_x g(x). The three-number form
 makes g a mixture of three patterns: anywhere (g constant), its own category, and a set or its complement. So binomials
@@ -13,15 +13,23 @@ References
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from adobest_pp._linalg import TINY, normalize_logs
+from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_parts, set_masses
-from adobest_pp.samplers.sgld.loop import TINY
+
+__all__ = ["Block", "allocate", "binomial", "dirichlet", "gibbs_chain", "gibbs_draws"]
 
 # Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
+
+
+# The people given θ.
 
 
 @njit(cache=True)
@@ -124,6 +132,9 @@ def _scatter(rng, n, theta, categories, allocation):  # type: ignore[no-untyped-
     allocation[categories[-1]] += n
 
 
+# θ given the people.
+
+
 @njit(cache=True)
 def dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
     """Draw from a Dirichlet into `out`: positive everywhere, however small the concentration.
@@ -131,20 +142,16 @@ def dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
     Gamma variates of small shape a underflow, so they are drawn as ln Gamma(a + 1) + ln(uniform)/a and
     normalized before they leave the logarithm.
     """
-    largest = -np.inf
     for i in range(concentration.size):
         shape = concentration[i]
         if shape < 1.0:
             out[i] = math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
         else:
             out[i] = math.log(rng.standard_gamma(shape))
-        largest = max(largest, out[i])
-    total = 0.0
-    for i in range(concentration.size):
-        out[i] = max(math.exp(out[i] - largest), TINY)
-        total += out[i]
-    for i in range(concentration.size):
-        out[i] /= total
+    normalize_logs(out, TINY)
+
+
+# The chain.
 
 
 @njit(cache=True)
@@ -172,3 +179,38 @@ def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-
         dirichlet(rng, concentration, theta)
         for i in range(theta.size):
             draws[t, i] = theta[i]
+
+
+# The most draws in a block, and rows of evidence visited. A block takes a second or two: Ctrl-C is handled between
+# blocks only.
+BLOCK = 200
+MAX_ROWS = 100_000_000
+
+Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
+
+
+def gibbs_chain(
+    evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
+) -> Iterator[Block]:
+    """Yield blocks of θ and of stats, from a start drawn from the prior. The caller can show progress or stop.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Collapsed responses.
+    prior : array of shape (K,)
+        Concentration of the Dirichlet prior.
+    n_draws : int
+        Draws in all.
+    rng : numpy.random.Generator
+        The chain's own.
+    """
+    theta = np.empty(prior.size)
+    dirichlet(rng, prior, theta)
+    block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
+    for start in range(0, n_draws, block):
+        draws = np.empty((min(block, n_draws - start), prior.size))
+        before = theta.copy()
+        gibbs_draws(rng, theta, prior, evidence, draws)
+        distance = 0.5 * np.abs(np.diff(draws, axis=0, prepend=before[None])).sum(axis=1)
+        yield draws, {"gibbs_distance": distance}

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import xarray as xr
+from arviz_stats.base import array_stats
 from scipy import special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.samplers import checks as problems
-from adobest_pp.samplers.checks import EMPTY, emptiness
+from adobest_pp.samplers import checks
+from adobest_pp.samplers.checks import EMPTY, empty_category_check, rank_rhat
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -41,7 +42,7 @@ def probabilities(responses, rho, i):
 def test_the_probabilities_of_empty_and_of_the_majority_are_those_of_quadrature(responses, rho):
     """Of two categories it depends on the answers alone, not on the draw, be it inside or at an end."""
     draws = np.array([[0.7, 0.3], [1.0, 0.0], [1e-300, 1.0]])
-    checked = emptiness(draws, np.full((3, 2), rho), responses.evidence())
+    checked = empty_category_check(draws, np.full((3, 2), rho), responses.evidence())
     by_hand = np.transpose([probabilities(responses, rho, i) for i in (0, 1)])
     np.testing.assert_allclose(checked.expected, by_hand, rtol=0.02, atol=1e-4)
     np.testing.assert_allclose(checked.error, 0, atol=1e-12)
@@ -54,7 +55,7 @@ def test_exact_draws_are_empty_as_often_as_they_should_be():
     responses = ad.Responses.from_arrays(ad.SRR(4, 30.0), np.array([0, 0, 0, 1]))
     rng = np.random.default_rng(1)
     draws = rng.dirichlet(prior + np.array([3, 1, 0, 0]), size=100)
-    checked = emptiness(draws, np.broadcast_to(prior, draws.shape), responses.evidence())
+    checked = empty_category_check(draws, np.broadcast_to(prior, draws.shape), responses.evidence())
     found, expected = checked.found[0], checked.expected[0]
     np.testing.assert_allclose(expected[:2], 0, atol=1e-3)
     exact = stats.beta(prior[2:], 4 + prior.sum() - prior[2:]).cdf(EMPTY)
@@ -65,7 +66,7 @@ def test_exact_draws_are_empty_as_often_as_they_should_be():
 
 def test_without_answers_it_is_the_prior():
     draws = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
-    checked = emptiness(draws, np.full((2, 3), 0.01), ad.Responses(ad.SRR(3, 1.0)).evidence())
+    checked = empty_category_check(draws, np.full((2, 3), 0.01), ad.Responses(ad.SRR(3, 1.0)).evidence())
     share = stats.beta(0.01, 0.02)
     np.testing.assert_allclose(checked.expected, [[share.cdf(EMPTY)] * 3, [share.sf(0.5)] * 3], rtol=1e-3)
 
@@ -87,8 +88,8 @@ def test_chains_that_agree_on_one_of_two_modes_are_reported(caplog):
     outside /= outside.sum(axis=-1, keepdims=True)
     prior = np.full((800, 3), 1e-3)
     for draws in (inside, outside):
-        problems._warn_of_modes(draws, prior, responses.evidence(), NAMES, "nuts")
-        problems._warn_unless_converged(draws, "nuts")
+        checks._warn_of_modes(draws, prior, responses.evidence(), NAMES, "nuts")
+        checks._warn_unless_converged(draws, "nuts")
     messages = [record.getMessage() for record in caplog.records]
     assert any("'c' is empty in 0.0% instead of" in message for message in messages)
     assert any("'c' is empty in 100.0% instead of" in message for message in messages)
@@ -104,7 +105,7 @@ def test_a_mode_with_a_tenth_of_the_posterior_is_not_missed_in_silence(visits):
     masses = grid.mass * (visits | (grid.theta[:, 0] >= EMPTY))
     theta = np.random.default_rng(1).choice(grid.theta[:, 0], size=400, p=masses / masses.sum())
     draws = np.stack([theta, 1 - theta], axis=1).reshape(4, 100, 2)
-    told = problems._warn_of_modes(draws, np.full((400, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
+    told = checks._warn_of_modes(draws, np.full((400, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
     assert told is not visits
 
 
@@ -128,7 +129,7 @@ def test_a_mode_that_is_not_empty_is_missed_by_its_majority():
     share = rng.choice([1e-30, 0.1], size=(4, 1000), p=[empty, 1 - empty]) * rng.uniform(0.5, 1, size=(4, 1000))
     draws = np.stack([1 - share, share], axis=-1)
     assert majority > 5 * probabilities(responses, rho, 0)[0]
-    assert problems._warn_of_modes(draws, np.full((4000, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
+    assert checks._warn_of_modes(draws, np.full((4000, 2), rho), responses.evidence(), NAMES[:2], "sgld_cv")
 
 
 def test_a_sparse_fit_that_is_right_is_not_reported(caplog):
@@ -139,10 +140,10 @@ def test_a_sparse_fit_that_is_right_is_not_reported(caplog):
 
 def test_draws_that_do_not_move_are_reported(caplog):
     theta = np.random.default_rng(1).dirichlet(np.ones(3), size=(4, 150))
-    assert problems._warn_of_constants(theta, NAMES, "gibbs").all()
+    assert checks._warn_of_constants(theta, NAMES, "gibbs").all()
     assert not caplog.records
     theta[..., 1] = 0.0
-    assert problems._warn_of_constants(theta, NAMES, "gibbs").tolist() == [True, False, True]
+    assert checks._warn_of_constants(theta, NAMES, "gibbs").tolist() == [True, False, True]
     assert "all draws of 'b' (0) are the same" in caplog.records[0].getMessage()
 
 
@@ -150,7 +151,7 @@ def test_draws_that_do_not_move_are_reported(caplog):
 def test_chains_that_disagree_are_reported(fault, caplog):
     rng = np.random.default_rng(2)
     theta = rng.normal(size=(4, 400, 2))
-    problems._warn_unless_converged(theta, "nuts")
+    checks._warn_unless_converged(theta, "nuts")
     assert not caplog.records
     if fault == "a chain that does not move":
         theta[1] = 0.3
@@ -160,14 +161,14 @@ def test_chains_that_disagree_are_reported(fault, caplog):
         theta += np.linspace(0, 4, 400)[:, None]
     else:
         theta = np.repeat(rng.normal(size=(4, 10, 2)), 40, axis=1)
-    problems._warn_unless_converged(theta, "nuts")
+    checks._warn_unless_converged(theta, "nuts")
     assert "have not converged" in caplog.records[0].getMessage()
 
 
 @pytest.mark.parametrize("learned", [True, False])
 def test_divergences_are_reported_with_what_works_there(learned, caplog):
     diverging = xr.Dataset({"diverging": (("chain", "draw"), [[False, True, False], [False, True, True]])})
-    problems._warn_of_divergences(diverging, learned)
+    checks._warn_of_divergences(diverging, learned)
     (record,) = caplog.records
     assert "3 of 6 draws diverged" in record.getMessage()
     # `sample` refuses Gibbs sampling for the learned prior.
@@ -189,3 +190,23 @@ def test_reflections_that_make_small_shares_too_large_are_reported(rho, diffusio
     assert len(messages) == biased
     if biased:
         assert messages[0].endswith("use diffusion='cox_ingersoll_ross', or 'nuts'.")
+
+
+@pytest.mark.parametrize(("chains", "draws"), [(2, 100), (4, 61), (8, 4)])
+def test_r_hat_of_all_categories_is_that_of_arviz(chains, draws):
+    rng = np.random.default_rng(chains)
+    values = rng.standard_normal((chains, draws, 5))
+    values[..., 1] = np.exp(20 * values[..., 1])
+    values[0, :, 2] += 3
+    values[1, :, 3] *= 5
+    values[..., 4] = np.round(values[..., 4])
+    ours, theirs = rank_rhat(values), array_stats.rhat(values, chain_axis=0, draw_axis=1)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert (ours[2:4] > 1.1).all()
+
+
+def test_chains_that_do_not_move_or_have_nan_never_agree():
+    values = np.random.default_rng(1).standard_normal((2, 50, 3))
+    values[0, 3, 0] = np.nan
+    values[..., 1] = 2.0
+    assert (rank_rhat(values) <= 10).tolist() == [False, False, True]
