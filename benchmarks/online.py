@@ -19,7 +19,7 @@ from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
 from adobest_pp.collect import AdaptiveCollector
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.samplers.gibbs.augmentation import gibbs_draws
+from adobest_pp.samplers.gibbs.sampler import gibbs_draws
 from adobest_pp.simulate import simulate
 
 K, M, BATCH, EPSILON = 20, 20, 50, 1.0

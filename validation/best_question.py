@@ -29,12 +29,13 @@ from adobest_pp.studies import Run, Study, collect, read_study
 from validation.common import Finding, Options, Shown, each, finding, keep, main, shown, table
 from validation.kept_runs import make_runs
 from validation.mechanisms import LABELS as KNOWN
-from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, print_scope, quick_runs
+from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, UNARY, print_scope, quick_runs
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"
-DESIGN, UNARY = "design", "unary_encoding"
-LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection", UNARY: "unary encoding", DESIGN: "design"} | KNOWN
+DESIGN = "design"
+FIRST = (SRR, SUBSET_SELECTION, UNARY)
+LABELS = {name: KNOWN[name] for name in FIRST} | {DESIGN: "design"} | KNOWN
 LEVEL = 0.95
 # Runs of a setting whose truths the bound is computed for.
 BOUND_RUNS = 10

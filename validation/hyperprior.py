@@ -20,7 +20,7 @@ from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.samplers.nuts.sampler import sample_nuts
 from adobest_pp.studies import Study, read_study
-from adobest_pp.studies.frequency_run import collect, plan_of
+from adobest_pp.studies.frequency_run import cell_settings, collect
 from adobest_pp.studies.grid import cells_of, run_once
 from adobest_pp.studies.run_function import Measure, Run, declares
 from validation.common import Finding, Options, each, finding, main, shown, table
@@ -45,7 +45,7 @@ PARTS = (1, 1, 3, 3, 3, 6)
 AXES = ("mechanism", "n_categories", "epsilon", "rho")
 
 
-@declares(MEASURES, plan_of)
+@declares(MEASURES, cell_settings)
 def hyperprior_run(run: Run, **settings: Any) -> dict[str, float]:
     """Make one run with the settings of a study by default, and measure all candidates."""
     collected = collect(run, **settings)

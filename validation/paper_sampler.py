@@ -34,7 +34,7 @@ from adobest_pp.adaptive.records import RESPONSES, new_records, publish, record
 from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import explain
 from adobest_pp.mechanisms import Coefficients, check_rrrr
-from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.checks import MIXED, NOT_CONVERGED, without_warnings_of
 from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 
 # Runs of a setting, and the settings (K, ε, ρ) whose stationary law is looked at, which takes longest.
@@ -48,7 +48,7 @@ UPDATES, BATCH, FINAL = 20, 50, 2000
 CHAINS, THIN = 4, 10
 STEPS = {"0.5/t": lambda t, n: 0.5 / t, "0.5/T": lambda t, n: 0.5 / n}
 # As `compare` has it: beyond this R-hat, chains have not mixed.
-MAX_R_HAT = 1.05
+MAX_R_HAT = MIXED.max_r_hat
 LEVEL = 0.95
 
 
