@@ -264,7 +264,7 @@ def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
     ratio = log_ratio(runs, DESIGN, SUBSET_SELECTION)
     _, low, _ = interval(ratio, n_settings(runs))
     behind = int((low > 0).sum())
-    mean, _, high = interval(pooled(ratio))
+    mean, low, high = interval(pooled(ratio))
     sparse = runs.sel(rho=[rho for rho in runs["rho"].values if rho < 1])
     rivals = [SUBSET_SELECTION, *(name for name in UTILITIES if name in runs["mechanism"].values)]
     ends = {name: interval(pooled(log_ratio(sparse, DESIGN, name)), len(rivals)) for name in rivals}
@@ -283,8 +283,8 @@ def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
             "ahead",
             "over all settings it is ahead",
             float(high) < 0,
+            interval=(np.exp(float(low)), np.exp(float(high))),
             ratio=np.exp(float(mean)),
-            upper_end=np.exp(float(high)),
         ),
         finding(
             "ahead_where_uneven",

@@ -196,7 +196,6 @@ def stated(points: dict[str, xr.Dataset]) -> list[Finding]:
             "distinct",
             f"where answers are distinct (K = 20), sgld_cv is within {CLOSE:g} sd of NUTS in a fifth of its time",
             large and max(right) < CLOSE and min(gain) >= 5,
-            interval=None,
             **({"least_gain": min(gain), "largest_distance": max(right)} if large else {}),
         ),
     ]

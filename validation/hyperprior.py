@@ -174,6 +174,7 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
             "closer",
             f"ρ = 0.01: ln a ~ {label(chosen)} comes closer to the truth than {label(NARROW)} (sign test at 1 %)",
             median_interval(sparse, 0.99).upper < 0 or (quick and np.median(sparse) < 0),
+            interval=np.exp([median_interval(sparse).lower, median_interval(sparse).upper]),
             median_ratio=np.exp(np.median(sparse)),
         ),
         finding(
