@@ -116,12 +116,10 @@ def test_the_figures_of_the_page_on_plans():
         plans.table("formula").column(name) for name in ("where the formula begins", "with a sixteenth of the people")
     )
     assert len(plans.table("half_widths").rows) == 5
-    assert (
-        f"{achieved['collections']:.0f} collections of five kinds had mean half-widths within "
-        f"{percent(achieved['worst'])} %" in told
-    )
+    assert f"In {achieved['collections']:.0f} collections of five kinds" in told
+    assert f"half-widths were within {percent(achieved['worst'])} % of their plans" in told
     assert formula["worst"] == pytest.approx(max(abs(ratio - 1) for ratio in near), abs=0.006)
-    assert f"in {len(near)} settings the formula was within {percent(formula['worst'])} %" in told
+    assert f"In {len(near)} settings, the formula was within {percent(formula['worst'])} %" in told
     off = sorted(round(100 * abs(ratio - 1)) for ratio in far)
     assert f"off by {off[0]} to {off[-1]} % with a sixteenth of the people" in told
 
@@ -150,7 +148,7 @@ def test_the_page_of_intervals_says_what_was_found():
         assert "3,900" in plain
     two = program.finding("two").figures
     assert f"holds it in {100 * two['learned']:.0f} % of\ncollections" in written
-    assert f"Under the flat prior it is {100 * two['flat']:.0f} %" in written
+    assert f"Under the flat prior the coverage is {100 * two['flat']:.0f} %" in written
 
 
 def test_the_page_of_benchmarks_is_that_of_the_files():
