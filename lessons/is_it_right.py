@@ -12,7 +12,7 @@ with app.setup:
     import numpy as np
     from arviz_stats.base import array_stats
 
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -130,7 +130,7 @@ def _():
 @app.cell
 def _():
     _r_hat, _ = mixing("SGLD, large steps", 500)
-    first = Question(
+    first = Prediction(
         "“SGLD, large steps” runs four chains that agree: its R-hat is below 1.05. Are its draws from the posterior?",
         {
             "Yes: that is what R-hat says.": "R-hat compares the chains with each other. All of them can be wrong in the same way.",
@@ -156,7 +156,7 @@ def _(first, first_answer):
 
 @app.cell
 def _():
-    second = Question(
+    second = Prediction(
         "The analyst uses NUTS and assumes ε = 2, but the devices used ε = 1. Which of the five questions finds the mistake?",
         {
             "R-hat.": "The chains agree perfectly, on the posterior of the wrong model.",

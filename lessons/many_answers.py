@@ -11,7 +11,7 @@ with app.setup:
 
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching.showing import ask, canvas, controls, editor, lecture, picture, practise, prose, slider
 
     TRUTH = np.array([0.6, 0.3, 0.1])
@@ -77,7 +77,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "With 1,000 honest answers the share of “never” is known to about ± 3 percentage points. "
         "How many private answers at ε = 1 tell as much?",
         {
@@ -178,7 +178,7 @@ def _():
 
 @app.cell
 def _():
-    second = Question(
+    second = Prediction(
         "You halve ε, from 1 to 0.5. By how much must n grow for the same interval?",
         {
             "It doubles.": "The signal is about half, and n must make up for its square.",

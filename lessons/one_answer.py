@@ -10,7 +10,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching.showing import ask, canvas, controls, editor, lecture, picture, practise, prose, slider
 
 
@@ -88,7 +88,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "You believe with 10 % that a person cheated. The person answers “yes” through the mechanism at ε = 1. "
         "What do you believe now?",
         {
@@ -155,7 +155,7 @@ def _(statements):
 @app.cell
 def _():
     _three = ad.SRR(6, 1).transition_matrix()[0, 0]
-    second = Question(
+    second = Prediction(
         "Keep ε = 1 and go from K = 2 to K = 6 possible answers. How often is an answer the truth?",
         {
             "As often as before, about 73 %: ε is the same.": "ε bounds the ratio, not the truth. Five wrong answers now "

@@ -13,7 +13,7 @@ with app.setup:
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
     from adobest_pp.plots.simplex import CORNERS
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -124,7 +124,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "SGLD with the paper's steps, 0.5/n, and batches of 50. The number of people grows from 30 to 30,000. "
         "How good are its intervals?",
         {
@@ -211,7 +211,7 @@ def _():
 
 @app.cell
 def _():
-    second = Question(
+    second = Prediction(
         "n = 30,000, steps 0.5/n. You raise the batch from 50 to 200. What happens to SGLD?",
         {
             "Nothing: only the step matters.": "The noise of the gradient is n²/m times that of one answer, and m is the batch.",

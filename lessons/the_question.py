@@ -12,7 +12,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -98,7 +98,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "Each category is three times as common as the next, ε = 1, and very many people will answer. "
         "Which subset leaves the smallest error?",
         {
@@ -208,7 +208,7 @@ def _():
 @app.cell
 def _():
     _gain = study()
-    second = Question(
+    second = Prediction(
         "The collector adapts with RRRR by the utility “honest”, and people are few. For which populations does the error fall "
         "most, compared with SRR?",
         {
@@ -238,7 +238,8 @@ def _(statements):
         **When does adapting pay?** Where people are few and θ is uneven; how uneven depends on how S is chosen, on K and on ε. A
         small study: ten categories, ε = 1, 2,000 people, θ from Dirichlet(ρ), 16 runs each, a flat prior and exact inference. With
         *honest*: {statements[2]} {statements[3]} **Semi-adaptive** RRRR chooses S by mass: the most common categories until they
-        hold 90 % of the people, with all of ε spent inside S (κ = 1, as in the authors' program). {statements[5]} A share other
+        hold 90 % of the people, with all of ε spent inside S (κ = 1, as in the authors' program, soneraydin/AdOBEst_LDP, commit
+        9080c23, AdOBEst_LDP.m, lines 32 to 34). {statements[5]} A share other
         than 90 % may be better or much worse. {statements[4]}
         The table has the errors ½Σ|θ̂ − θ| divided by that of SRR, with standard errors. In other settings the six utilities
         gain for ρ = 0.1, too: `validation/RESULTS.md` has them all.

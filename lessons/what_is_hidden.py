@@ -11,7 +11,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching.showing import (
         ask,
         canvas,
@@ -111,7 +111,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "A device answers with a set of two of the five categories. It draws the set exactly as it should at ε = 1, but lists "
         "the truth first if the truth is in the set. What is its privacy loss?",
         {
@@ -216,7 +216,7 @@ def _():
 @app.cell
 def _():
     _losses = [ad.privacy_loss(matrix_of(MECHANISMS[1], 1, size_given)) for size_given in (1, 2, 3, 4)]
-    second = Question(
+    second = Prediction(
         "RRRR with the published ε₂ promises ε = 1. For which sizes of the subset does it keep its promise, with five categories?",
         {
             "For none.": "Nearly. Try size 4: one category is left outside, and there is nothing to choose among.",

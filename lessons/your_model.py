@@ -10,7 +10,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -157,7 +157,7 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "People hold four of thirty products. 10,000 of them answer at ε = 1. Under a flat prior, what share does the "
         "estimate give to the 26 products that nobody holds?",
         {
@@ -181,7 +181,7 @@ def _(first, first_answer):
 @app.cell
 def _():
     _alone, _pooled = regions(1, 10_000)
-    second = Question(
+    second = Prediction(
         "Five regions, 10,000 people at ε = 1, 300 of them on the islands. What does pooling do to the islands' interval?",
         {
             "It becomes narrower.": "The islands borrow from the others, the more these agree among themselves.",
