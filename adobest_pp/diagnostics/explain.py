@@ -1,4 +1,4 @@
-"""Why is a run of SGLD not at the posterior? Split its error by running what would have happened otherwise.
+"""Why do draws of SGLD differ from the posterior? Split their error by running what would have happened otherwise.
 
 The one diagnostic that runs a sampler: counterfactuals cannot be had from draws.
 """
@@ -41,18 +41,41 @@ __all__ = [
 ]
 
 
-# What a run of SGLD would have given, had one thing been different: the runs that `explain` compares.
+# Names of the result.
+
+RUNS = ("run", "longer", "full_gradient", "halved_steps", "preconditioned", "control_variates")
+
+MEANINGS = {
+    "main_cause": "what most of the error comes from",
+    "part": "part of the squared error of the run",
+    "part_mcse": "Monte-Carlo standard error of the part, at most",
+    "share": "part over the squared error of the run",
+    "squared_error": "mean of mean_shift² + (sd_ratio − 1)², without what Monte-Carlo error adds (with it for the run)",
+    "squared_error_mcse": "Monte-Carlo standard error of squared_error, at most",
+    "mean_shift": "difference of means to the reference, in standard deviations of the reference",
+    "sd_ratio": "standard deviation over that of the reference",
+    "r_hat": "largest rank-normalized split R-hat of a category",
+    "ess_bulk": "smallest bulk effective sample size of a category",
+    "may_be_empty": "whether the 95 % interval of the reference begins at zero",
+    "times_longer": "updates of a counterfactual over those of the run",
+    "noise_free": "gradient of the counterfactual full_gradient: full or control_variates",
+    "verdict": "verdict of compare",
+    "fault": "fault of compare",
+}
 
 
-# The effective draws that every counterfactual should have; how many times as many updates as the run it may make for
-# that; and the updates, over all chains, within which it is kept: a second or two. A run that has not mixed is made at
-# least `LEAST_LONGER` times as long, whatever that costs.
-ENOUGH_ESS = CONVERGED.min_ess
-MOST_LONGER, LEAST_LONGER = 16, 4
-MOST_UPDATES = 1_000_000
+class Cause(StrEnum):
+    """Why draws are not of the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
 
-# Rows, members of sets and entries of patterns that a run on all evidence may visit: some seconds.
-MOST_VISITS = 2_000_000_000
+    NONE = "at_the_posterior"
+    NOT_MIXED = "not_mixed"
+    GRADIENT_NOISE = "gradient_noise"
+    DISCRETIZATION = "discretization"
+    BOUNDARY = "boundary"
+    REST = "rest"
+
+
+# The error of draws.
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +130,19 @@ def errors_of(theta: NDArray[np.float64], reference: NDArray[np.float64]) -> Err
     return Errors(shift, ratio, of_mean + of_ratio, np.sqrt(variance), **worst)
 
 
+# Counterfactuals: the settings of a run, had one thing been different.
+
+# The effective draws that every counterfactual should have; how many times as many updates as the run it may make for
+# that; and the updates, over all chains, within which it is kept: a second or two. A run that has not mixed is made at
+# least `LEAST_LONGER` times as long, whatever that costs.
+ENOUGH_ESS = CONVERGED.min_ess
+MOST_LONGER, LEAST_LONGER = 16, 4
+MOST_UPDATES = 1_000_000
+
+# Rows, members of sets and entries of patterns that a run on all evidence may visit: some seconds.
+MOST_VISITS = 2_000_000_000
+
+
 def longer(settings: Mapping[str, Any], ess: float, mixed: bool) -> tuple[dict[str, Any], int]:
     """Return the settings with more updates between draws, and how many times as many."""
     updates = _updates(settings)
@@ -145,42 +181,124 @@ def with_half_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings) | {"schedule": halved, "updates_per_draw": 2 * settings["updates_per_draw"]}
 
 
+# The parts of the error, and the main cause.
+
 # A part is a cause where it is beyond so many Monte-Carlo standard errors.
 CLEARLY = 2.0
 
 # Half a step has half the bias, and so a quarter of the squared error: three quarters of it are removed.
 BY_HALVING = 4 / 3
 
-RUNS = ("run", "longer", "full_gradient", "halved_steps", "preconditioned", "control_variates")
 
-MEANINGS = {
-    "main_cause": "what most of the error comes from",
-    "part": "part of the squared error of the run",
-    "part_mcse": "Monte-Carlo standard error of the part, at most",
-    "share": "part over the squared error of the run",
-    "squared_error": "mean of mean_shift² + (sd_ratio − 1)², without what Monte-Carlo error adds (with it for the run)",
-    "squared_error_mcse": "Monte-Carlo standard error of squared_error, at most",
-    "mean_shift": "difference of means to the reference, in standard deviations of the reference",
-    "sd_ratio": "standard deviation over that of the reference",
-    "r_hat": "largest rank-normalized split R-hat of a category",
-    "ess_bulk": "smallest bulk effective sample size of a category",
-    "may_be_empty": "whether the 95 % interval of the reference begins at zero",
-    "times_longer": "updates of a counterfactual over those of the run",
-    "noise_free": "gradient of the counterfactual full_gradient: full or control_variates",
-    "verdict": "verdict of compare",
-    "fault": "fault of compare",
-}
+class Part(NamedTuple):
+    """A part of the error, and its Monte-Carlo standard error."""
+
+    size: float
+    mcse: float
 
 
-class Cause(StrEnum):
-    """Why draws are not of the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
+class _Trial:
+    """Runs counterfactuals of one run, as many as are needed, and splits its error."""
 
-    NONE = "at_the_posterior"
-    NOT_MIXED = "not_mixed"
-    GRADIENT_NOISE = "gradient_noise"
-    DISCRETIZATION = "discretization"
-    BOUNDARY = "boundary"
-    REST = "rest"
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        errors: Callable[[xr.DataTree], Errors],
+        run: Callable[[dict[str, Any]], xr.DataTree],
+        is_costly: Callable[[Mapping[str, Any]], bool],
+        may_be_empty: NDArray[np.bool_],
+    ) -> None:
+        self._settings, self._errors, self._sample, self._is_costly = settings, errors, run, is_costly
+        self.may_be_empty, self.noise_free = may_be_empty, "full"
+        self.errors: dict[str, Errors] = {}
+        self.parts: dict[Cause, Part] = {}
+        self.times_longer = 1
+
+    def split(self, draws: xr.DataTree, verdict: str) -> None:
+        """Fill in the errors of the runs and the parts."""
+        run = self.errors["run"] = self._errors(draws)
+        if verdict == Verdict.INDISTINGUISHABLE:
+            return
+        whole = float(np.mean(run.raw))
+        if self._settings["sampler"] == "sgld" and self._make_longer():
+            if _is_clear(self.errors["longer"]):
+                self._split_noise()
+                self._split_steps()
+            else:  # nothing is left to split
+                self.parts |= dict.fromkeys(
+                    (Cause.GRADIENT_NOISE, Cause.DISCRETIZATION, Cause.BOUNDARY), Part(0.0, 0.0)
+                )
+        found = list(self.parts.values())
+        rest = whole - sum(part.size for part in found)
+        self.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found))
+
+    def _make_longer(self) -> bool:
+        """Make the run long enough, and tell whether it has mixed."""
+        run = self.errors["run"]
+        settings, self.times_longer = longer(self._settings, run.ess_bulk, mixed=not mixing_fault(vars(run)))
+        self._settings = settings
+        at_length = self.errors["longer"] = run if self.times_longer == 1 else self._errors(self._sample(settings))
+        # The error of the run itself is a fact about its draws.
+        self.parts[Cause.NOT_MIXED] = Part(float(np.mean(run.raw - at_length.squared)), float(np.mean(at_length.mcse)))
+        return not mixing_fault(vars(at_length))
+
+    def _split_noise(self) -> None:
+        noisy = exact = self.errors["longer"]
+        if self._settings["batch_size"] is None:
+            self.errors["full_gradient"] = exact
+            self.parts[Cause.GRADIENT_NOISE] = Part(0.0, 0.0)
+            return
+        anchored = with_control_variates(self._settings)
+        if self._is_costly(self._settings):
+            self._settings, self.noise_free = anchored, "control_variates"
+        else:
+            self._settings = with_full_gradient(self._settings)
+        exact = self.errors["full_gradient"] = self._errors(self._sample(self._settings))
+        self.parts[Cause.GRADIENT_NOISE] = part = _difference(noisy, exact)
+        if self.noise_free == "control_variates":
+            self.errors["control_variates"] = exact
+        elif part.size > CLEARLY * part.mcse:
+            self.errors["control_variates"] = self._errors(self._sample(anchored))
+
+    def _split_steps(self) -> None:
+        """Split what the full gradient leaves; nothing is run where that is within its error."""
+        full, empty = self.errors["full_gradient"], self.may_be_empty
+        halved = smooth = full
+        factor = BY_HALVING
+        if _is_clear(full):
+            halved = smooth = self.errors["halved_steps"] = self._errors(self._sample(with_half_steps(self._settings)))
+            if empty.any() and self._settings["diffusion"] == "reflected":
+                smooth = self._errors(self._sample(self._settings | {"diffusion": "preconditioned"}))
+                self.errors["preconditioned"], factor = smooth, 1.0
+        self.parts[Cause.DISCRETIZATION] = _difference(full, halved, ~empty, BY_HALVING)
+        self.parts[Cause.BOUNDARY] = _difference(full, smooth, empty, factor)
+
+
+def _is_clear(errors: Errors) -> bool:
+    """Tell whether an error is beyond what Monte-Carlo error explains."""
+    return bool(np.mean(errors.squared) > CLEARLY * np.mean(errors.mcse))
+
+
+def _difference(first: Errors, second: Errors, where: NDArray[np.bool_] | None = None, factor: float = 1.0) -> Part:
+    """Return how much less the error of the second is, in some categories, times a factor."""
+    if first is second:
+        return Part(0.0, 0.0)
+    some = np.ones(first.raw.size) if where is None else where
+    size = np.mean(some * (first.squared - second.squared))
+    return Part(factor * float(size), factor * float(np.mean(some * np.hypot(first.mcse, second.mcse))))
+
+
+def _main_cause(trial: _Trial, verdict: str) -> Cause:
+    if verdict == Verdict.INDISTINGUISHABLE:
+        return Cause.NONE
+    clear = {
+        cause: part.size
+        for cause, part in trial.parts.items()
+        if cause != Cause.REST and part.size > CLEARLY * part.mcse
+    }
+    if clear:
+        return max(clear, key=lambda cause: clear[cause])
+    return Cause.NOT_MIXED if verdict == Verdict.NOT_MIXED else Cause.REST
 
 
 def explain(
@@ -311,117 +429,6 @@ def _theta(tree: xr.DataTree, responses: Responses | Gathered) -> NDArray[np.flo
 
 def _may_be_empty(theta: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(shortest_intervals(theta.reshape(-1, theta.shape[-1]))[0] == 0)
-
-
-class Part(NamedTuple):
-    """A part of the error, and its Monte-Carlo standard error."""
-
-    size: float
-    mcse: float
-
-
-class _Trial:
-    """Runs counterfactuals of one run, as many as are needed, and splits its error."""
-
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        errors: Callable[[xr.DataTree], Errors],
-        run: Callable[[dict[str, Any]], xr.DataTree],
-        is_costly: Callable[[Mapping[str, Any]], bool],
-        may_be_empty: NDArray[np.bool_],
-    ) -> None:
-        self._settings, self._errors, self._sample, self._is_costly = settings, errors, run, is_costly
-        self.may_be_empty, self.noise_free = may_be_empty, "full"
-        self.errors: dict[str, Errors] = {}
-        self.parts: dict[Cause, Part] = {}
-        self.times_longer = 1
-
-    def split(self, draws: xr.DataTree, verdict: str) -> None:
-        """Fill in the errors of the runs and the parts."""
-        run = self.errors["run"] = self._errors(draws)
-        if verdict == Verdict.INDISTINGUISHABLE:
-            return
-        whole = float(np.mean(run.raw))
-        if self._settings["sampler"] == "sgld" and self._make_longer():
-            if _is_clear(self.errors["longer"]):
-                self._split_noise()
-                self._split_steps()
-            else:  # nothing is left to split
-                self.parts |= dict.fromkeys(
-                    (Cause.GRADIENT_NOISE, Cause.DISCRETIZATION, Cause.BOUNDARY), Part(0.0, 0.0)
-                )
-        found = list(self.parts.values())
-        rest = whole - sum(part.size for part in found)
-        self.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found))
-
-    def _make_longer(self) -> bool:
-        """Make the run long enough, and tell whether it has mixed."""
-        run = self.errors["run"]
-        settings, self.times_longer = longer(self._settings, run.ess_bulk, mixed=not mixing_fault(vars(run)))
-        self._settings = settings
-        at_length = self.errors["longer"] = run if self.times_longer == 1 else self._errors(self._sample(settings))
-        # The error of the run itself is a fact about its draws.
-        self.parts[Cause.NOT_MIXED] = Part(float(np.mean(run.raw - at_length.squared)), float(np.mean(at_length.mcse)))
-        return not mixing_fault(vars(at_length))
-
-    def _split_noise(self) -> None:
-        noisy = exact = self.errors["longer"]
-        if self._settings["batch_size"] is None:
-            self.errors["full_gradient"] = exact
-            self.parts[Cause.GRADIENT_NOISE] = Part(0.0, 0.0)
-            return
-        anchored = with_control_variates(self._settings)
-        if self._is_costly(self._settings):
-            self._settings, self.noise_free = anchored, "control_variates"
-        else:
-            self._settings = with_full_gradient(self._settings)
-        exact = self.errors["full_gradient"] = self._errors(self._sample(self._settings))
-        self.parts[Cause.GRADIENT_NOISE] = part = _difference(noisy, exact)
-        if self.noise_free == "control_variates":
-            self.errors["control_variates"] = exact
-        elif part.size > CLEARLY * part.mcse:
-            self.errors["control_variates"] = self._errors(self._sample(anchored))
-
-    def _split_steps(self) -> None:
-        """Split what the full gradient leaves; nothing is run where that is within its error."""
-        full, empty = self.errors["full_gradient"], self.may_be_empty
-        halved = smooth = full
-        factor = BY_HALVING
-        if _is_clear(full):
-            halved = smooth = self.errors["halved_steps"] = self._errors(self._sample(with_half_steps(self._settings)))
-            if empty.any() and self._settings["diffusion"] == "reflected":
-                smooth = self._errors(self._sample(self._settings | {"diffusion": "preconditioned"}))
-                self.errors["preconditioned"], factor = smooth, 1.0
-        self.parts[Cause.DISCRETIZATION] = _difference(full, halved, ~empty, BY_HALVING)
-        self.parts[Cause.BOUNDARY] = _difference(full, smooth, empty, factor)
-
-
-def _is_clear(errors: Errors) -> bool:
-    """Tell whether an error is beyond what Monte-Carlo error explains."""
-    return bool(np.mean(errors.squared) > CLEARLY * np.mean(errors.mcse))
-
-
-def _difference(first: Errors, second: Errors, where: NDArray[np.bool_] | None = None, factor: float = 1.0) -> Part:
-    """Return how much less the error of the second is, in some categories, times a factor."""
-    if first is second:
-        return Part(0.0, 0.0)
-    some = np.ones(first.raw.size) if where is None else where
-    size = np.mean(some * (first.squared - second.squared))
-    return Part(factor * float(size), factor * float(np.mean(some * np.hypot(first.mcse, second.mcse))))
-
-
-def _main_cause(trial: _Trial, verdict: str) -> Cause:
-    if verdict == Verdict.INDISTINGUISHABLE:
-        return Cause.NONE
-    clear = {
-        cause: part.size
-        for cause, part in trial.parts.items()
-        if cause != Cause.REST and part.size > CLEARLY * part.mcse
-    }
-    if clear:
-        return max(clear, key=lambda cause: clear[cause])
-    return Cause.NOT_MIXED if verdict == Verdict.NOT_MIXED else Cause.REST
 
 
 def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses | Gathered) -> xr.Dataset:

@@ -1,4 +1,4 @@
-"""θ of each person from public covariates: the multinomial logit, as one PyTensor node that compiles fast."""
+"""θ of each person from public covariates: the multinomial logit, and with the likelihood of answers, as one node."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -292,7 +292,6 @@ def _plain_pullback(columns: TensorVariable, theta: TensorVariable, by_theta: Te
 # A multinomial logit and the likelihood of private answers as one PyTensor node: what a regression samples with.
 #
 # Nobody builds it: where a model has `multinomial_logit` in `PrivateResponse`, its density is rewritten to this node.
-
 
 _LIKELIHOOD_VERSION = source_version(kernel.__file__, __file__)
 # The most numbers that the written out rows may have for each number of θ; with more, θ is made and the sets are used.
