@@ -345,7 +345,7 @@ def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | N
     prior = next((one.prior for one in draws if one.prior is not None), None)
     for one in draws:
         if responses is not None and one.responses is not None and not _same_evidence(one.responses, responses):
-            raise ValueError(f"draws must all be given the same responses, got others for {one.name!r}")
+            raise ValueError(f"draws must all have the same responses, got other ones for {one.name!r}")
         if prior is not None and one.prior is not None and not np.array_equal(prior, one.prior):
             raise ValueError(f"draws must all be under the same prior, got {one.prior} for {one.name!r}")
     if responses is None or prior is None:

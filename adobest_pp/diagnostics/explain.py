@@ -120,7 +120,7 @@ def errors_of(theta: NDArray[np.float64], reference: NDArray[np.float64]) -> Err
         spread = [array_stats.mcse(part, 0, 1, method="sd") / right_sd for part in (theta, reference)]
         shift = (theta.mean(axis=(0, 1)) - reference.mean(axis=(0, 1))) / right_sd
         ratio = sd / right_sd
-    # An error of the reference's sd moves the ratio by so many times as much.
+    # An error of the reference's sd moves the ratio `ratio` times as much.
     spread[1] = spread[1] * ratio
     of_mean, of_ratio = (np.hypot(*parts) ** 2 for parts in (mean, spread))
     # The variance of (d + e)², e normal with variance v, is 4 d² v + 2 v².
@@ -183,7 +183,7 @@ def with_half_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 # The parts of the error, and the main cause.
 
-# A part is a cause where it is beyond so many Monte-Carlo standard errors.
+# A part is a cause if it exceeds this many Monte-Carlo standard errors.
 CLEARLY = 2.0
 
 # Half a step has half the bias, and so a quarter of the squared error: three quarters of it are removed.
@@ -349,7 +349,7 @@ def explain(
 
     ``not_mixed``
         The run, less the same settings with more updates (up to 16 times as many). If those have not mixed
-        either, nothing else can be told, and the other parts are NaN. If their error is within its Monte-Carlo error,
+        either, nothing else can be said, and the other parts are NaN. If their error is within its Monte-Carlo error,
         nothing is left to split, and the other parts are zero.
     ``gradient_noise``
         This longer run, less the same with the gradient of all responses (with control variates, where that takes too
@@ -400,7 +400,7 @@ def explain(
     with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:
 
         def run(settings: dict[str, Any]) -> xr.DataTree:
-            with without_warnings_of(NOT_CONVERGED, BIASED):  # the result tells of both
+            with without_warnings_of(NOT_CONVERGED, BIASED):  # the result reports both
                 tree = sample(responses, **settings | {"random_seed": next(seeds)})
             progress.advance(1)
             return tree
@@ -409,8 +409,8 @@ def explain(
             reference = run({"sampler": "nuts", "prior": settings["prior"], "draws": 2000, "progressbar": False})
         graded = compare({"run": draws, "reference": reference}, "reference")
         if graded["verdict"].sel(sampler="reference") != Verdict.REFERENCE:
-            told = verdict_in_words(graded.sel(sampler="reference"))
-            raise ValueError(f"reference must be draws that have converged, got others: {told}")
+            reason = verdict_in_words(graded.sel(sampler="reference"))
+            raise ValueError(f"reference has not converged: {reason}")
         right = theta_of(reference, "reference", responses.categories).values
         trial = _Trial(
             settings,

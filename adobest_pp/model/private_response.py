@@ -339,10 +339,10 @@ def _(
 def _gathered(name: str, theta: Any, responses: Gathered, group: Any) -> TensorVariable:
     """Add the log-likelihood of gathered answers to the model in context."""
     if group is not None:
-        raise ValueError("group must be left out for gathered answers, which are not told apart")
+        raise ValueError("group must be left out for gathered answers, which are only counted")
     labelled = in_response_order(theta, responses, modelcontext(None))
     if pt.as_tensor(labelled.theta).ndim != 1:
-        raise ValueError("theta must be one vector for gathered answers, which are not told apart, got a matrix")
+        raise ValueError("theta must be one vector for gathered answers, which are only counted, got a matrix")
     checked, _ = rows_of_theta(labelled, None, len(responses), responses.n_categories)
     vector = pt.specify_shape(checked, responses.n_categories)
     return Potential(name, marginal_log_likelihood(vector, responses.evidence()))

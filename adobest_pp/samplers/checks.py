@@ -273,7 +273,7 @@ def warn_of_long_steps(variance: float, prior: Array) -> None:
 
 @contextmanager
 def without_warnings_of(*problems: str) -> Iterator[list[str]]:
-    """Leave out the warnings of some problems, for callers whose results tell of them; yields those that there were."""
+    """Suppress the warnings of some problems, for callers whose results report them; yield those that occurred."""
     found: list[str] = []
 
     def is_other(record: logging.LogRecord) -> bool:
@@ -307,7 +307,7 @@ SPARSE = 0.1
 # A share is empty if its log-odds are below −14: less than one person in a million.
 EDGE = 14.0
 EMPTY = math.exp(-EDGE)
-# Points so many nats less likely than the highest need no finer grid.
+# Points this many nats less likely than the highest need no finer grid.
 NEGLIGIBLE = 10.0
 MOST_DRAWS, FEWEST_DRAWS = 100, 10
 MOST_LOGARITHMS = 30_000_000
@@ -408,7 +408,7 @@ def _probabilities(own: float, others: float, without: Array, alone: Array, coun
 # that is expected under the posterior (van Trees). The information at the mean is close to it where shares are held. So
 # the shares that are held are judged given the others, whose posterior ends at zero and may have any width.
 
-# A category is held, and its share nearly normal, if it is so many standard deviations above zero.
+# A category is held, and its share nearly normal, if it is this many standard deviations above zero.
 HELD = 4.0
 # Its draws are too narrow below this part of the sd that the information allows. With 25 effective draws, the fewest of
 # a chain that `sample` does not warn of, less than one correct run in 10¹⁰ is.

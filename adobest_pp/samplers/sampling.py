@@ -119,7 +119,7 @@ def sample(
     --------
     frequency_model : The PyMC model that this samples.
     extend : More draws of a run.
-    SGLD, DataAugmentationGibbs : The same samplers for models of one's own.
+    SGLD, DataAugmentationGibbs : The same samplers for models of your own.
 
     Examples
     --------

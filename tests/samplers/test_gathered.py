@@ -52,7 +52,7 @@ def test_diagnostics_find_the_answers_in_the_draws(both, tmp_path):
     less = both[0].answers[:-1], both[0].subsets, both[0].subset_index[:-1]
     others = ad.Responses.from_arrays(both[0].mechanism, *less, categories=NAMES)
     wrong = ad.sample(others, "gibbs", draws=600, progressbar=False)
-    with pytest.raises(ValueError, match="draws must all be given the same responses"):
+    with pytest.raises(ValueError, match="draws must all have the same responses"):
         compare({"one": wrong, "other": other}, reference="one")
 
 

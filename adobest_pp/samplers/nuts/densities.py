@@ -97,7 +97,7 @@ def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
 # c_i = 1 it has the same coordinate whatever a; with c_i = 0 a held one has. Σφ tells nothing about θ, so its law is
 # free: with this one the scale cannot drift away. θ and a have their posterior exactly (docs/math.md, section 4).
 
-# A category is taken for held if its share is so many standard deviations above zero.
+# A category counts as held if its share is this many standard deviations above zero.
 HELD = 2.0
 # The largest τ²: of a sum with a larger spread, rays from the origin are no longer parallel.
 LARGEST_VARIANCE = 0.1
