@@ -21,7 +21,7 @@ from adobest_pp.samplers.choice import MANY_ROWS_IN_STUDY, has_many_rows, quick_
 from adobest_pp.simulate.simulation import simulate
 from adobest_pp.studies.run_function import Measure, Run, declares
 
-__all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
+__all__ = ["MEASURES", "Collected", "Posterior", "cell_settings", "collect", "exact_posterior", "frequency_run"]
 
 MEASURES = {
     "tv": Measure("total variation distance of the estimate from the truth"),
@@ -111,8 +111,8 @@ class Collected:
         raise ValueError(f"measures must be of {', '.join(map(repr, MEASURES))}, got {name!r}")
 
 
-class Plan(NamedTuple):
-    """The settings of one cell, checked; see `plan_of`."""
+class CellSettings(NamedTuple):
+    """The settings of one cell, checked; see `cell_settings`."""
 
     mechanism: Mechanism
     designed: bool
@@ -125,7 +125,7 @@ class Plan(NamedTuple):
     sampler: str
 
 
-def plan_of(
+def cell_settings(
     *,
     mechanism: str = "rrrr",
     utility: str | None = None,
@@ -137,7 +137,7 @@ def plan_of(
     prior: float | str = "flat",
     sampler: str = "exact",
     **mechanism_settings: Any,
-) -> Plan:
+) -> CellSettings:
     """Check the settings of a cell, or raise ValueError.
 
     Parameters
@@ -183,7 +183,7 @@ def plan_of(
     truth = None if theta is None else check_probabilities(theta, k)
     share = 1.0 if rho is None else check_rho(rho)
     n = check_count(n_people, "people")
-    return Plan(built, mechanism == DESIGN, utility, alpha, share, truth, n, concentration, sampler)
+    return CellSettings(built, mechanism == DESIGN, utility, alpha, share, truth, n, concentration, sampler)
 
 
 def collect(run: Run, **settings: Any) -> Collected:
@@ -198,9 +198,9 @@ def collect(run: Run, **settings: Any) -> Collected:
     run : Run
         Which run it is.
     **settings
-        As of `plan_of`.
+        As of `cell_settings`.
     """
-    plan = plan_of(**settings)
+    plan = cell_settings(**settings)
     k, theta = plan.mechanism.n_categories, plan.theta
     shared = run.rng(n_categories=k, rho=plan.rho) if theta is None else run.rng(theta=theta)
     truth = check_probabilities(draw_dirichlet(shared, np.full(k, plan.rho)) if theta is None else theta / theta.sum())
@@ -230,9 +230,9 @@ def collect(run: Run, **settings: Any) -> Collected:
     return Collected(truth, found.responses, found.sizes, None if exact else found.chain_mean, plan.prior, fit_seed)
 
 
-@declares(MEASURES, plan_of)
+@declares(MEASURES, cell_settings)
 def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
-    """Make one run with the settings of `plan_of`, and take the `MEASURES` that are asked for."""
+    """Make one run with the settings of `cell_settings`, and take the `MEASURES` that are asked for."""
     collected = collect(run, **settings)
     return {name: collected.measure(name) for name in run.measures}
 

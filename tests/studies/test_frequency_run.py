@@ -8,7 +8,7 @@ import adobest_pp as ad
 import oracles
 from adobest_pp.mechanisms import audit, mechanism_names, registry
 from adobest_pp.studies import Run, collect, frequency_run
-from adobest_pp.studies.frequency_run import MEASURES, Collected, Posterior, exact_posterior, plan_of
+from adobest_pp.studies.frequency_run import MEASURES, Collected, Posterior, cell_settings, exact_posterior
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -228,9 +228,9 @@ def test_intervals_hold_truths_from_their_prior(cell):
     ],
 )
 def test_what_cannot_be_run_is_refused(changes, message):
-    plan_of(**HONEST)
+    cell_settings(**HONEST)
     with pytest.raises(ValueError, match=message):
-        plan_of(**HONEST | changes)
+        cell_settings(**HONEST | changes)
 
 
 @pytest.mark.parametrize("changes", [{"utility": "honest"}, {"alpha": 0.5}, {"sampler": "sgld"}], ids=str)
@@ -238,4 +238,4 @@ def test_what_publishes_no_subset_chooses_none(changes):
     with pytest.raises(
         ValueError, match=r"must be left out and sampler be 'exact' for srr, which publishes no subsets"
     ):
-        plan_of(**SRR | changes)
+        cell_settings(**SRR | changes)
