@@ -132,6 +132,10 @@ def test_the_figures_of_the_page_on_the_best_question():
     assert f"For K = {listed} ({runs:.0f} runs of each setting, {settings:.0f} settings in all)" in told
     assert program.finding("never_behind").figures["shown_behind"] == 0
     assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in told
+    figures = program.figures
+    assert f"is shown ahead of it in {figures['semi_ahead_flat']:.0f} of {figures['semi_settings_flat']:.0f}" in told
+    assert f"with {figures['semi_least']:.2f} to {figures['semi_greatest']:.2f} times its error" in told
+    assert figures["semi_ahead_learned"] == 0
 
 
 def test_the_page_of_intervals_says_what_was_found():
@@ -146,6 +150,10 @@ def test_the_page_of_intervals_says_what_was_found():
         assert f"coverage is {100 * low:.1f} to {100 * high:.1f} %" in plain
         assert f"{100 * mean:.1f} % on average" in plain
         assert "3,900" in plain
+    found = program.finding("adaptive").figures
+    told = f"{found['cells']:.0f} shares of 12 settings were held in {100 * found['least']:.0f} to 100 %"
+    assert told in " ".join(written.split())
+    assert f"in {100 * found['mean']:.0f} % on average" in " ".join(written.split())
     two = program.finding("two").figures
     assert f"holds it in {100 * two['learned']:.0f} % of\ncollections" in written
     assert f"Under the flat prior the coverage is {100 * two['flat']:.0f} %" in written
