@@ -316,5 +316,5 @@ def diffusion_of(name: str, prior: NDArray[np.float64], n_responses: int = 0, mo
     if name == "cox_ingersoll_ross":
         return CoxIngersollRoss(prior, float(n_responses))
     # The others take the prior alone. A name that is not in the table is an error, never another diffusion.
-    kind: Callable[[NDArray[np.float64]], Diffusion] = DIFFUSIONS[name]  # type: ignore[assignment]
+    kind: Callable[[NDArray[np.float64]], Diffusion] = DIFFUSIONS[name]
     return kind(prior)
