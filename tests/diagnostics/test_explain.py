@@ -1,13 +1,14 @@
 """Each cause, planted alone, is named; the parts are differences of errors; right draws have none."""
 
+import sys
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from adobest_pp import SRR, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection, sample
 from adobest_pp.diagnostics import Cause, explain, explanation_in_words
-from adobest_pp.diagnostics import explain as counterfactuals
-from adobest_pp.diagnostics.explain import errors_of, longer, with_half_steps
+from adobest_pp.diagnostics.explain import MOST_LONGER, errors_of, longer, with_half_steps
 
 QUIET = {"progressbar": False, "random_seed": 1}
 
@@ -154,7 +155,7 @@ def test_each_cause_has_its_own_share_of_the_error():
 
 
 def test_control_variates_take_the_place_of_gradients_that_cost_too_much(monkeypatch):
-    monkeypatch.setattr(counterfactuals, "MOST_VISITS", 1000)
+    monkeypatch.setattr(sys.modules[longer.__module__], "MOST_VISITS", 1000)
     responses = answers(SubsetSelection(5, 1.0), [0.4, 0.2, 0.2, 0.1, 0.1], 3000)
     tree = sample(responses, "sgld", step_size=1e-3, batch_size=5, draws=400, tune=200, **QUIET)
     found = explain(tree, responses, progressbar=False)
@@ -189,7 +190,7 @@ def test_runs_are_made_longer_as_their_effective_draws_ask_for():
     settings = {"chains": 1, "draws": 500, "tune": 500, "updates_per_draw": 20}
     assert longer(settings, 4000.0, mixed=True)[1] == 1
     assert longer(settings, 100.0, mixed=True)[1] == 4
-    assert longer(settings, np.nan, mixed=False)[1] == counterfactuals.MOST_LONGER
+    assert longer(settings, np.nan, mixed=False)[1] == MOST_LONGER
     costly = settings | {"updates_per_draw": 20_000}
     assert longer(costly, 100.0, mixed=True)[1] == 1
     found, times = longer(costly, 10.0, mixed=False)
