@@ -204,8 +204,8 @@ class LocalHashing(ExtremalMechanism):
         observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
         return self._counts(len(answers), np.array(observed, dtype=np.float64), theta, listed)
 
-    def support_counts(self, masks: NDArray[Any], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
-        """Return `answer_counts` of answers whose support sets are all that is left of them, as masks (n, K)."""
+    def support_counts(self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
+        """Return `answer_counts` of support sets, from which seeds and values cannot be recovered."""
         return self._counts(len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
 
     def _counts(

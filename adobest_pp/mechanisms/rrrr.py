@@ -87,6 +87,7 @@ class RRRR(Mechanism):
     """
 
     publishes_subset: ClassVar[bool] = True
+    answers_are_categories: ClassVar[bool] = True
 
     n_categories: int
     epsilon: float

@@ -12,7 +12,7 @@ from adobest_pp._checks import as_numbers, check_integer, check_n_categories, ch
 from adobest_pp._labels import check_labels
 from adobest_pp._text import brief
 from adobest_pp.design import utility
-from adobest_pp.mechanisms import RRRR, ExtremalMechanism, Mechanism, privacy_loss
+from adobest_pp.mechanisms import RRRR, Mechanism, privacy_loss
 from adobest_pp.mechanisms.privacy import check_matrix
 from adobest_pp.plots._common import COLORS, check_axes, legible, shorten
 
@@ -165,8 +165,8 @@ def _matrix_of(mechanism: Any, subset: Any, categories: Any) -> tuple[NDArray[np
         raise ValueError(f"mechanism must have a transition matrix, got {type(mechanism).__name__}")
     outputs, labels = mechanism.outputs(), check_labels(categories, mechanism.n_categories)
     matrix = np.asarray(mechanism.transition_matrix(*(() if subset is None else (subset,))), dtype=np.float64)
-    if isinstance(mechanism, ExtremalMechanism):
-        sets = mechanism.support(mechanism.check_answers(outputs))
+    sets = mechanism.support(mechanism.check_answers(outputs))
+    if sets is not None:
         return matrix, ["{" + ", ".join(np.array(labels)[held].tolist()) + "}" for held in sets]
     return matrix, _answer_names(len(matrix), labels)
 

@@ -18,11 +18,11 @@ from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.executors import Tasks, cluster, threads
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, SetStore, StoreWriter, notes_of
 from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, split_file
-from adobest_pp.answers.gather.tables import SUBSET, Described, described, is_set
+from adobest_pp.answers.gather.tables import SUBSET, Described, described
 from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import unique_rows
-from adobest_pp.mechanisms import RRRR, SRR, Mechanism
+from adobest_pp.mechanisms import Mechanism
 
 __all__ = ["DamagedAnswers", "UntoldMechanism", "gather", "is_table", "read_answers"]
 
@@ -169,7 +169,11 @@ class _Gathering:
         self._parts: dict[int, list[Tally]] = {i: [] for i in self._left}
         k, n_columns = known.mechanism.n_categories, len(formats[0].columns)
         packed = -(-k // 8)
-        width = packed if is_set(known.mechanism) else packed * known.mechanism.publishes_subset + 8 * n_columns
+        width = (
+            packed
+            if known.mechanism.as_sets() is not None
+            else packed * known.mechanism.publishes_subset + 8 * n_columns
+        )
         self._total = Tally(np.zeros((0, width), dtype=np.uint8), np.zeros(0, dtype=np.int64))
         self._store = store
         # The file that each copy has the bytes of, and the orders of its answers so far (see
@@ -348,7 +352,7 @@ def _table_format(
 ) -> TableFormat:
     """Return how a file is to be read, or raise ValueError if it lacks a column."""
     mechanism = known.mechanism
-    as_code = form == "csv" and not (has_labels and isinstance(mechanism, SRR | RRRR))
+    as_code = form == "csv" and not (has_labels and mechanism.answers_are_categories)
     table_format = TableFormat(mechanism, known.categories, columns, as_code)
     if split.schema is None:
         return table_format
@@ -360,7 +364,7 @@ def _table_format(
                 f"column must be there once, got {brief(name)}{hint}, which {path!r} has {names.count(name)} times: "
                 f"it has {brief(names)}"
             )
-    if has_labels and isinstance(mechanism, SRR | RRRR) and form != "csv" and described(split.schema.metadata) is None:
+    if has_labels and mechanism.answers_are_categories and form != "csv" and described(split.schema.metadata) is None:
         _refuse_numbers(split, path, known.categories, columns[0])
     return table_format
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
-from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, mechanism_from_settings
+from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
 from adobest_pp.mechanisms.reading import loads
 from adobest_pp.mechanisms.registry import UnknownMechanism
 
@@ -45,7 +45,6 @@ __all__ = [
     "csv_schema",
     "describe",
     "described",
-    "is_set",
     "is_there",
     "packed_sets",
     "read_csv_table",
@@ -65,15 +64,6 @@ class Described(NamedTuple):
 
     mechanism: Mechanism
     categories: tuple[str, ...]
-
-
-def is_set(mechanism: Mechanism) -> bool:
-    """Tell whether an answer of several numbers is gathered as its support set, in packed bits."""
-    return (
-        isinstance(mechanism, ExtremalMechanism)
-        and bool(mechanism.answer_dims)
-        and type(mechanism).log_weight_of_size is not ExtremalMechanism.log_weight_of_size
-    )
 
 
 def describe(mechanism: Mechanism, categories: tuple[str, ...]) -> dict[bytes, bytes]:
@@ -112,16 +102,16 @@ def table_of(responses: "Responses") -> "pa.Table":
 
     mechanism, answers = responses.mechanism, responses.answers
     columns: dict[str, Any] = {}
-    if is_set(mechanism) and len(mechanism.answer_columns) == 1:
-        assert isinstance(mechanism, ExtremalMechanism)
-        columns["answer"] = _binary(np.packbits(mechanism.support(answers), axis=1))
+    sets = mechanism.as_sets()
+    if sets is not None and len(mechanism.answer_columns) == 1:
+        columns["answer"] = _binary(np.packbits(sets.support(answers), axis=1))
     else:
         numbers = answers.reshape(len(answers), len(mechanism.answer_columns)).astype(mechanism.answer_type)
         columns |= {name: pa.array(numbers[:, i]) for i, name in enumerate(mechanism.answer_columns)}
     if mechanism.publishes_subset:
-        sets = [row.tobytes() for row in np.packbits(responses.subsets, axis=1)]
+        subsets = [row.tobytes() for row in np.packbits(responses.subsets, axis=1)]
         index = pa.array(responses.subset_index.astype(np.int32))
-        columns[SUBSET] = pa.DictionaryArray.from_arrays(index, pa.array(sets, type=pa.binary()))
+        columns[SUBSET] = pa.DictionaryArray.from_arrays(index, pa.array(subsets, type=pa.binary()))
     return pa.table(columns).replace_schema_metadata(describe(mechanism, responses.categories))
 
 
