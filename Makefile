@@ -1,8 +1,9 @@
-# make demo    set up .venv for running and do the main job    make lint     ruff and mypy
-# make test    set up .venv for developing, run all tests     make bench    every benchmark, one after another
-# make quick   lint, and the tests that take a minute         make install  set up .venv for developing only
-# make docs    the documentation, in docs/_build/html         make pictures the pictures of README and docs
-# make lessons the lessons as pages in build/lessons          make clean    remove .venv
+# make demo      set up .venv for running, do the main job     make install   set up .venv for developing only
+# make test      set up .venv for developing, run the tests    make lint      ruff, mypy and import-linter
+# make test-all  the long tests, too                           make quick     lint, and the tests of a minute
+# make bench     every benchmark, one after another            make clean     remove .venv
+# make docs      the documentation, in docs/_build/html        make pictures  the pictures of README and docs
+# make lessons   the lessons as pages in build/lessons
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,19 +17,28 @@ export PYTHONDONTWRITEBYTECODE :=
 QUICK := tests/mechanisms tests/design tests/answers/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
-.PHONY: demo test quick install lint bench lessons docs pictures clean
+# A file of tests stays in one process: its fixtures are made, and its kernels compiled, once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.PHONY: demo test test-long test-all quick install lint bench lessons docs pictures clean
 
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
 
 # Each of the two processes of the tests has a core: threads of BLAS would wait for each other.
-test quick: export OMP_NUM_THREADS := 1
+test test-long quick: export OMP_NUM_THREADS := 1
 
 test: $(DEV)
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST) -m "not long and not slow"
+
+test-long: $(DEV)
+	$(PYTEST) -m "long and not slow"
+
+test-all: test
+	$(MAKE) test-long
 
 quick: lint
-	$(BIN)/python -m pytest -n 2 $(wildcard $(QUICK))
+	$(PYTEST) -m "not long and not slow" $(wildcard $(QUICK))
 
 install: $(DEV)
 
@@ -36,6 +46,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 bench: $(DEV)
 	set -e; for file in $$(ls benchmarks/*.py | grep -v timing); do $(BIN)/python $$file; done
@@ -56,11 +67,11 @@ clean:
 $(RUN): EXTRA :=
 $(DEV): EXTRA := [dev]
 
-# uv where there is one; pip otherwise, which would take longer to compile bytecode than to install. The stamp is written
+# `make test PYTHON=python3.14` takes that interpreter. uv where there is one; pip otherwise, which would take longer to compile bytecode than to install. The stamp is written
 # last, so an interrupted installation is simply done again.
 $(RUN) $(DEV): pyproject.toml constraints.txt
 	@set -e; python=; \
-	for candidate in python3.13 python3.12 python3; do \
+	for candidate in $(PYTHON) python3.13 python3.12 python3; do \
 	  if $$candidate -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then \
 	    python=$$candidate; break; \
 	  fi; \

@@ -86,7 +86,7 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
         return tuple(str(i) for i in range(n_categories))
     allowed = f"categories must be {n_categories} distinct labels in a fixed order"
     is_list = isinstance(categories, Iterable) and getattr(categories, "ndim", 1) > 0
-    if isinstance(categories, str | bytes | dict | set | frozenset) or not is_list:
+    if isinstance(categories, str | bytes | dict | set | frozenset | np.ma.MaskedArray) or not is_list:
         raise ValueError(f"{allowed}, got {brief(categories)}")
     labels = tuple(_label(each, allowed) for each in categories)
     if len(labels) != n_categories:

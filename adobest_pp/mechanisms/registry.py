@@ -77,7 +77,7 @@ def find_mechanism(name: str) -> type[Mechanism]:
     """
     if isinstance(name, str) and ":" in name:
         return _registered(_imported(name))
-    wanted = plain_name(name)
+    wanted = plain_name(name) if isinstance(name, str) else None
     for known in (*_HOMES, *_COMPOSED, *_OTHERS):
         if plain_name(known) == wanted:
             return _known(known)

@@ -17,7 +17,7 @@ from adobest_pp.design.overview import DESIGN
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
-from adobest_pp.samplers.choice import quick_draws
+from adobest_pp.samplers.choice import MANY_ROWS_IN_STUDY, has_many_rows, quick_draws
 from adobest_pp.simulate.simulation import simulate
 from adobest_pp.studies.run_function import Measure, Run, declares
 
@@ -39,12 +39,8 @@ MEASURES = {
 # chains mix slowly: with 300 tuning draws the change was up to 7 %; with 500 it is 4.6 % at most and 0.7 % on average
 # (twelve settings with K = 20 and ρ ≤ 0.1), though a single mean may be 0.03 off.
 DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
-# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker,
-# and two chains of 800 draws are closer to long runs: in eight settings with K = 20 (adaptive RRRR by four utilities,
-# and designs; 82 to 2,600 rows) they took 0.03 to 0.4 s and were 0.0007 to 0.011 off in TV, but for one that mixes
-# slowly (0.031); NUTS as above took 0.14 to 0.7 s and was farther off in all of them but one.
-MANY_ROWS = 60
-CV_SIZES = (800, 500, 2)  # draws, tuning draws, chains
+# Draws, tuning draws and chains where SGLD with control variates is quicker.
+CV_SIZES = (800, 500, 2)
 INTERVAL = 0.95
 
 
@@ -82,7 +78,7 @@ class Collected:
     chain_mean: NDArray[np.float64] | None
     prior: float | str
     fit_seed: np.random.SeedSequence
-    many_rows: int = MANY_ROWS
+    many_rows: int = MANY_ROWS_IN_STUDY
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -241,10 +237,12 @@ def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
     return {name: collected.measure(name) for name in run.measures}
 
 
-def exact_posterior(responses: Responses, prior: float | str, seed: int, many_rows: int = MANY_ROWS) -> Posterior:
+def exact_posterior(
+    responses: Responses, prior: float | str, seed: int, many_rows: int = MANY_ROWS_IN_STUDY
+) -> Posterior:
     """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
     law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
-    many = responses.evidence().n_rows > many_rows
+    many = has_many_rows(responses, many_rows)
     theta = quick_draws(responses, law, *CV_SIZES, seed) if many else _by_nuts(responses, law, seed)
     central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))

@@ -216,7 +216,7 @@ def test_intervals_hold_truths_from_their_prior(cell):
         ({"utility": None}, "utility must be one of .*, got None"),
         ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive'"),
         ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
-        ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'gibbs', 'exact', 'sgld_cv', got 'nuts'"),
+        ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'gibbs', 'exact', got 'nuts'"),
         ({"rho": 0}, "rho must be a positive number, got 0"),
         ({"theta": [0.5, 0.5, 0, 0]}, "rho or theta must be given, and not both"),
         ({"rho": None}, "rho or theta must be given, and not both, got None and None"),

@@ -16,8 +16,6 @@ from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.model import tensors
 from adobest_pp.samplers.sgld.step import EvidenceGradient
 from validation import (
-    bad_commands,
-    bad_inputs,
     best_subset,
     calibration,
     contraction,
@@ -31,7 +29,6 @@ from validation import (
     intervals,
     paper_sampler,
     privacy,
-    public_functions,
     sampler_accuracy,
     utilities,
 )
@@ -274,24 +271,6 @@ def test_miscalibrated_samplers_are_found_and_calibrated_ones_are_not_called_ove
 
 
 # ---------------------------------------------------------------- faults
-def test_a_function_that_takes_anything_is_found(monkeypatch, capsys):
-    monkeypatch.setattr("adobest_pp.likelihood.marginal.check_probabilities", lambda theta, k: np.ones(k) / k)
-    some = [entry for entry in public_functions.entries() if entry.name == "likelihood.log_likelihood"]
-    found = faults.tally("functions", bad_inputs.cases(some), bad_inputs.attempt)
-    assert "outcomes" in failing(faults.input_findings([found], quick=True))
-    assert "   wrong: " in capsys.readouterr().out
-
-
-def test_a_command_that_shows_a_private_value_is_found(monkeypatch):
-    def leaky(path, column, categories):
-        raise ValueError(f"column must not have this: {Path(path).read_text()!r}")
-
-    monkeypatch.setattr("adobest_pp.collect.people_file.read_column", leaky)
-    secret = next(one for one in bad_commands.people_files() if "secret" in one.files[0][1])
-    found = faults.tally("files", [secret], bad_commands.attempt)
-    assert found.outcomes["wrong"] == 1
-
-
 @pytest.mark.parametrize(
     ("killed", "name"),
     [(Kills(3, 50, 1, ()), "lost"), (Kills(3, 50, 0, ("recording: unreadable",)), "read")],
