@@ -37,8 +37,8 @@ MECHANISM_HELP = (
 )
 RESPONSES_HELP = (
     "Randomized answers collected before: a netCDF file of collect; or Parquet, Arrow or CSV files, a folder of them "
-    "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories; files with a "
-    "mechanism of your own need --mechanism module:Class."
+    "or a pattern in quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if "
+    "the mechanism is your own, give --mechanism module:Class."
 )
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."

@@ -106,8 +106,8 @@ def mechanisms(
             {"mechanism": name} | {each: _plain(table[each].sel(mechanism=name).item()) for each in names}
             for name in table["mechanism"].values.tolist()
         ]
-        told = {"epsilon": table.attrs["epsilon"], "theta": table.attrs["theta"], "proved": table.attrs["proved"]}
-        typer.echo(json_format.dumps(told | {"mechanisms": rows}, ensure_ascii=False, indent=2))
+        about = {"epsilon": table.attrs["epsilon"], "theta": table.attrs["theta"], "proved": table.attrs["proved"]}
+        typer.echo(json_format.dumps(about | {"mechanisms": rows}, ensure_ascii=False, indent=2))
     else:
         _print_mechanisms(table)
 

@@ -89,7 +89,7 @@ def make_known(mechanism: str | None) -> None:
 @contextmanager
 def naming_responses(path: str, hint: str) -> Iterator[None]:
     """Name the option in errors, and say what to do if files are damaged, or (`hint`) do not name the mechanism."""
-    from adobest_pp.answers.gather.gather import DamagedAnswers, UntoldMechanism
+    from adobest_pp.answers.gather.gather import DamagedAnswers, UnnamedMechanism
 
     try:
         yield
@@ -100,7 +100,7 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
             f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere to "
             f"go on with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
         ) from None
-    except UntoldMechanism:
+    except UnnamedMechanism:
         raise ValueError(f"--responses {path!r} does not name the mechanism of its answers: {hint}") from None
     except (ValueError, OSError) as problem:
         text = str(problem)

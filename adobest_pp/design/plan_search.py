@@ -44,7 +44,7 @@ BUDGETS = (math.log(LEAST_EPSILON), math.log(MAX_EPSILON))
 # ends at this, and after so many steps.
 REACHED, EXACT, MOST_STEPS = 0.05, 2e-3, 40
 # Simulated collections for a half-width: those that tell about where to look; in the end as many as bring the standard
-# error of the mean to a share of it, and at most. The error that is left is told with every plan.
+# error of the mean to a share of it, and at most. Every plan states the error that is left.
 COLLECTIONS, ERROR, MOST_COLLECTIONS = 4, 0.02, 40
 # Half-widths that are looked at, and those thoroughly; how close to the wanted one is close, and the longest step, in
 # logarithms.

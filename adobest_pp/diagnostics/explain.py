@@ -1,4 +1,4 @@
-"""Why is a run of SGLD not at the posterior? Split its error by running what would have happened otherwise.
+"""Why does a run of SGLD not sample the posterior? Split its error by running what would have happened otherwise.
 
 The one diagnostic that runs a sampler: counterfactuals cannot be had from draws.
 """

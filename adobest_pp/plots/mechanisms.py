@@ -140,8 +140,10 @@ def plot_belief(
     ax.bar(places + 0.2, after, width=0.38, color=COLORS[0], label=f"after the answer “{shorten(answers[y])}”")
     if len(labels) <= MOST_NUMBERED:
         for place, old, new in zip(places, before, after, strict=True):
-            told = f"×{new / old:.3g}" if old > 0 else ""
-            ax.annotate(told, (place, max(old, new)), (0, 3), textcoords="offset points", ha="center", fontsize="small")
+            ratio = f"×{new / old:.3g}" if old > 0 else ""
+            ax.annotate(
+                ratio, (place, max(old, new)), (0, 3), textcoords="offset points", ha="center", fontsize="small"
+            )
     _name_axis(ax.xaxis, labels)
     ax.set(xlabel="true category", ylabel="belief about this person", ylim=(0, min(1.12, 1.25 * max(*before, *after))))
     ax.grid(axis="y", alpha=0.3)

@@ -24,7 +24,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
 
-__all__ = ["DamagedAnswers", "UntoldMechanism", "gather", "is_table", "read_answers"]
+__all__ = ["DamagedAnswers", "UnnamedMechanism", "gather", "is_table", "read_answers"]
 
 
 logger = logging.getLogger("adobest_pp")
@@ -53,8 +53,8 @@ class DamagedAnswers(ValueError):
         self.gathered, self.damaged = gathered, damaged
 
 
-class UntoldMechanism(ValueError):
-    """No mechanism was given, and the files do not tell it."""
+class UnnamedMechanism(ValueError):
+    """No mechanism was given, and the files do not name it."""
 
 
 @raising_interrupts()
@@ -100,7 +100,7 @@ def gather(
     -------
     Gathered
         The answers, counted: the same to the last bit whatever the pieces, the workers and the order. Rows without an
-        answer are counted in ``n_empty`` and told by a warning.
+        answer are counted in ``n_empty`` and a warning is logged.
 
     Raises
     ------
@@ -306,32 +306,34 @@ def _matching(path: str) -> list[str]:
 def _described_by(
     splits: list[SplitFile], paths: list[str], mechanism: Mechanism | None, categories: Any
 ) -> tuple[Described, bool]:
-    """Return the one mechanism and the labels, and whether labels were told at all; or raise ValueError."""
+    """Return the one mechanism and the labels, and whether labels were given at all; or raise ValueError."""
     found = None if mechanism is None else mechanism
     labels = None if categories is None or found is None else check_labels(categories, found.n_categories)
     for split, path in zip(splits, paths, strict=True):
         try:
-            told = None if split.schema is None else described(split.schema.metadata)
+            stated = None if split.schema is None else described(split.schema.metadata)
         except ValueError as problem:
             raise ValueError(f"{problem} in {path!r}") from None
-        if told is None:
+        if stated is None:
             continue
         if found is None:
-            found = told.mechanism
+            found = stated.mechanism
             labels = None if categories is None else check_labels(categories, found.n_categories)
-        if told.mechanism != found:
-            raise ValueError(f"paths must name answers of one mechanism, {found!r}, got {told.mechanism!r} in {path!r}")
-        labels = labels or told.categories
-        if told.categories != labels:
+        if stated.mechanism != found:
+            raise ValueError(
+                f"paths must name answers of one mechanism, {found!r}, got {stated.mechanism!r} in {path!r}"
+            )
+        labels = labels or stated.categories
+        if stated.categories != labels:
             raise ValueError(
                 f"paths must name answers with the categories {brief(list(labels))} in this order, "
-                f"got {brief(list(told.categories))} in {path!r}"
+                f"got {brief(list(stated.categories))} in {path!r}"
             )
     for split, path in zip(splits, paths, strict=True):
         if found is None and split.damaged is not None:
             raise ValueError(f"paths must name whole files, got {path!r} ({split.damaged})")
     if found is None:
-        raise UntoldMechanism(f"mechanism must be given for files that do not tell it, as {paths[0]!r}, got None")
+        raise UnnamedMechanism(f"mechanism must be given for files that do not name it, such as {paths[0]!r}, got None")
     return Described(found, labels or check_labels(None, found.n_categories)), labels is not None
 
 

@@ -356,7 +356,7 @@ class Gathered:
 
     @classmethod
     def open(cls, store: str | os.PathLike[str]) -> "Gathered":
-        """Open the folder that `gather` was told to keep a store in, or raise ValueError if it is damaged.
+        """Open the folder that `gather` kept its store in, or raise ValueError if it is damaged.
 
         All of it is read once, to check its SHA-256.
 

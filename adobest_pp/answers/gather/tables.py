@@ -68,13 +68,13 @@ class Described(NamedTuple):
 
 def describe(mechanism: Mechanism, categories: tuple[str, ...]) -> dict[bytes, bytes]:
     """Return the metadata of a file of answers."""
-    told = {
+    about = {
         "schema": _SCHEMA,
         "schema_version": _VERSION,
         "mechanism_settings": mechanism.settings(),
         "categories": list(categories),
     }
-    return {_KEY: json.dumps(told).encode()}
+    return {_KEY: json.dumps(about).encode()}
 
 
 def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
@@ -82,11 +82,11 @@ def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
     if not metadata or _KEY not in metadata:
         return None
     try:
-        told = loads(metadata[_KEY])
-        if told["schema"] != _SCHEMA or told["schema_version"] != _VERSION:
+        about = loads(metadata[_KEY])
+        if about["schema"] != _SCHEMA or about["schema_version"] != _VERSION:
             raise ValueError
-        mechanism = mechanism_from_settings(told["mechanism_settings"])
-        return Described(mechanism, check_stored_labels(told["categories"], mechanism.n_categories))
+        mechanism = mechanism_from_settings(about["mechanism_settings"])
+        return Described(mechanism, check_stored_labels(about["categories"], mechanism.n_categories))
     except UnknownMechanism:
         raise
     except (KeyError, TypeError, ValueError):
