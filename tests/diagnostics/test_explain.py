@@ -150,8 +150,8 @@ def test_each_cause_has_its_own_share_of_the_error():
         {"cause": causes, "counterfactual": runs},
     )
     assert explanation_in_words(found) == (
-        "SGLD does not sample the posterior: it is 1.8 times too wide; of its squared error, 75 % comes from the noise of "
-        "its gradients and 23 % from the length of its steps; with control variates it is 1.4 times too wide."
+        "SGLD does not sample the posterior: it is 1.8 times too wide; of its squared error, 75 % comes from the noise "
+        "of its gradients and 23 % from the length of its steps; with control variates it is 1.4 times too wide."
     )
     found["share"][:] = [0.0, 0.5, 0.3, 0.0, 0.2]
     assert "50 % comes from the noise of its gradients, 30 % from the length of its steps and 20 % from what the" in (
