@@ -10,7 +10,7 @@ import tracemalloc
 
 import numpy as np
 from numba import njit
-from timing import show
+from timing import Rows, Shown, show, shown
 
 from adobest_pp import RRRR, Responses, select_subset
 from adobest_pp._random import integer, normal, seed_state
@@ -80,7 +80,7 @@ def interleaved(calls: dict[str, object], repeats: int) -> dict[str, float]:
     return best
 
 
-def update_rows(n_updates: int = 2_000, repeats: int = 200) -> list[list[str]]:
+def update_rows(n_updates: int = 2_000, repeats: int = 200) -> Rows:
     n, state = 10_000, seed_state(1)
     indices, noise, steps = np.empty(BATCH, np.int64), np.empty(K), np.full(n_updates, 0.5 / n)
     cases, prior, work = update_cases(), np.ones(K), new_workspace(K, BATCH)
@@ -91,10 +91,12 @@ def update_rows(n_updates: int = 2_000, repeats: int = 200) -> list[list[str]]:
     calls = {name: updates(records, phi.copy()) for name, (records, phi) in cases.items()}
     calls["floor"] = lambda: draws_alone(state, n_updates, n, BATCH, K, indices, noise)
     best = interleaved(calls, repeats)
-    rows = [["the draws alone", "", f"{best['floor'] / n_updates * 1e9:.0f}", "1"]]
+    rows = [["the draws alone", "", shown("{:.0f}", best["floor"] / n_updates * 1e9), "1"]]
     for name, (records, _) in cases.items():
         n_sets = int(records.used[KINDS]) - FIRST_SET  # type: ignore[attr-defined]
-        rows.append([name, n_sets, f"{best[name] / n_updates * 1e9:.0f}", f"{best[name] / best['floor']:.2f}"])
+        rows.append(
+            [name, n_sets, shown("{:.0f}", best[name] / n_updates * 1e9), shown("{:.2f}", best[name] / best["floor"])]
+        )
     return rows
 
 
@@ -157,7 +159,7 @@ def numpy_choice(utility: str, mechanism: RRRR, *, matrices_once: bool):  # type
     return choose
 
 
-def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> list[list[str]]:
+def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> Rows:
     theta = np.random.default_rng(1).dirichlet(np.ones(K))
     mechanism = RRRR(K, EPSILON)
 
@@ -175,20 +177,20 @@ def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> li
     tuned = interleaved({utility: numpys(utility, True) for utility in UTILITY_CODES}, 2)
     rows = []
     for utility in UTILITY_CODES:
-        cells = [utility, f"{best[utility]:.3f} s"]
+        cells = [utility, shown("{:.3f} s", best[utility])]
         for seconds in (plain[utility], tuned[utility]):
             whole = seconds / n_numpy * n_people
-            cells += [f"{whole:.1f} s", f"{whole / best[utility]:.0f}×"]
+            cells += [shown("{:.1f} s", whole), shown("{:.0f}×", whole / best[utility])]
         rows.append(cells)
     return rows
 
 
 # ---------------------------------------------------------------- (c) growth
-def exponent(sizes: list[int], seconds: list[float]) -> str:
-    return f"{np.polyfit(np.log(sizes), np.log(seconds), 1)[0]:.2f}"
+def exponent(sizes: list[int], seconds: list[float]) -> Shown:
+    return shown("{:.2f}", np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def growth_rows() -> list[list[str]]:
+def growth_rows() -> Rows:
     cases = {"K": [10, 30, 100, 300, 1000], "T": [1_000, 3_000, 10_000, 30_000, 100_000], "m": [10, 50, 250, 1_250]}
     rows = []
     for name, sizes in cases.items():
@@ -217,7 +219,7 @@ def peak_bytes(call) -> int:  # type: ignore[no-untyped-def]
     return peak
 
 
-def round_rows() -> list[list[str]]:
+def round_rows() -> Rows:
     theta = np.random.default_rng(1).dirichlet(np.ones(K))
     mechanism = RRRR(K, EPSILON)
 
@@ -237,7 +239,15 @@ def round_rows() -> list[list[str]]:
         for n in (1_000_000, 10_000_000):
             seconds = timed(call, n)[1]
             peak = peak_bytes(lambda call=call, n=n: call(n))
-            rows.append([name, f"{n:,}", f"{seconds:.2f} s", f"{peak / 2**20:.0f} MiB", f"{peak / n:.0f}"])
+            rows.append(
+                [
+                    name,
+                    shown("{:,}", n),
+                    shown("{:.2f} s", seconds),
+                    shown("{:.0f} MiB", peak / 2**20),
+                    shown("{:.0f}", peak / n),
+                ]
+            )
     return rows
 
 
@@ -259,7 +269,7 @@ def hamiltonian_draws(state, phi, records, prior, exact, draws):  # type: ignore
     return trajectories
 
 
-def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
+def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> Rows:
     rows = []
     for k, epsilon in [(k, epsilon) for k in (10, 20) for epsilon in (0.5, 1.0, 5.0)]:
         theta = np.random.default_rng(1).dirichlet(np.ones(k))
@@ -281,8 +291,12 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
         gibbs = effective(draws)
         rates = ours / seconds, gibbs / gibbs_seconds
         costs = seconds / gradients, gibbs_seconds / sweeps
-        per_call = [f"{ours / gradients:.4f}", f"{gibbs / sweeps:.4f}", *(f"{cost * 1e6:.2f} µs" for cost in costs)]
-        per_second = [*(f"{rate:,.0f}" for rate in rates), f"{rates[0] / rates[1]:.1f}×"]
+        per_call = [
+            shown("{:.4f}", ours / gradients),
+            shown("{:.4f}", gibbs / sweeps),
+            *(shown("{:.2f} µs", cost * 1e6) for cost in costs),
+        ]
+        per_second = [*(shown("{:,.0f}", rate) for rate in rates), shown("{:.1f}×", rates[0] / rates[1])]
         rows.append([k, epsilon, len(responses.subsets), int(records.used[ROWS]), *per_call, *per_second])
     return rows
 

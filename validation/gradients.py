@@ -6,6 +6,7 @@ central differences of the compiled functions, and with the paper's Jacobian. Ex
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytensor
@@ -75,7 +76,7 @@ def central_difference(function, point: Array, directions: Array) -> Array:  # t
     return np.array([(function(point + STEP * d) - function(point - STEP * d)) / (2 * STEP) for d in directions])
 
 
-def dense_log_likelihood(theta: NDArray[np.complex128], rows: Array) -> complex:
+def dense_log_likelihood(theta: NDArray[np.inexact[Any]], rows: Array) -> complex:
     """Return Σ ln Σ_x g(x)θ_x, for complex θ as well."""
     return complex(np.log(rows @ theta).sum())
 
@@ -153,7 +154,7 @@ def z_scores(data: Data, batches: int, rng: np.random.Generator) -> Array:
     tiny = float(np.finfo(float).tiny)
     found = np.array([estimator.gradient(data.phi, batch, tiny) for batch in indices])
     exact = complex_step(lambda phi: surrogate_density(phi, data.rows, data.prior), data.phi)
-    return (found.mean(axis=0) - exact) / (found.std(axis=0, ddof=1) / np.sqrt(batches))
+    return np.asarray((found.mean(axis=0) - exact) / (found.std(axis=0, ddof=1) / np.sqrt(batches)))
 
 
 def findings(options: Options) -> list[Finding]:

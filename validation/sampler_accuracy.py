@@ -100,7 +100,7 @@ def quadrature_findings(problems: tuple[Small, ...], seed: int) -> list[Finding]
 
     def agrees(row: list[Any]) -> bool:
         # Standard errors are estimates: Student's t with a degree of freedom for eight effective draws
-        return max(row[2:4]) < float(student.isf(FALSE_ALARM / tests / 2, max(row[6] / 8, 1)))
+        return bool(max(row[2:4]) < float(student.isf(FALSE_ALARM / tests / 2, max(row[6] / 8, 1))))
 
     of = {name: [row for row in rows if row[1] == name] for name in SMALL_SAMPLERS}
     worst = {name: np.max([row[2:4] for row in some]) for name, some in of.items()}

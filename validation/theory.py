@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -224,7 +225,8 @@ def choice_costs(options: Options) -> list[Finding]:
     """Print how the time to choose S grows with K."""
     ours, direct = [500, 1000, 2000, 4000], [50, 100, 200]
     rng = np.random.default_rng(options.seed)
-    rows, powers = [], {}
+    rows: list[list[Any]] = []
+    powers: dict[str, float] = {}
     for name, claimed in PAPER_POWERS.items():
         times = []
         for k in ours:
@@ -234,8 +236,8 @@ def choice_costs(options: Options) -> list[Finding]:
         powers[name] = power(ours, times)
         by_matrix: str | Shown = "–"
         if name in oracles.DENSE_UTILITIES:
-            slow = [direct_seconds(name, k, rng) for k in direct]
-            by_matrix = shown("{:.1f}", power(direct, slow))
+            by_definition = [direct_seconds(name, k, rng) for k in direct]
+            by_matrix = shown("{:.1f}", power(direct, by_definition))
         rows.append([name, claimed, by_matrix, powers[name], times[-1] * 1e6])
     print("\nTable 1: powers of K in the time to choose S (sorting included)\n")
     table(
@@ -290,7 +292,7 @@ def gibbs_costs(options: Options) -> list[Finding]:
         return sweep
 
     sweeps = [seconds(one_by_one(n)) for n in ns]
-    settings = {"n_people": 50, "updates": 1, "random_seed": 1, "final_updates": 2, "path_length": 1}
+    settings: dict[str, Any] = {"n_people": 50, "updates": 1, "random_seed": 1, "final_updates": 2, "path_length": 1}
     simulate(theta, mechanism, "honest", **settings, sampler="gibbs")
     whole = [
         seconds(

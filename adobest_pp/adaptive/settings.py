@@ -72,7 +72,7 @@ class LoopSettings:
         return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
 
     def choose_size(self, chain: Chain) -> int:
-        """Return the size of the next subset, the first so many of ``chain.order``, which is put in the order of φ."""
+        """Sort ``chain.order`` by φ, and return the size of the next subset, ``order[:size]``."""
         plan = self.plan
         if isinstance(self.utility, str):
             coefficients = self.mechanism.coefficients

@@ -37,7 +37,7 @@ __all__ = ["Reference", "load", "names"]
 logger = logging.getLogger("adobest_pp")
 
 CHAINS, DRAWS, TUNE, SEED = 4, 2500, 1000, 1
-# One of so many draws is kept, with more if they are not yet nearly independent.
+# One draw of this many is kept; the second number is tried if the first leaves them dependent.
 THINNING = (20, 80)
 # The largest autocorrelation of neighbouring draws.
 MAX_AUTOCORRELATION = 0.05

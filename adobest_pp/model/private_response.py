@@ -1,4 +1,4 @@
-"""θ as `PrivateResponse` takes it: its categories and groups by label, and which of its rows each response has."""
+"""The PyMC distribution of randomized answers, as a user writes it in a model; and θ as it takes it."""
 
 import json
 import zlib
@@ -31,6 +31,9 @@ from adobest_pp.model.ops import source_version
 from adobest_pp.model.tensors import marginal_log_likelihood, pairs_log_likelihood, pointwise_log_likelihood
 
 __all__ = ["Labelled", "PrivateResponse", "in_response_order", "rows_of_theta"]
+
+
+# θ: its categories and groups by label, and which of its rows each response has.
 
 
 class Labelled(NamedTuple):
@@ -164,8 +167,7 @@ def _labels_in(model: Model, dim: str | None) -> tuple[str, ...] | None:
     return None if labels is None else tuple(map(str, labels))
 
 
-# The PyMC distribution of randomized answers, as a user writes it in a model.
-
+# The distribution.
 
 _KERNEL_VERSION = source_version(drawing.__file__, mixed.__file__, __file__)
 
@@ -337,10 +339,10 @@ def _(
 def _gathered(name: str, theta: Any, responses: Gathered, group: Any) -> TensorVariable:
     """Add the log-likelihood of gathered answers to the model in context."""
     if group is not None:
-        raise ValueError("group must be left out for gathered answers, which cannot be separated")
+        raise ValueError("group must be left out for gathered answers, which are only counted")
     labelled = in_response_order(theta, responses, modelcontext(None))
     if pt.as_tensor(labelled.theta).ndim != 1:
-        raise ValueError("theta must be one vector for gathered answers, which cannot be separated, got a matrix")
+        raise ValueError("theta must be one vector for gathered answers, which are only counted, got a matrix")
     checked, _ = rows_of_theta(labelled, None, len(responses), responses.n_categories)
     vector = pt.specify_shape(checked, responses.n_categories)
     return Potential(name, marginal_log_likelihood(vector, responses.evidence()))

@@ -172,7 +172,7 @@ def test_a_reference_that_is_given_apart_has_a_name_of_its_own():
     with pytest.raises(ValueError, match="draws must not have the name 'reference'"):
         ad.diagnostics.compare({"reference": reference.draws}, reference)
     other = ad.sample(ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 1]), "gibbs", random_seed=1)
-    with pytest.raises(ValueError, match="draws must all be given the same responses"):
+    with pytest.raises(ValueError, match="draws must all have the same responses"):
         ad.diagnostics.compare({"mine": other}, reference)
 
 

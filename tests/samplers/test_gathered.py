@@ -9,7 +9,7 @@ from adobest_pp._random import seed_state
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered
 from adobest_pp.answers.gather.tallies import Tally
 from adobest_pp.diagnostics import compare, goodness_of_fit
-from adobest_pp.samplers import sampling
+from adobest_pp.samplers import choice
 from adobest_pp.samplers.sgld_cv import control_variates as packed_sets
 from adobest_pp.samplers.sgld_cv.control_variates import anchor_at, rows_of
 from tests.strategies import simulated
@@ -52,7 +52,7 @@ def test_diagnostics_find_the_answers_in_the_draws(both, tmp_path):
     less = both[0].answers[:-1], both[0].subsets, both[0].subset_index[:-1]
     others = ad.Responses.from_arrays(both[0].mechanism, *less, categories=NAMES)
     wrong = ad.sample(others, "gibbs", draws=600, progressbar=False)
-    with pytest.raises(ValueError, match="draws must all be given the same responses"):
+    with pytest.raises(ValueError, match="draws must all have the same responses"):
         compare({"one": wrong, "other": other}, reference="one")
 
 
@@ -149,8 +149,8 @@ def store(tmp_path_factory):
 
 
 def packed_of(gathered, monkeypatch):
-    monkeypatch.setattr(sampling, "MANY_SETS", 0)
-    return sampling._as_packed(gathered)
+    monkeypatch.setattr(choice, "MANY_SETS", 0)
+    return choice.packed_sets(gathered)
 
 
 def test_the_anchor_of_packed_sets_is_that_of_the_evidence(store, monkeypatch):

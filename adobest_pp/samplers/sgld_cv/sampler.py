@@ -66,7 +66,7 @@ EXCESS = 0.01
 SMALLEST_BATCH = 8
 # Time between draws, in units in which the posterior has a width of one: most draws are then effective.
 TIME_PER_DRAW = 2.5
-# All evidence is taken unless a batch is so many times cheaper: it has no noise at all, not even from rare rows.
+# All evidence is taken unless a batch is this many times cheaper: it has no noise at all, not even from rare rows.
 WORTH_A_BATCH = 2.0
 # Where the noise is measured, how often and by what batches; and where the curvature is, by what steps of the power
 # method.
@@ -246,10 +246,10 @@ LEAST_PRIOR = 0.01
 LEAST_SHAPE = 0.03
 LEAST_TUNE = 100
 MOST_BIAS = 0.02
-# A virial is called wrong beyond so many of its standard errors: a false alarm in one of some thousand runs.
+# A virial is called wrong beyond this many of its standard errors: a false alarm in one of some thousand runs.
 MOST_ERRORS = 4.5
 # A larger error excuses no more: it is that of a few bursts, which steps make that are too long for a part of the
-# posterior. Of N draws it is about 1/√(2N) where they are right; so many times that is never too large.
+# posterior. Of N draws it is about 1/√(2N) where they are right; this many times that is never too large.
 MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
 # Pilots until chains must agree, and at most.
