@@ -1,6 +1,6 @@
-"""xxHash32 of categories: a hash that is the same on every platform.
+"""Local hashing: randomized response on a public hash of the category.
 
-A category is hashed as its decimal digits in ASCII, as `pure-ldp` and `multi-freq-ldpy` do
+The hash is xxHash32 [1]_ of the category's decimal digits in ASCII, as in `pure-ldp` and `multi-freq-ldpy`
 (``xxhash.xxh32(str(x), seed=seed).intdigest()``), so that their answers can be read here.
 
 References
@@ -57,9 +57,6 @@ def xxh32(text: bytes, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def _rotated(state: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return np.asarray((state << np.uint32(bits)) | (state >> np.uint32(32 - bits)))
-
-
-# Local hashing: randomized response on a public hash of the category.
 
 
 N_SEEDS = 1 << 32

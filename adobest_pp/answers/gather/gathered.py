@@ -1,8 +1,4 @@
-"""Answers that hardly ever repeat, kept on disk: the support set of each as packed bits, in one memory-mapped file.
-
-Pieces are written sorted, as they come, and joined in the order of their bits in the end. So the file is the same to
-the last bit whatever the pieces and their order, and no more than some millions of sets are in memory at a time.
-"""
+"""The result of `gather`: distinct answers with counts, or, where answers hardly ever repeat, a store on disk."""
 
 import errno
 import hashlib
@@ -39,6 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "FileCounts", "Gathered", "SetStore", "StoreWriter", "check_responses", "notes_of", "open_store"]
 
+
+# The store: the support set of each answer as packed bits, in one memory-mapped file. Pieces are written sorted, as
+# they come, and joined in the order of their bits in the end. So the file is the same to the last bit whatever the
+# pieces and their order, and no more than some millions of sets are in memory at a time.
 
 _FILE, _NOTES = "sets.npy", "gathered.json"
 # Sets that are sorted at a time.
@@ -185,7 +185,7 @@ def _in_order(pieces: list[NDArray[np.uint8]], depth: int, width: int) -> Iterat
             )
 
 
-# What `gather` gives back: the answers of many files, counted, with what is needed to interpret them.
+# The answers of many files, with what is needed to interpret them.
 
 
 SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1

@@ -11,8 +11,8 @@ One row is one person's answer.
   ``answer_1``, ….
 - The subset that was published, for RRRR, is the column ``subset``: a set in any of the same forms.
 
-Text without anything in it, null and NaN are empty values. Files that `Responses.to_parquet` writes tell the mechanism
-and the categories in the metadata of their schema.
+Blank text, null and NaN are empty values. Files that `Responses.to_parquet` writes name the mechanism and the
+categories in the metadata of their schema.
 """
 
 import codecs
@@ -60,7 +60,7 @@ ROWS_OF_A_GROUP = 1 << 20
 
 
 class Described(NamedTuple):
-    """What a file tells about its answers."""
+    """What a file says about its answers."""
 
     mechanism: Mechanism
     categories: tuple[str, ...]
@@ -78,7 +78,7 @@ def describe(mechanism: Mechanism, categories: tuple[str, ...]) -> dict[bytes, b
 
 
 def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
-    """Return what the metadata of a schema tells, None if it tells nothing, or raise ValueError."""
+    """Return what the metadata of a schema says, None if it says nothing, or raise ValueError."""
     if not metadata or _KEY not in metadata:
         return None
     try:
@@ -125,10 +125,8 @@ def _binary(packed: NDArray[np.uint8]) -> "pa.Array":
     )
 
 
-# Columns of a table of answers as codes and packed bits; see `adobest_pp.answers.gather.tables` for what they may hold.
-#
-# Each error is a ValueError that names the column, what it may hold and what kind of value it holds. It does not show
-# the value: a column that was named by mistake may hold anything about a person.
+# Columns as codes and packed bits. An error names the column, what it may hold and what kind of value it holds. It
+# never shows the value: a column that was named by mistake may hold anything about a person.
 
 
 _SETS_AT_ONCE = 1 << 16
@@ -136,7 +134,7 @@ HIDDEN = "(it is not shown)"
 
 
 def is_there(array: "pa.Array") -> NDArray[np.bool_]:
-    """Tell which values are not empty: neither null nor NaN nor text without anything in it."""
+    """Tell which values are not empty: neither null nor NaN nor blank text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
