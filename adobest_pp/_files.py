@@ -34,6 +34,7 @@ __all__ = [
     "JOURNAL",
     "SAYS_CHECKSUM",
     "cache_folder",
+    "cache_path",
     "check_target",
     "has_journal",
     "install",
@@ -398,15 +399,20 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def cache_path() -> Path:
+    """Return where the user's cache folder of this package is, which may not exist."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("adobest_pp", appauthor=False)
+
+
 def cache_folder() -> Path:
     """Return the user's cache folder of this package, made if need be, into which nobody else can write.
 
     Files of known names belong here and not in the temporary folder, where anybody can make them first. Raises OSError
     if the folder is somebody else's.
     """
-    from platformdirs import user_cache_path
-
-    folder = user_cache_path("adobest_pp", appauthor=False)
+    folder = cache_path()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if hasattr(os, "getuid") and found.st_uid != os.getuid():

@@ -189,25 +189,25 @@ class Responses:
 
     def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
         """Return `evidence` and `evidence_index` from one pass over the answers."""
-        return self.mechanism.evidence(self._answers.first(self._n), self.told())
+        return self.mechanism.evidence(self._answers.first(self._n), self.published())
 
-    def told(self) -> Published:
-        """Return what each person was told before answering; see `Mechanism.told`."""
-        return self.mechanism.told(self._answers.first(self._n), self._published())
+    def published(self) -> Published:
+        """Return what was published to each person; see `Mechanism.published_with`."""
+        return self.mechanism.published_with(self._answers.first(self._n), self._published())
 
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
         answers = self._answers.first(self._n)
-        return self.mechanism.answer_counts(answers, self.told(), theta, listed)
+        return self.mechanism.answer_counts(answers, self.published(), theta, listed)
 
     def information(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Fisher information of θ in all answers, of shape (K, K); see `Mechanism.information`."""
-        return self.mechanism.total_information(self._answers.first(self._n), self.told(), theta)
+        return self.mechanism.total_information(self._answers.first(self._n), self.published(), theta)
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it.
 
-        Answers and subsets are told by codes, which travel along as coordinates: ``category_code`` with the categories
+        Answers and subsets are given as codes, which travel along as coordinates: ``category_code`` with the categories
         and ``subset_code`` with the subsets. So the dataset may be sorted along any of its dimensions, and responses be
         left out; `from_xarray` gives back what it then says.
         """

@@ -89,9 +89,9 @@ class Request:
         if self.responses is not None:
             with naming_responses(self.responses, HINT):
                 labels = labels_in(self.categories)
-                told = self._mechanism(labels)
+                mechanism = self._mechanism(labels)
                 poll = poll_of_responses(
-                    self.responses, self.question, told, labels, self.column, progressbar, self.allow_copies
+                    self.responses, self.question, mechanism, labels, self.column, progressbar, self.allow_copies
                 )
             self._check_class(poll)
             return poll

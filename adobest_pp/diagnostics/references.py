@@ -13,7 +13,6 @@ References
 import hashlib
 import json
 import logging
-import os
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +23,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet
-from adobest_pp._files import netcdf_bytes, write_whole
+from adobest_pp._files import cache_path, netcdf_bytes, write_whole
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.netcdf import read_tree
@@ -107,8 +106,8 @@ def names() -> list[str]:
 def load(name: str) -> Reference:
     """Return a reference posterior. It is made on first use, in seconds, and kept in the user's cache folder.
 
-    The folder is ``adobest_pp/references`` in ``$XDG_CACHE_HOME``, or in ``~/.cache``. A file that is damaged, or that
-    was made with other settings or versions, is made anew. Where nothing can be kept, a warning is logged.
+    The folder is ``references`` in the user's cache folder (``~/.cache/adobest_pp`` on Linux). A file that is damaged,
+    or that was made with other settings or versions, is made anew. Where nothing can be kept, a warning is logged.
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ def load(name: str) -> Reference:
     """
     if not isinstance(name, str) or name not in SETTINGS:
         raise ValueError(f"name must be one of {', '.join(map(repr, SETTINGS))}, got {brief(name)}")
-    setting, path = SETTINGS[name], _folder() / f"{name}.nc"
+    setting, path = SETTINGS[name], cache_path() / "references" / f"{name}.nc"
     responses = _responses(setting)
     checksum = _checksum(setting, responses)
     draws = _kept(path, checksum)
@@ -218,13 +217,6 @@ def _problem(found: dict[str, Any]) -> str:
     if found["divergences"]:
         parts.append(f"{found['divergences']} draws diverged (none may)")
     return ", ".join(parts)
-
-
-def _folder() -> Path:
-    """Return the folder of references in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # A path that is not absolute is to be ignored, by the XDG rules.
-    return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "adobest_pp" / "references"
 
 
 def _checksum(setting: Setting, responses: Responses) -> str:

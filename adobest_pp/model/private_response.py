@@ -204,8 +204,8 @@ class PrivateResponseRV(RandomVariable):
         ends = np.cumsum(np.broadcast_to(theta, (*shape, k)).reshape(-1, k), axis=1)
         levels = rng.random(len(ends)) * ends[:, -1]
         truth = np.minimum((levels[:, None] >= ends).sum(axis=1), k - 1)
-        told = Published(np.broadcast_to(index, shape).ravel(), subsets.reshape(-1, k))
-        answers = np.asarray(self.mechanism.simulate(truth, told, rng), dtype=np.int64)
+        published = Published(np.broadcast_to(index, shape).ravel(), subsets.reshape(-1, k))
+        answers = np.asarray(self.mechanism.simulate(truth, published, rng), dtype=np.int64)
         return answers.reshape(*shape, *self.mechanism.answer_dims.values())
 
 
@@ -298,9 +298,9 @@ class PrivateResponse(Discrete):
         rng: Any = None,
     ) -> TensorVariable:
         """Build the random variable."""
-        told = responses.told()
-        if not len(told.row):
-            told = Published(
+        published = responses.published()
+        if not len(published.row):
+            published = Published(
                 np.zeros(len(responses), dtype=np.int64), np.zeros((1, responses.n_categories), dtype=bool)
             )
         try:
@@ -309,7 +309,7 @@ class PrivateResponse(Discrete):
             table = np.zeros((1, 1))
         op = PrivateResponseRV(responses.mechanism, by_row=row is not None)
         generator = pt.random.shared_rng(seed=None) if rng is None else rng
-        parameters = [theta, *told, table] + ([] if row is None else [row])
+        parameters = [theta, *published, table] + ([] if row is None else [row])
         _, draws = op(*parameters, size=size, rng=generator, return_next_rng=True)
         return draws
 
@@ -328,8 +328,8 @@ def _(
     mechanism = op.mechanism
     checked = mechanism.check_answers(answers)
     k = mechanism.n_categories
-    told = Published(np.broadcast_to(index, len(checked)), subsets.reshape(-1, k))
-    evidence, row_of = mechanism.evidence(checked, told)
+    published = Published(np.broadcast_to(index, len(checked)), subsets.reshape(-1, k))
+    evidence, row_of = mechanism.evidence(checked, published)
     if op.by_row:
         matrix = theta.reshape((-1, k)) if theta.ndim > 2 else theta
         return pairs_log_likelihood(matrix, evidence, row_of, np.broadcast_to(group[0], len(checked)))

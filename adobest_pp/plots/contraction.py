@@ -78,9 +78,9 @@ def _draw_label(panels: NDArray[np.object_], part: "xr.Dataset", label: str, sty
     # Of a single run, whose checkpoints are not independent, the standard error would be too small.
     figures = f"{slope:.2f} ± {error:.2f}" if int(part["runs"]) > 1 else f"{slope:.2f}"
     name = legend_entry(label)
-    told = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
+    entry = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
     spread = part["error_se"].values if np.isfinite(part["error_se"].values).all() else None
-    panels[0].errorbar(n, part["error"].values, yerr=spread, label=told, **style)
+    panels[0].errorbar(n, part["error"].values, yerr=spread, label=entry, **style)
     panels[1].plot(n, part["radius"].values, label=name, **style)
 
 
@@ -129,8 +129,8 @@ def plot_best_subset(result: "xr.Dataset", axes: Sequence[Any] | None = None) ->
         for i, label in enumerate(result["label"].values):
             part = result.sel(label=label).dropna("people", subset=[name])
             people, share, error = part["people"].values, part[name].values, part[f"{name}_se"].values
-            told = legend_entry(f"{label} (|S*| = {int(part['best_size'])})")
-            panel.plot(people, share, markersize=4, label=told, **look(i))
+            entry = legend_entry(f"{label} (|S*| = {int(part['best_size'])})")
+            panel.plot(people, share, markersize=4, label=entry, **look(i))
             low, high = np.clip([share - 2 * error, share + 2 * error], 0, 1)
             panel.fill_between(people, low, high, color=look(i)["color"], alpha=0.15, linewidth=0)
         panel.set(xlabel="people asked", title=f"Best subset asked, {title}")

@@ -78,7 +78,7 @@ NOT_CONVERGED, DIVERGED, BIASED = "not_converged", "diverged", "biased"
 
 # The probability of each tail of the number of draws in which a category is empty: four standard errors of a normal
 # number. And how many standard errors of the expected number are allowed for besides.
-FALSE_ALARM, ERRORS = 3e-5, 3.0
+CHECK_LEVEL, ERRORS = 3e-5, 3.0
 # The bias of SGLD by reflections, in sds, beyond which it is warned of.
 MOST_REFLECTION_BIAS = 0.03
 # The variance of ln θ of a category in one step of SGLD on log-ratios, beyond which it is warned of. Of 40 runs with
@@ -182,7 +182,7 @@ def _warn_of_modes(
     effective = _effective(theta).astype(np.int64)
     count = np.round(found * effective)
     chance = np.clip(found, expected - ERRORS * error, expected + ERRORS * error).clip(0.0, 1.0)
-    wrong = np.minimum(bdtr(count, effective, chance), bdtrc(count - 1, effective, chance)) < FALSE_ALARM
+    wrong = np.minimum(bdtr(count, effective, chance), bdtrc(count - 1, effective, chance)) < CHECK_LEVEL
     parts = [
         f"{names[i]!r} {is_what} in {found[side, i]:.1%} instead of {expected[side, i]:.1%}"
         for side, is_what in enumerate(("is empty", "has the majority"))

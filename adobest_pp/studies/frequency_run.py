@@ -54,7 +54,7 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What the people of one run told, and what is made of it.
+    """The answers of one run, and the estimates from them.
 
     Attributes
     ----------

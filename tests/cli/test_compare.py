@@ -32,7 +32,7 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     assert told["samplers"]["sgld"]["main_cause"] in set(Cause)
     assert told["samplers"]["sgld_cv"]["verdict"] == "indistinguishable"
     assert "sgld_cv" in done.stdout
-    assert " ".join(done.stdout.split()).count("It is not at the posterior: ") == 1
+    assert " ".join(done.stdout.split()).count("It does not sample the posterior: ") == 1
     assert sorted(told["files"]) == sorted(str(path) for path in plain.rglob("*") if path.is_file())
     assert (words / "comparison.csv").is_file()
 

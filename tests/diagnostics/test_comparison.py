@@ -301,7 +301,7 @@ def test_seed_repeats():
         ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got other ones for 'b'"),
         ({"nuts": "tree", "b": "other prior"}, {}, "same prior"),
         ({"nuts": "short"}, {}, r"draws\['nuts'\] must have at least 4 draws in each chain, got 3"),
-        ({"nuts": "missing"}, {}, r"draws\['nuts'\] must have finite draws, got none or others"),
+        ({"nuts": "missing"}, {}, r"draws\['nuts'\] contains missing or non-finite draws"),
         ({"nuts": "bare"}, {}, "must hold posterior/theta by chain, draw and category, got DataTree without it"),
         ({"nuts": "unlabelled"}, {}, "got theta by chain, draw, thing"),
         ({"nuts": "tree"}, {"truth": [0.5, 0.5]}, "truth must be 4"),

@@ -61,7 +61,7 @@ def test_right_draws_are_at_the_posterior_and_nothing_is_run(sampler):
     assert found["main_cause"].item() == Cause.NONE
     assert np.isnan(found["part"]).all()
     assert found["squared_error"].dropna("counterfactual").coords["counterfactual"].values.tolist() == ["run"]
-    assert explanation_in_words(found, "It") == "It is at the posterior."
+    assert explanation_in_words(found, "It") == "It samples the posterior."
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -107,16 +107,25 @@ def test_nothing_else_is_told_of_chains_that_never_mix(explained):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("a short run", "SGLD is not at the posterior: it is "),
+        ("a short run", "SGLD does not sample the posterior: it is "),
         ("a short run", " because of chains that have not mixed; "),
-        ("batches of ten", "SGLD is not at the posterior: it is 3.4 times too wide; of its squared error, 52 % come"),
+        (
+            "batches of ten",
+            "SGLD does not sample the posterior: it is 3.4 times too wide; of its squared error, 52 % come",
+        ),
         (
             "batches of ten",
             "noise of its gradients and 48 % from chains that have not mixed; control variates repair it.",
         ),
-        ("a long step", "SGLD is not at the posterior: it is 1.7 times too wide; of its squared error, 73 % comes f"),
+        (
+            "a long step",
+            "SGLD does not sample the posterior: it is 1.7 times too wide; of its squared error, 73 % comes f",
+        ),
         ("a long step", "from the length of its steps and 26 % from what the counterfactuals do not tell; with steps "),
-        ("a small prior", "SGLD is not at the posterior: it is 2.3 sd off; of its squared error, 92 % comes from re"),
+        (
+            "a small prior",
+            "SGLD does not sample the posterior: it is 2.3 sd off; of its squared error, 92 % comes from re",
+        ),
         ("a small prior", "zero and 8 % from what the counterfactuals do not tell; with the preconditioned diffusion "),
         ("empty categories", "; the preconditioned diffusion repairs it."),
     ],
@@ -142,8 +151,8 @@ def test_each_cause_has_its_own_share_of_the_error():
         {"cause": causes, "counterfactual": runs},
     )
     assert explanation_in_words(found) == (
-        "SGLD is not at the posterior: it is 1.8 times too wide; of its squared error, 75 % comes from the noise of "
-        "its gradients and 23 % from the length of its steps; with control variates it is 1.4 times too wide."
+        "SGLD does not sample the posterior: it is 1.8 times too wide; of its squared error, 75 % comes from the noise "
+        "of its gradients and 23 % from the length of its steps; with control variates it is 1.4 times too wide."
     )
     found["share"][:] = [0.0, 0.5, 0.3, 0.0, 0.2]
     assert "50 % comes from the noise of its gradients, 30 % from the length of its steps and 20 % from what the" in (
@@ -151,7 +160,9 @@ def test_each_cause_has_its_own_share_of_the_error():
     )
     found["main_cause"], found["share"][:] = "rest", [0.0, 0.0, 0.0, 0.0, 1.0]
     told = explanation_in_words(found)
-    assert told == "SGLD is not at the posterior: it is 1.8 times too wide, and the counterfactuals do not tell why."
+    assert (
+        told == "SGLD does not sample the posterior: it is 1.8 times too wide, and the counterfactuals do not tell why."
+    )
 
 
 def test_control_variates_take_the_place_of_gradients_that_cost_too_much(monkeypatch):

@@ -261,7 +261,7 @@ PARTS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ChainRuns:
     """What the chains made.
 
     Attributes
@@ -349,7 +349,7 @@ class Chains:
         """Make pilots until chains agree, and learn from each; return how many it took."""
         lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
         for pilot in range(MOST_PILOTS):
-            run = self.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
+            run = self.run(lengths[min(pilot, PILOTS - 1)], ChainRuns.is_finite, advance if pilot < PILOTS else None)
             settled = run.draws[:, run.draws.shape[1] // 3 :]
             self.learn(settled)
             if pilot >= PILOTS - 1 and _agree(settled):
@@ -368,7 +368,9 @@ class Chains:
             return prior
         return prior._replace(stiff_from=choices.stiff_from, stiffness=choices.stiffness)
 
-    def run(self, n_draws: int, is_good: Callable[[Run], bool], advance: Callable[[int], None] | None) -> Run:
+    def run(
+        self, n_draws: int, is_good: Callable[[ChainRuns], bool], advance: Callable[[int], None] | None
+    ) -> ChainRuns:
         """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
         while True:
             run = self._once(n_draws, advance)
@@ -384,7 +386,7 @@ class Chains:
         self.x, self.log_scales = run.x, run.log_scales
         return run
 
-    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> Run:
+    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> ChainRuns:
         choices, x, log_scales = self.choices, self.x.copy(), self.log_scales.copy()
         chains, k = x.shape
         bounds = np.linspace(0, n_draws, min(PARTS, n_draws) + 1).astype(int)
@@ -399,7 +401,7 @@ class Chains:
                 virial[c, part] /= (stop - start) * choices.updates_per_draw
                 if advance is not None:
                     advance(int(stop - start))
-        return Run(draws, x, log_scales, virial)
+        return ChainRuns(draws, x, log_scales, virial)
 
 
 def _agree(theta: NDArray[np.float64]) -> bool:
@@ -454,8 +456,8 @@ def sgld_cv_draws(
     k = evidence.n_categories
     chain = Chains(evidence, prior, chains, seed)
     pilots = chain.warm_up(tune, advance)
-    chain.run(SETTLING, Run.is_finite, None)
-    run = chain.run(draws, Run.is_right, advance)
+    chain.run(SETTLING, ChainRuns.is_finite, None)
+    run = chain.run(draws, ChainRuns.is_right, advance)
     narrow = chain.too_narrow(run.draws)
     if narrow.any():
         logger.warning(
