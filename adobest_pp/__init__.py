@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from adobest_pp.answers.gather.gather import gather as gather
     from adobest_pp.answers.responses import Responses as Responses
     from adobest_pp.collect import AdaptiveCollector as AdaptiveCollector
+    from adobest_pp.collect import AdaptiveSubset as AdaptiveSubset
     from adobest_pp.collect import DesignCollector as DesignCollector
     from adobest_pp.design import Utility as Utility
     from adobest_pp.design import asymptotic_variance as asymptotic_variance
@@ -46,12 +47,14 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.step import SGLD as SGLD
     from adobest_pp.samplers.sgld_cv.step import SGLDCV as SGLDCV
     from adobest_pp.simulate import OnlineRun as OnlineRun
-    from adobest_pp.simulate import simulate as simulate
+    from adobest_pp.simulate import simulate_adaptive as simulate_adaptive
+    from adobest_pp.simulate import simulate_rounds as simulate_rounds
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AdaptiveCollector": "collect",
+    "AdaptiveSubset": "collect",
     "Audit": "mechanisms",
     "Channel": "mechanisms",
     "ConstantSteps": "samplers.sgld.settings",
@@ -89,7 +92,8 @@ _HOMES = {
     "sample": "samplers.sampling",
     "select_subset": "design",
     "semi_adaptive_subset": "design",
-    "simulate": "simulate",
+    "simulate_adaptive": "simulate",
+    "simulate_rounds": "simulate",
     "utility": "design",
 }
 _MODULES = (

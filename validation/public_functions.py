@@ -631,8 +631,12 @@ def _online() -> list[Entry]:
         collector.record(y)
         return collector.responses
 
+    def simulated_adaptively(theta: Any, **given: Any) -> ad.OnlineRun:
+        policy = {name: given.pop(name) for name in list(given) if name in ad.AdaptiveSubset.__dataclass_fields__}
+        return ad.simulate_adaptive(theta, ad.AdaptiveSubset(**policy), **given)
+
     def asked(people: Any) -> ad.OnlineRun:
-        return ad.simulate(None, RRRR, people=people, final_updates=2, random_seed=1)
+        return ad.simulate_adaptive(None, ad.AdaptiveSubset(RRRR), people=people, final_updates=2, random_seed=1)
 
     return [
         _entry(
@@ -654,14 +658,14 @@ def _online() -> list[Entry]:
             {"y": "answers"},
         ),
         _entry(
-            "simulate",
-            ad.simulate,
+            "simulate_adaptive",
+            simulated_adaptively,
             {**common, **simulated, "alpha": None},
             {
                 **kinds,
                 "mechanism": of_type(ad.RRRR),
                 "theta": NAMED_THETA,
-                "prior": optional(prior(3, NAMES)),
+                "prior": prior(3, NAMES),
                 "utility": either(UTILITY, choice("nonadaptive")),
                 "alpha": _none,
                 "n_people": optional(integer(1, 10_000)),
@@ -670,13 +674,13 @@ def _online() -> list[Entry]:
             },
         ),
         _entry(
-            "simulate, design",
-            lambda **given: ad.simulate([0.5, 0.3, 0.2], method="design", **given),
+            "simulate_rounds",
+            lambda **given: ad.simulate_rounds([0.5, 0.3, 0.2], **given),
             {"mechanism": SELECTION, "n_people": 30, "rounds": 1, "prior": 1.0, "random_seed": 1},
             {
                 "mechanism": of_type(ad.SubsetSelection),
                 "rounds": optional(integer(1, 30)),
-                "prior": optional(prior(3)),
+                "prior": prior(3),
                 "random_seed": optional(SEED),
             },
         ),
@@ -773,7 +777,9 @@ STEPS = {"step_sizes": [0.01, 0.1], "batch_sizes": [2], "budget": 2000, "draws":
 def _results() -> dict[str, Any]:
     """Return draws, runs, and small results of every diagnostic, which figures are drawn from."""
     trees = {name: ad.sample(RESPONSES, "gibbs", draws=40, tune=10, random_seed=i) for i, name in enumerate("ab")}
-    run = ad.simulate([0.5, 0.3, 0.2], RRRR, n_people=20, final_updates=2, categories=NAMES, random_seed=1)
+    run = ad.simulate_adaptive(
+        [0.5, 0.3, 0.2], ad.AdaptiveSubset(RRRR), n_people=20, final_updates=2, categories=NAMES, random_seed=1
+    )
     posteriors = {"a": {7: trees["a"]}}
     return {
         "trees": trees,

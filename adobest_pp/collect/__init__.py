@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from adobest_pp.collect.design_collector import DesignCollector as DesignCollector
     from adobest_pp.collect.people_file import collect_csv as collect_csv
     from adobest_pp.collect.plain_collector import PlainCollector as PlainCollector
+    from adobest_pp.collect.policies import AdaptiveSubset as AdaptiveSubset
 
 _HOMES = {
+    "AdaptiveSubset": "policies",
     "AdaptiveCollector": "adaptive_collector",
     "DesignCollector": "design_collector",
     "PlainCollector": "plain_collector",

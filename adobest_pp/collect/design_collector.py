@@ -6,7 +6,7 @@ that was published is not computed again: a resumed collection asks what the fir
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -182,7 +182,7 @@ class DesignCollector(KeptCollection):
         """Return the best question, and what was known and predicted."""
         seed = int(np.random.SeedSequence(self._seed, spawn_key=(due,)).generate_state(1)[0])
         left = max(self.n_people - len(self._answers), 1)
-        chosen = next_question(self._answers.responses, self.mechanism, left, self._prior, seed, last)
+        chosen = next_question(self._answers.responses, self.mechanism, left, self._prior, seed, cast(Any, last))
         told = chosen.describe()
         del told["question"]
         return chosen.mechanism, told | {"mean": chosen.mean.tolist()}

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count, check_integer
+from adobest_pp._dirichlet import draw_people
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gather import read_answers
 from adobest_pp.answers.gather.gathered import Gathered
@@ -20,7 +21,8 @@ from adobest_pp.collect.mechanism_choice import (
     chosen_mechanism,
     mechanism_name,
 )
-from adobest_pp.mechanisms import Mechanism
+from adobest_pp.collect.policies import AdaptiveSubset
+from adobest_pp.mechanisms import Mechanism, check_rrrr
 
 __all__ = ["PARTIES", "SHARES", "Poll", "poll_of_people", "poll_of_responses", "simulated_poll"]
 
@@ -114,24 +116,19 @@ def _simulated(
     name: str, people: int, epsilon: float, options: dict[str, Any], random_seed: int, progressbar: bool
 ) -> tuple[Responses, dict[str, Any]]:
     """Return the answers of simulated people, and the settings that repeat them."""
-    from adobest_pp.simulate import simulate
+    from adobest_pp.simulate import simulate_adaptive, simulate_rounds
 
     chosen, rest = chosen_mechanism(name, len(PARTIES), epsilon, options)
+    theta = np.array(SHARES)
     if name == DESIGN or chosen.publishes_subset:
-        run = simulate(
-            np.array(SHARES),
-            chosen,  # type: ignore[arg-type]
-            method="design" if name == DESIGN else "utility",
-            n_people=people,
-            categories=PARTIES,
-            random_seed=random_seed,
-            progressbar=progressbar,
-            **rest,
-        )
+        run_of: Any = simulate_rounds if name == DESIGN else simulate_adaptive
+        how, rest = (chosen, rest) if name == DESIGN else (AdaptiveSubset(check_rrrr(chosen), **rest), {})
+        asked = {"n_people": people, "categories": PARTIES, "random_seed": random_seed, "progressbar": progressbar}
+        run = run_of(theta, how, **asked, **rest)
         return run.responses, run.settings
     seed = np.random.SeedSequence(None if random_seed is None else check_integer(random_seed, "random_seed", 0))
     rng = np.random.default_rng(seed)
-    x = rng.choice(len(PARTIES), size=people, p=SHARES)
+    x = draw_people(rng, theta, people)
     responses = Responses.from_arrays(chosen, np.asarray(chosen.privatize(x, rng=rng)), categories=PARTIES)
     told = {"n_people": people, "theta": list(SHARES), "random_seed": {"entropy": seed.entropy, "spawn_key": []}}
     return responses, chosen.settings() | told

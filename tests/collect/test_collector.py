@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import RRRR, AdaptiveCollector, ConstantSteps, Utility, sample, select_subset, simulate
+from adobest_pp import (
+    RRRR,
+    AdaptiveCollector,
+    AdaptiveSubset,
+    ConstantSteps,
+    Utility,
+    sample,
+    select_subset,
+    simulate_adaptive,
+)
 from adobest_pp.design import UTILITIES
 from adobest_pp.intervals import summary
 from tests.collect.saved import LABELS, MECHANISM, answer_all, assert_same, people
@@ -100,7 +109,7 @@ def test_intervals_hold_the_truth_where_sgld_has_not_mixed():
     theta = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
     held = 0
     for seed in range(6):
-        run = simulate(theta, MECHANISM, n_people=1500, random_seed=seed)
+        run = simulate_adaptive(theta, AdaptiveSubset(MECHANISM), n_people=1500, random_seed=seed)
         collector = AdaptiveCollector(MECHANISM, random_seed=seed)
         for v, subset in enumerate(run.responses.subsets):
             collector.record(run.responses.answers[run.responses.subset_index == v], subset)
@@ -148,8 +157,12 @@ def test_collector_and_simulation_choose_what_select_subset_chooses(utility, sam
             assert subset.tolist() == sorted(select_subset(theta, MECHANISM, utility).tolist())
             sizes.add(subset.size)
         collector.record(MECHANISM.privatize(person, subset=subset))
-    run = simulate(
-        None, MECHANISM, utility, people=people(60), sampler=sampler, adapt_every=3, path_length=60, random_seed=4
+    run = simulate_adaptive(
+        None,
+        AdaptiveSubset(MECHANISM, utility, sampler=sampler, adapt_every=3),
+        people=people(60),
+        path_length=60,
+        random_seed=4,
     )
     masks = run.responses.subsets[run.responses.subset_index]
     for theta, mask, size in zip(run.path[:-1], masks[3::3], run.sizes[3::3], strict=True):
@@ -163,11 +176,16 @@ def test_collector_and_simulation_choose_what_select_subset_chooses(utility, sam
 def test_a_compiled_utility_given_as_ones_own_makes_the_same_run():
     own = Utility("mine", "U6", UTILITIES["honest"].function)
     settings = {"people": people(100), "random_seed": 1}
-    first, second = (simulate(None, MECHANISM, utility, **settings) for utility in ("honest", own))
+    first, second = (
+        simulate_adaptive(None, AdaptiveSubset(MECHANISM, utility), **settings) for utility in ("honest", own)
+    )
     np.testing.assert_array_equal(first.path, second.path)
     np.testing.assert_array_equal(first.responses.answers, second.responses.answers)
     assert repr(AdaptiveCollector(MECHANISM, UTILITIES["honest"])) == repr(AdaptiveCollector(MECHANISM))
-    for make in (AdaptiveCollector, lambda mechanism, utility: simulate(None, mechanism, utility, **settings)):
+    for make in (
+        AdaptiveCollector,
+        lambda mechanism, utility: simulate_adaptive(None, AdaptiveSubset(mechanism, utility), **settings),
+    ):
         with pytest.raises(ValueError, match="utility must have a name of its own, got 'honest', which is taken"):
             make(MECHANISM, Utility("honest", "", moving))
 

@@ -9,10 +9,12 @@ import oracles
 from adobest_pp.adaptive.anchored import ABSORBED, DUE, LEARNED, absorb, evidence_of, learn
 from adobest_pp.adaptive.loop import new_chain, ready, sample_round
 from adobest_pp.adaptive.records import RESPONSES, record
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.samplers.sgld_cv.control_variates import anchor_at
 from adobest_pp.samplers.sgld_cv.control_variates import rows_of as laid_out
-from adobest_pp.simulate import simulate
+from adobest_pp.simulate import simulate_adaptive
 from oracles import rows_of
+from tests.simulate import simulated
 from tests.simulate.test_gradients import collected
 
 PRIOR = np.array([0.5, 1.0, 2.0, 3.0, 1.0, 0.3])
@@ -116,7 +118,7 @@ def test_the_estimate_of_a_whole_run_is_the_posterior_mean():
     differences = []
     for seed in range(20):
         options = {"n_people": 150, "sampler": "sgld_cv", "adapt_every": 10, "final_updates": 40_000}
-        run = simulate([0.6, 0.3, 0.1], ad.RRRR(3, 1.0), random_seed=seed, **options)
+        run = simulated([0.6, 0.3, 0.1], ad.RRRR(3, 1.0), random_seed=seed, **options)
         mean, sd = oracles.posterior_moments_k3(rows_of(run.responses), np.ones(3))
         differences.append((run.chain_mean - mean) / sd)
     assert np.abs(differences).max() < 0.2
@@ -129,7 +131,9 @@ def test_the_estimate_is_where_that_of_the_paper_is_far_from_it(epsilon, rho):
     theta = np.random.default_rng(0).dirichlet(np.full(10, rho))
     distances = {}
     for sampler in ("sgld", "sgld_cv"):
-        run = simulate(theta / theta.sum(), ad.RRRR(10, epsilon, 0.9), sampler=sampler, random_seed=0)
+        run = simulate_adaptive(
+            theta / theta.sum(), AdaptiveSubset(ad.RRRR(10, epsilon, 0.9), sampler=sampler), random_seed=0
+        )
         exact = ad.sample(run.responses, "nuts", random_seed=1, progressbar=False)["posterior"]["theta"]
         distances[sampler] = 0.5 * np.abs(run.chain_mean - exact.mean(("chain", "draw")).values).sum()
     assert distances["sgld_cv"] < 0.02 < distances["sgld"] / 2
@@ -137,4 +141,4 @@ def test_the_estimate_is_where_that_of_the_paper_is_far_from_it(epsilon, rho):
 
 def test_refuses_priors_that_its_coordinates_cannot_have():
     with pytest.raises(ValueError, match=r"prior must be at least 0\.01 for 'sgld_cv', got 0\.001"):
-        simulate([0.5, 0.5], ad.RRRR(2, 1.0), prior=0.001, sampler="sgld_cv")
+        simulate_adaptive([0.5, 0.5], AdaptiveSubset(ad.RRRR(2, 1.0), prior=0.001, sampler="sgld_cv"))
