@@ -17,7 +17,7 @@ from adobest_pp._random import integer, normal, seed_state
 from adobest_pp.adaptive.hamiltonian import hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
-from adobest_pp.collect import AdaptiveCollector
+from adobest_pp.collect import Collection
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
 from adobest_pp.samplers.gibbs.augmentation import gibbs_draws
@@ -232,14 +232,15 @@ def round_rows() -> list[list[str]]:
         simulate_adaptive(theta, AdaptiveSubset(mechanism, "honest", adapt_every=10_000), n_people=n, random_seed=1)
 
     def collected(n):  # type: ignore[no-untyped-def]
-        collector = AdaptiveCollector(mechanism, "honest", adapt_every=10_000, random_seed=1)
+        policy = AdaptiveSubset(mechanism, "honest", adapt_every=10_000)
+        collection = Collection.create(policy=policy, random_seed=1)
         rng = np.random.default_rng(1)
         for _ in range(n // 10_000):
-            subset = collector.next_subset()
-            collector.record(mechanism.privatize(rng.choice(K, 10_000, p=theta), subset=subset, rng=rng))
+            question = collection.next_question()
+            collection.record(question.privatize(rng.choice(K, 10_000, p=theta), rng=rng), question)
 
     rows = []
-    for name, call in (("simulate", simulated), ("AdaptiveCollector, with the people's answers", collected)):
+    for name, call in (("simulate_adaptive", simulated), ("Collection, with the people's answers", collected)):
         call(20_000)
         for n in (1_000_000, 10_000_000):
             seconds = timed(call, n)[1]

@@ -291,7 +291,7 @@ def _(exercise, written):
 def _():
     prose(
         """
-        **In the package:** `ad.select_subset(theta, mechanism, "honest")` chooses S; `ad.AdaptiveCollector` does it for a real
+        **In the package:** `ad.select_subset(theta, mechanism, "honest")` chooses S; `ad.AdaptiveSubset` does it for a real
         collection and keeps every answer; `ad.simulate` is the whole loop, for simulated people. **Next:** [sampling](../5).
         """
     )

@@ -186,9 +186,9 @@ OTHERS = {
     "simulated_poll": (simulated_poll, {"n_people": 3, "question": "Why?"}),
     "Responses.to_netcdf": (RESPONSES.to_netcdf, {"path": "no/such/folder/x.nc", "overwrite": False}),
     "Responses.to_parquet": (RESPONSES.to_parquet, {"path": "no/such/folder/x.parquet", "overwrite": False}),
-    "PlainCollector.save": (
-        ad.collect.PlainCollector(ad.SRR(3, 1.0)).save,
-        {"path": "no/such/folder/x.nc", "overwrite": False},
+    "Collection.copy": (
+        ad.Collection.create(policy=ad.SameQuestion(ad.SRR(3, 1.0))).copy,
+        {"path": "no/such/folder/x.db"},
     ),
     "sample": (ad.sample, {"responses": RESPONSES, "sampler": "best", "progressbar": False}),
     "gather": (ad.gather, {"paths": "none", "allow_copies": False, "progressbar": False}),

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp import collect, diagnostics, likelihood, plots
+from adobest_pp import diagnostics, likelihood, plots
 from adobest_pp.collect import collect_csv
 from adobest_pp.likelihood.direct import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
@@ -615,21 +615,18 @@ def _online() -> list[Entry]:
     common = {"mechanism": RRRR, **settings, "categories": NAMES, "random_seed": 1}
     simulated = {"theta": [0.5, 0.3, 0.2], "utility": "honest", "n_people": 5, "final_updates": 2, "path_length": 3}
 
-    def recorded(y: Any, subset: Any) -> ad.Responses:
-        collector = ad.AdaptiveCollector(RRRR, categories=NAMES, random_seed=1)
-        collector.record(y, subset)
-        return collector.responses
+    def made(policy: Any, categories: Any = NAMES, random_seed: Any = 1, **settings: Any) -> ad.Collection:
+        return ad.Collection.create(policy=policy(**settings), categories=categories, random_seed=random_seed)
 
-    def answered(y: Any, question: Any) -> ad.Responses:
-        collector = ad.DesignCollector(SELECTION, n_people=600, categories=NAMES, random_seed=1)
-        collector.next_question()
-        collector.record(y, question)
-        return collector.responses
+    def recorded(answer: Any, question: Any) -> ad.Responses:
+        collection = made(ad.Rounds, mechanism=SELECTION, n_people=600)
+        collection.record(answer, question)
+        return collection.responses
 
-    def recorded_plainly(y: Any) -> ad.Responses:
-        collector = collect.PlainCollector(SRR, categories=NAMES, random_seed=1)
-        collector.record(y)
-        return collector.responses
+    def recorded_plainly(answer: Any) -> ad.Responses:
+        collection = made(ad.SameQuestion, mechanism=SRR)
+        collection.record(answer)
+        return collection.responses
 
     def simulated_adaptively(theta: Any, **given: Any) -> ad.OnlineRun:
         policy = {name: given.pop(name) for name in list(given) if name in ad.AdaptiveSubset.__dataclass_fields__}
@@ -640,8 +637,8 @@ def _online() -> list[Entry]:
 
     return [
         _entry(
-            "AdaptiveCollector",
-            ad.AdaptiveCollector,
+            "AdaptiveSubset",
+            lambda **given: made(ad.AdaptiveSubset, **given).next_question().subset,
             {**common, "utility": "honest", "alpha": None},
             {
                 **kinds,
@@ -649,13 +646,6 @@ def _online() -> list[Entry]:
                 "utility": either(UTILITY, choice("nonadaptive")),
                 "alpha": _none,
             },
-        ),
-        _entry(
-            "AdaptiveCollector.record",
-            recorded,
-            {"y": [0, 1], "subset": [0]},
-            {"y": indices(3, ndim=1), "subset": subset(3, NAMES)},
-            {"y": "answers"},
         ),
         _entry(
             "simulate_adaptive",
@@ -685,8 +675,8 @@ def _online() -> list[Entry]:
             },
         ),
         _entry(
-            "DesignCollector",
-            ad.DesignCollector,
+            "Rounds",
+            lambda **given: made(ad.Rounds, **given).responses,
             {
                 "mechanism": SELECTION,
                 "n_people": 600,
@@ -705,9 +695,9 @@ def _online() -> list[Entry]:
             },
         ),
         _entry(
-            "DesignCollector.record",
-            answered,
-            {"y": [[0]], "question": 0},
+            "Collection, in rounds",
+            recorded,
+            {"answer": [[0]], "question": 0},
             {"question": optional(integer(0, 0))},
         ),
         _entry(
@@ -738,8 +728,8 @@ def _online() -> list[Entry]:
             },
         ),
         _entry(
-            "PlainCollector",
-            lambda **given: collect.PlainCollector(**given).responses,
+            "SameQuestion",
+            lambda **given: made(ad.SameQuestion, **given).responses,
             {"mechanism": SELECTION, "categories": NAMES, "random_seed": 1},
             {
                 "mechanism": _plain_mechanism,
@@ -747,7 +737,13 @@ def _online() -> list[Entry]:
                 "random_seed": optional(integer(0, 2**63 - 1)),
             },
         ),
-        _entry("PlainCollector.record", recorded_plainly, {"y": [0, 1]}, {"y": indices(3, ndim=1)}, {"y": "answers"}),
+        _entry(
+            "Collection",
+            recorded_plainly,
+            {"answer": [0, 1]},
+            {"answer": indices(3, ndim=1)},
+            {"answer": "answers"},
+        ),
     ]
 
 
@@ -1104,7 +1100,7 @@ def _files() -> list[Entry]:
     csv = {"path": "no such file", "column": "vote", "epsilon": 1.0}
     paths: list[tuple[str, Callable[..., Any], str]] = [
         ("Responses.from_netcdf", ad.Responses.from_netcdf, "path"),
-        ("AdaptiveCollector.load", ad.AdaptiveCollector.load, "path"),
+        ("Collection.open", ad.Collection.open, "path"),
         ("read_tree", ad.answers.read_tree, "path"),
         ("poll_of_responses", poll_of_responses, "path"),
         ("open_study", open_study, "must be a"),

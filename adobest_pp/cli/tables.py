@@ -24,7 +24,7 @@ from adobest_pp.mechanisms import RRRR, Audit
 if TYPE_CHECKING:
     import xarray as xr
 
-    from adobest_pp.collect.collection_file import KeptCollection
+    from adobest_pp.collect import Collection
 
 __all__ = [
     "labels_in",
@@ -173,7 +173,7 @@ def _audit_verdict(result: Audit) -> str:
 
 
 def print_collection(
-    collector: "KeptCollection",
+    collection: "Collection",
     path: Path,
     told: list[str],
     prior: float | Literal["learned"],
@@ -181,9 +181,9 @@ def print_collection(
     listed: bool,
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
-    estimate = collector.estimate(prior=prior)
-    epsilon = collector.responses.mechanism.epsilon
-    table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
+    estimate = collection.estimate(prior=prior)
+    epsilon = collection.responses.mechanism.epsilon
+    table = Table(title=f"{len(collection.responses)} people, each answer {epsilon:g}-locally-differentially private")
     for heading in ("category", "estimate", "95 % interval", "due to privacy"):
         table.add_column(heading, justify="left" if heading == "category" else "right")
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
@@ -195,7 +195,7 @@ def print_collection(
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
         *map(visible, told),
-        *_of_empty_values(collector),
+        *_of_empty_values(collection),
         f"Randomized answers: {visible(path)}",
     ]
     if not listed:
@@ -209,9 +209,9 @@ def print_collection(
         console.print(sentence, highlight=False, markup=False)
 
 
-def _of_empty_values(collector: "KeptCollection") -> list[str]:
+def _of_empty_values(collection: "Collection") -> list[str]:
     """Return a sentence on the people without a value, if there are any."""
-    n = collector.did_not_answer
+    n = collection.did_not_answer
     who = "1 person in the file has" if n == 1 else f"{n:,} people in the file have"
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 

@@ -14,14 +14,14 @@ from adobest_pp._text import brief
 from adobest_pp.answers.gather.gather import read_answers
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
-from adobest_pp.collect.mechanism_choice import (
+from adobest_pp.collect.policies import (
     DEFAULT_MECHANISM,
     DESIGN,
+    AdaptiveSubset,
     choice_in_words,
     chosen_mechanism,
     mechanism_name,
 )
-from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.mechanisms import Mechanism, check_rrrr
 
 __all__ = ["PARTIES", "SHARES", "Poll", "poll_of_people", "poll_of_responses", "simulated_poll"]
@@ -162,12 +162,14 @@ def poll_of_people(
     from adobest_pp.collect.ledger import Ledger
 
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
-    options = _given(kappa=kappa, utility=utility, alpha=alpha, random_seed=random_seed)
-    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, ask_again, **options)
-    collector.close()
-    responses = collector.responses
+    options = _given(kappa=kappa, utility=utility, alpha=alpha)
+    collection = collect_csv(
+        path, column, epsilon, name, categories, progressbar, out, ask_again, random_seed, **options
+    )
+    collection.close()
+    responses = collection.responses
     origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
-    if empty := collector.did_not_answer:
+    if empty := collection.did_not_answer:
         origin += f" Of {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
     protection = (
         "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
@@ -176,7 +178,7 @@ def poll_of_people(
     if categories is None:
         protection += " The list of categories was read from it too, so it shows that somebody has each of them."
     protection += f" {Ledger(path).in_words()}"
-    settings = {**collector._described(), "column": column, "random_seed": random_seed}
+    settings = {**collection.settings, "column": column, "random_seed": random_seed}
     asked = choice_in_words(name, is_default=mechanism is None)
     return Poll(_question(question, column), responses, origin, protection, None, settings, asked)
 
@@ -208,8 +210,8 @@ def poll_of_responses(
     Parameters
     ----------
     path : path or pattern
-        A netCDF file of responses or of a collection; or Parquet, Arrow and CSV files, a folder or a pattern of them,
-        which are gathered.
+        The file of a collection or of `Responses.to_netcdf`; or Parquet, Arrow and CSV files, a folder or a pattern of
+        them, which are gathered.
     question : str, optional
         The question, as the report shows it.
     mechanism, categories, column, progressbar, allow_copies
