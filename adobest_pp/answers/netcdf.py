@@ -95,24 +95,16 @@ def damaged_or_no(reason: Damaged) -> str:
     return "is damaged or not a netCDF file" + (f": it has {reason}" if str(reason) else "")
 
 
-def read_dataset(content: bytes, journal: int | None = None) -> "xr.Dataset":
-    """Return the dataset in a netCDF file, or raise `Damaged`.
-
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    journal : int, optional
-        Where the journal of a collection begins, which has the checksum of what is before it, and was checked.
-    """
-    return _dataset(_read(content, journal)["/"])
+def read_dataset(content: bytes) -> "xr.Dataset":
+    """Return the dataset in a netCDF file, or raise `Damaged`."""
+    return _dataset(_read(content)["/"])
 
 
-def _read(content: bytes, journal: int | None = None) -> dict[str, Any]:
+def _read(content: bytes) -> dict[str, Any]:
     """Check a file, and return what the groups in it hold."""
-    end = journal if journal is not None else _checked(content)
+    end = _checked(content)
     groups, properties = _READER.read(memoryview(content)[:end])
-    if journal is None and end == len(content) and properties.endswith(SAYS_CHECKSUM.decode()):
+    if end == len(content) and properties.endswith(SAYS_CHECKSUM.decode()):
         raise Damaged("lost its last line, the checksum")
     return groups
 

@@ -144,7 +144,7 @@ def run(
     _check_writable(out)
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
-    kept = out / "responses.nc"
+    kept = out / "responses.db"
     poll = request.poll(chosen, show, kept)
     with SlowProgress(n_stages(poll, prior) + 1, "comparing", show) as progress:
         findings = grade_samplers(poll, prior, draws, chosen, lambda stage: progress.advance(1, stage))

@@ -36,7 +36,7 @@ MECHANISM_HELP = (
     "(the paper's), design (rounds of the best question), or your own module:Class."
 )
 RESPONSES_HELP = (
-    "Randomized answers collected before: a netCDF file of collect; or Parquet, Arrow or CSV files, a folder of them "
+    "Randomized answers collected before: a file of collect; or Parquet, Arrow or CSV files, a folder of them "
     "or a pattern in quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if "
     "the mechanism is your own, give --mechanism module:Class."
 )
@@ -142,12 +142,12 @@ def utilities(
     print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
 
 
-@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.nc")
+@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.db")
 def collect(
     people: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file with one person a row.")],
     column: Annotated[str, typer.Option(help="The column with the private values.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
-    out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
+    out: Annotated[Path, typer.Option(help="The file to keep the randomized answers in (SQLite).")],
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
     kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,
     utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
@@ -175,18 +175,18 @@ def collect(
     from adobest_pp.cli.tables import labels_in, make_known, print_collection
     from adobest_pp.collect import collect_csv
     from adobest_pp.collect.ledger import Ledger
-    from adobest_pp.collect.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
+    from adobest_pp.collect.policies import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
     make_known(mechanism)
     labels, shown_under = labels_in(categories), read_prior(prior)
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
-    given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every, "random_seed": seed}
+    given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every}
     options = {option: value for option, value in given.items() if value is not None}
     with _telling_how_to_go_on(out):
-        collector = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, **options)
+        collection = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, seed, **options)
     if not quiet:
         chosen = choice_in_words(name, is_default=mechanism is None)
-        print_collection(collector, out, [chosen, Ledger(people).in_words()], shown_under, listed=labels is not None)
+        print_collection(collection, out, [chosen, Ledger(people).in_words()], shown_under, listed=labels is not None)
 
 
 @app.command(epilog="Example: adobest teach 3")

@@ -21,7 +21,7 @@ EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
 CATEGORIES_HELP = "The number of categories, or their labels separated by commas."
 THETA_HELP = "The shares to plan for, separated by commas."
 PILOT_HELP = (
-    "A pilot to plan for: randomized answers, in netCDF of collect, or Parquet or Arrow files of Responses.to_parquet "
+    "A pilot to plan for: randomized answers, in a file of collect, or Parquet or Arrow files of Responses.to_parquet "
     "(a folder of them or a pattern in quotes)."
 )
 COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."

@@ -24,7 +24,7 @@ from adobest_pp.mechanisms import RRRR, Audit
 if TYPE_CHECKING:
     import xarray as xr
 
-    from adobest_pp.collect.collection_file import KeptCollection
+    from adobest_pp.collect import Collection
 
 __all__ = [
     "labels_in",
@@ -217,7 +217,7 @@ def _audit_verdict(result: Audit) -> str:
 
 
 def print_collection(
-    collector: "KeptCollection",
+    collection: "Collection",
     path: Path,
     about: list[str],
     prior: float | Literal["learned"],
@@ -225,8 +225,8 @@ def print_collection(
     listed: bool,
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
-    estimate = collector.estimate(prior=prior)
-    epsilon = collector.responses.mechanism.epsilon
+    estimate = collection.estimate(prior=prior)
+    epsilon = collection.responses.mechanism.epsilon
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
     rows = [
         [label, f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
@@ -238,7 +238,7 @@ def print_collection(
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
         *about,
-        *_of_empty_values(collector),
+        *_of_empty_values(collection),
         f"Randomized answers: {path}",
     ]
     if not listed:
@@ -246,14 +246,14 @@ def print_collection(
             "The list of categories was read from the file, so it shows that somebody has each of them. "
             "Name the possible values with --categories if that is sensitive."
         )
-    title = f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private"
+    title = f"{len(collection.responses)} people, each answer {epsilon:g}-locally-differentially private"
     headings = ["category", "estimate", "95 % interval", "due to privacy"]
     print_table(title, headings, rows, sentences, words=["category"])
 
 
-def _of_empty_values(collector: "KeptCollection") -> list[str]:
+def _of_empty_values(collection: "Collection") -> list[str]:
     """Return a sentence on the people without a value, if there are any."""
-    n = collector.did_not_answer
+    n = collection.did_not_answer
     who = "1 person in the file has" if n == 1 else f"{n:,} people in the file have"
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 

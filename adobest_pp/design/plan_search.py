@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import MAX_EPSILON
+from adobest_pp._dirichlet import draw_people
 from adobest_pp.design.overview import DEVIATIONS, Candidate, candidate, unit_half_widths
 from adobest_pp.intervals import covering_intervals, shortest_intervals
 
@@ -359,7 +360,7 @@ def simulated_half_widths(
     from adobest_pp.likelihood.direct import direct_estimate
     from adobest_pp.samplers.choice import quick_draws
 
-    truth = rng.choice(theta.size, size=people, p=theta / theta.sum())
+    truth = draw_people(rng, theta / theta.sum(), people)
     answers = candidate.mechanism.privatize(truth, subset=candidate.subset, rng=rng)
     responses = Responses.from_arrays(candidate.mechanism, answers, candidate.subset)
     direct = direct_estimate(responses, theta) if isinstance(prior, str) or np.ptp(prior) == 0 else None

@@ -164,7 +164,7 @@ def contraction(
     --------
     >>> import adobest_pp as ad
     >>> from adobest_pp.diagnostics import checkpoints, contraction
-    >>> run = ad.simulate([0.6, 0.4], ad.RRRR(2, epsilon=2.0), n_people=4000, random_seed=1)
+    >>> run = ad.simulate_adaptive([0.6, 0.4], ad.AdaptiveSubset(ad.RRRR(2, epsilon=2.0)), n_people=4000, random_seed=1)
     >>> trees = {n: ad.sample(r, "gibbs", random_seed=2) for n, r in checkpoints(run.responses, [250, 4000]).items()}
     >>> result = contraction({"gibbs": trees}, [0.6, 0.4])
     >>> dict(result.sizes)
@@ -324,7 +324,8 @@ def best_subset_frequency(
     >>> import adobest_pp as ad
     >>> from adobest_pp.diagnostics import best_subset_frequency
     >>> theta = [0.7, 0.2, 0.1]
-    >>> runs = [ad.simulate(theta, ad.RRRR(3, epsilon=3.0), n_people=500, random_seed=s) for s in (1, 2)]
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=3.0))
+    >>> runs = [ad.simulate_adaptive(theta, policy, n_people=500, random_seed=s) for s in (1, 2)]
     >>> dict(best_subset_frequency({"honest": runs}, theta, window=100).sizes)
     {'label': 1, 'people': 5, 'category': 3}
     """

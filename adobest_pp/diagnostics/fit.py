@@ -65,7 +65,8 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=2.0), n_people=2000, random_seed=1)
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=2.0))
+    >>> run = ad.simulate_adaptive([0.6, 0.3, 0.1], policy, n_people=2000, random_seed=1)
     >>> tree = ad.sample(run.responses, random_seed=1, progressbar=False)
     >>> bool(ad.diagnostics.goodness_of_fit(tree).fits)
     True

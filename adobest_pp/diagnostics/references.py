@@ -22,7 +22,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet
+from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet, draw_people
 from adobest_pp._files import cache_path, netcdf_bytes, write_whole
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -151,14 +151,14 @@ def _responses(setting: Setting) -> Responses:
     """Simulate the answers, the same each time."""
     rng = np.random.default_rng(SEED)
     mechanism, k = setting.mechanism, setting.mechanism.n_categories
-    x = rng.choice(k, size=setting.n_people, p=draw_dirichlet(rng, np.full(k, setting.rho)))
+    x = draw_people(rng, draw_dirichlet(rng, np.full(k, setting.rho)), setting.n_people)
     if not mechanism.publishes_subset:
         return Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
-    from adobest_pp.simulate import simulate
+    from adobest_pp.collect.policies import AdaptiveSubset
+    from adobest_pp.simulate import simulate_adaptive
 
-    adaptive = cast(RRRR, mechanism)
-    run = simulate(None, adaptive, "tv1", people=x, sampler="exact", adapt_every=k, final_updates=2, random_seed=SEED)
-    return run.responses
+    policy = AdaptiveSubset(cast(RRRR, mechanism), "tv1", sampler="exact", adapt_every=k)
+    return simulate_adaptive(None, policy, people=x, final_updates=2, random_seed=SEED).responses
 
 
 def _made(name: str, setting: Setting, responses: Responses, progress: SlowProgress) -> xr.DataTree:

@@ -39,7 +39,7 @@ def plot_contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) ->
     --------
     >>> import adobest_pp as ad
     >>> from adobest_pp.diagnostics import checkpoints, contraction
-    >>> run = ad.simulate([0.6, 0.4], ad.RRRR(2, epsilon=2.0), n_people=4000, random_seed=1)
+    >>> run = ad.simulate_adaptive([0.6, 0.4], ad.AdaptiveSubset(ad.RRRR(2, epsilon=2.0)), n_people=4000, random_seed=1)
     >>> trees = {n: ad.sample(r, "gibbs", random_seed=2) for n, r in checkpoints(run.responses, [250, 4000]).items()}
     >>> error, radius = ad.plots.plot_contraction(contraction({"gibbs": trees}, [0.6, 0.4]))
     >>> error.get_xlabel()
@@ -116,7 +116,8 @@ def plot_best_subset(result: "xr.Dataset", axes: Sequence[Any] | None = None) ->
     --------
     >>> import adobest_pp as ad
     >>> theta = [0.7, 0.2, 0.1]
-    >>> runs = [ad.simulate(theta, ad.RRRR(3, epsilon=3.0), n_people=500, random_seed=s) for s in (1, 2)]
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=3.0))
+    >>> runs = [ad.simulate_adaptive(theta, policy, n_people=500, random_seed=s) for s in (1, 2)]
     >>> result = ad.diagnostics.best_subset_frequency({"honest": runs}, theta, window=100)
     >>> [panel.get_xlabel() for panel in ad.plots.plot_best_subset(result)]
     ['people asked', 'people asked']

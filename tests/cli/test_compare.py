@@ -51,7 +51,7 @@ def test_people_of_a_file(tmp_path, capsys):
     assert "true share" not in page
     assert "The mechanism is rrrr, as you chose" in page
     assert "Of 103 rows, 3 have an empty value: these people did not answer." in page
-    assert len(Responses.from_netcdf(tmp_path / "responses.nc")) == 100
+    assert len(Responses.read(tmp_path / "responses.db")) == 100
 
 
 def test_responses_of_a_file(tmp_path, capsys):

@@ -403,12 +403,12 @@ def read_answers(
     progressbar: bool = True,
     allow_copies: bool = False,
 ) -> Responses | Gathered:
-    """Return the randomized answers of a netCDF file, or of tables, or raise ValueError if there are none.
+    """Return the answers of a collection, of a netCDF file or of tables, or raise ValueError if there are none.
 
     Parameters
     ----------
     path : path or pattern
-        A netCDF file of `Responses.to_netcdf` or of a collection; or what `gather` takes.
+        The file of a collection or of `Responses.to_netcdf`; or what `gather` takes.
     mechanism, categories, column, progressbar, allow_copies
         As of `gather`; for tables alone.
     """
@@ -422,7 +422,7 @@ def read_answers(
             allow_copies=allow_copies,
         )
     else:
-        found = Responses.from_netcdf(path)
+        found = Responses.read(path)
     if len(found) == 0:
         raise ValueError(f"path must name answers of at least one person, got none in {os.fspath(path)!r}")
     return found
