@@ -114,7 +114,7 @@ def test_cells_share_their_truths_and_nothing_else(change, monkeypatch):
     """So methods are compared in pairs, on the same θ*, with people and answers of their own."""
     asked = []
     monkeypatch.setattr(
-        "validation.paper.paper_run.simulate",
+        "validation.paper.paper_run.simulate_adaptive",
         lambda theta, *_, random_seed, **__: asked.append((theta, random_seed.entropy)) or pytest.skip(),
     )
     for cell in (HONEST, HONEST | change):

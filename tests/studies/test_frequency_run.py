@@ -43,7 +43,9 @@ def test_mechanisms_of_a_run_share_truth_and_people_and_nothing_else(monkeypatch
     np.testing.assert_array_equal(theta, other)
     np.testing.assert_array_equal(x, same)
     given = []
-    monkeypatch.setattr("adobest_pp.studies.frequency_run.simulate", lambda *a, **b: given.append(b) or pytest.skip())
+    monkeypatch.setattr(
+        "adobest_pp.studies.frequency_run.simulate_adaptive", lambda *a, **b: given.append(b) or pytest.skip()
+    )
     with pytest.raises(pytest.skip.Exception):
         collected(HONEST)
     np.testing.assert_array_equal(given[0]["people"], x)

@@ -134,7 +134,7 @@ def paper_run(
         path_length=1,
         random_seed=seed,
     )
-    # Apart from the seeds that `simulate` makes for its people and its chain.
+    # Apart from the seeds that `simulate_adaptive` makes for its people and its chain.
     fit_seed = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2))
     collected = Collected(theta, found.responses, found.sizes, found.chain_mean, 1.0, fit_seed, MANY_ROWS)
     return {
