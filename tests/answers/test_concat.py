@@ -100,6 +100,7 @@ def test_it_can_be_nested(parts, both):
     )
 
 
+@pytest.mark.long
 def test_every_sampler_takes_it():
     rng = np.random.default_rng(5)
     theta = np.array([0.6, 0.3, 0.1])

@@ -19,7 +19,7 @@ from adobest_pp.design import overview as candidates
 from adobest_pp.mechanisms import find_mechanism, register, registry
 from adobest_pp.report.answer_sources import poll_of_people
 from tests.cli.test_main import adobest, run_here
-from tests.simulate import saved
+from tests.collect import saved
 from validation import kills
 
 SECRETS = ["quetzal", "axolotl", "okapi"]

@@ -160,6 +160,7 @@ def test_a_row_off_the_simplex_is_impossible_for_its_responses_alone(wrong):
     assert np.isfinite(pm.pytensorf.rewrite_pregrad(nobody.sum()).eval(mode=PYTHON))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mechanism", "mode", "shape"),
     [

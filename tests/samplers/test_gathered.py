@@ -179,6 +179,7 @@ def test_batches_of_packed_sets_estimate_what_is_left_to_them(store, monkeypatch
     assert (np.abs(found.mean(axis=0) - expected) < 5 * error).all()
 
 
+@pytest.mark.long
 def test_draws_from_a_store_are_of_the_posterior_whatever_its_pieces(store, monkeypatch, tmp_path):
     responses, gathered = store
     reference = ad.sample(responses, "nuts", draws=1000, random_seed=1, progressbar=False)

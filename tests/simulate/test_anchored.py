@@ -123,6 +123,7 @@ def test_the_estimate_of_a_whole_run_is_the_posterior_mean():
     assert stats.ttest_1samp(np.array(differences)[:, :2], 0).pvalue.min() > 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "rho"), [(0.5, 1.0), (1.0, 0.1)])
 def test_the_estimate_is_where_that_of_the_paper_is_far_from_it(epsilon, rho):
     """Within 0.02 of the exact posterior mean, at default settings; SGLD is several times as far."""

@@ -60,6 +60,7 @@ def test_two_workers_give_the_numbers_of_a_plain_loop(tmp_path):
     assert_complete(tmp_path / "small.zarr", made)
 
 
+@pytest.mark.long
 def test_a_killed_driver_loses_only_what_was_in_flight(tmp_path, file):
     store, made = tmp_path / "small.zarr", study()
     with killed_at_last(start("run", file, "--store", store, "--workers", 2)) as driver:
@@ -85,6 +86,7 @@ def test_a_killed_driver_loses_only_what_was_in_flight(tmp_path, file):
         np.testing.assert_array_equal(after[name].where(done), before[name].where(done))
 
 
+@pytest.mark.long
 def test_a_killed_worker_changes_nothing_and_the_command_says_how_it_ended(tmp_path, file):
     store, made = tmp_path / "small.zarr", study()
     with killed_at_last(start("run", file, "--store", store, "--workers", 2)) as driver:

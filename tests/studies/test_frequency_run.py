@@ -198,6 +198,7 @@ def test_a_share_that_is_next_to_nothing_and_an_exact_zero_give_the_same_run():
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", [HONEST, SUBSET_SELECTION], ids=["honest", "subset selection"])
 def test_intervals_hold_truths_from_their_prior(cell):
     """Truths from Dirichlet(1), the flat prior: 95 % of the intervals hold them, whatever the mechanism."""
