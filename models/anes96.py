@@ -52,7 +52,7 @@ def private(step: np.ndarray, covariates: np.ndarray, seed: int) -> xr.DataArray
     responses = ad.Responses.from_arrays(mechanism, answers, categories=STEPS)
     with regression.build(responses, covariates, NAMES):
         trace = pm.sample(1000, tune=1000, chains=2, random_seed=seed, progressbar=False)
-    coefficient = trace["posterior"]["coefficient"]
+    coefficient: xr.DataArray = trace["posterior"]["coefficient"]
     return (coefficient - coefficient.isel(category=0, drop=True)).sel(category=STEPS[1:])
 
 
@@ -74,8 +74,8 @@ def plot(shown: xr.Dataset, reference: xr.Dataset, path: str) -> None:
     place = np.arange(len(STEPS) - 1)
     for axis, name in zip(axes, NAMES, strict=True):
         one, other = shown.sel(term=name), reference.sel(term=name)
-        error = [one["mean"] - one["lower"], one["upper"] - one["mean"]]
-        axis.errorbar(one["mean"], place + 0.12, xerr=error, fmt="o", ms=4, label=f"private, ε = {EPSILON:g}: 95 %")
+        sides = [one["mean"] - one["lower"], one["upper"] - one["mean"]]
+        axis.errorbar(one["mean"], place + 0.12, xerr=sides, fmt="o", ms=4, label=f"private, ε = {EPSILON:g}: 95 %")
         error = 1.96 * other["error"]
         axis.errorbar(other["estimate"], place - 0.12, xerr=error, fmt="s", ms=4, label="honest: maximum likelihood")
         axis.axvline(0, color="0.7", lw=0.8, zorder=0)

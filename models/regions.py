@@ -11,13 +11,14 @@ from collections.abc import Mapping
 import arviz as az
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 
 import adobest_pp as ad
 
 PARTIES = ["North", "South", "East", "West"]
 
 
-def build(responses: ad.Responses, region) -> pm.Model:
+def build(responses: ad.Responses, region: ArrayLike) -> pm.Model:
     """Return the model: θ of a region is the softmax of common logits and the region's own departure from them.
 
     Parameters

@@ -15,12 +15,13 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import xarray as xr
+from numpy.typing import ArrayLike
 
 import adobest_pp as ad
 from adobest_pp.model.logit import check_covariates
 
 
-def standardized(covariates) -> np.ndarray:
+def standardized(covariates: ArrayLike) -> np.ndarray:
     """Return covariates with mean 0 and standard deviation 1, or raise ValueError for one that is constant."""
     table = check_covariates(covariates)
     spread = table.std(axis=0)
@@ -29,7 +30,7 @@ def standardized(covariates) -> np.ndarray:
     return (table - table.mean(axis=0)) / spread
 
 
-def build(responses: ad.Responses, covariates, names: Sequence[str], scale: float = 1.5) -> pm.Model:
+def build(responses: ad.Responses, covariates: ArrayLike, names: Sequence[str], scale: float = 1.5) -> pm.Model:
     """Return the model: θ of a person is the softmax of (1, z)·coefficient, z the standardized covariates.
 
     Parameters
@@ -56,7 +57,7 @@ def build(responses: ad.Responses, covariates, names: Sequence[str], scale: floa
     return model
 
 
-def marginal_effects(posterior: xr.Dataset, covariates, most_draws: int = 500) -> xr.DataArray:
+def marginal_effects(posterior: xr.Dataset, covariates: ArrayLike, most_draws: int = 500) -> xr.DataArray:
     """Return the mean change of each category's share, over the people, per standard deviation of each covariate.
 
     It is the average over people of ∂θ_k/∂z_j = θ_k·(β_jk − Σ_l θ_l β_jl), by draw, covariate and category.

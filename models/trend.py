@@ -7,15 +7,17 @@ and a wave without answers is interpolated. For populations without an order, `r
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import arviz as az
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 
 import adobest_pp as ad
 
 
-def build(responses: ad.Responses, wave, waves: Sequence) -> pm.Model:
+def build(responses: ad.Responses, wave: ArrayLike, waves: Sequence[Any]) -> pm.Model:
     """Return the model: logits of a wave are those of the wave before plus normal steps that sum to zero.
 
     Parameters

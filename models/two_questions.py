@@ -9,6 +9,7 @@ table of K₁·K₂ shares is learned from it. Answers to the two questions alon
 import arviz as az
 import numpy as np
 import pymc as pm
+from numpy.typing import ArrayLike
 
 import adobest_pp as ad
 from adobest_pp._text import brief
@@ -33,7 +34,7 @@ def _matrix(responses: ad.Responses, name: str) -> np.ndarray:
     mechanism = responses.mechanism
     if mechanism.publishes_subset or mechanism.answer_dims or not hasattr(mechanism, "transition_matrix"):
         raise ValueError(f"{name} must be of a mechanism with one transition matrix, got {brief(mechanism)}")
-    return mechanism.transition_matrix()
+    return np.asarray(mechanism.transition_matrix())
 
 
 def build(first: ad.Responses, second: ad.Responses) -> pm.Model:
@@ -56,7 +57,7 @@ def build(first: ad.Responses, second: ad.Responses) -> pm.Model:
     return model
 
 
-def simulate(people: int, table, epsilon: float, seed: int) -> tuple[ad.Responses, ad.Responses]:
+def simulate(people: int, table: ArrayLike, epsilon: float, seed: int) -> tuple[ad.Responses, ad.Responses]:
     """Simulate people with this table of shares (K₁, K₂), asked both questions by SRR, each with a budget of ε."""
     rng = np.random.default_rng(seed)
     shares = np.asarray(table)
