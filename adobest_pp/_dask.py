@@ -1,19 +1,25 @@
-"""Connections to a Dask scheduler, for studies and for gathering answers."""
+"""Tasks on the workers of a Dask scheduler, for studies and for gathering answers."""
 
 import logging
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["PATIENCE", "check_address", "connect"]
+__all__ = ["Cluster", "check_address", "connect"]
 
-# Seconds to wait for a scheduler, or for its workers.
+# Seconds to wait for a scheduler, or for its workers; between two counts of them; and between two looks at the tasks.
 PATIENCE = 30.0
-# What matters comes back as the outcome of a task.
+RECOUNT_SECONDS = 2.0
+_POLL_SECONDS = 0.01
+# What matters comes back as the result of a task.
 _SILENT = logging.CRITICAL
+_RESUME = "run the same command again to resume"
 
 
 def check_address(scheduler: str) -> None:
@@ -31,6 +37,7 @@ def check_address(scheduler: str) -> None:
 @contextmanager
 def connect(scheduler: str) -> Iterator["Client"]:
     """Connect to a scheduler that has workers. It runs what its clients send: it must be your own."""
+    from dask.distributed import TimeoutError as NoWorkers
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
 
@@ -40,16 +47,67 @@ def connect(scheduler: str) -> Iterator["Client"]:
         except (OSError, ValueError) as problem:
             raise OSError(f"scheduler must be the address of a Dask scheduler, got {scheduler!r} ({problem})") from None
         with client:
-            _await_workers(client, scheduler)
+            try:
+                client.wait_for_workers(1, timeout=PATIENCE)
+            except NoWorkers:
+                raise OSError(
+                    f"scheduler must have workers, got {scheduler!r}, which has had none for {PATIENCE:g} s"
+                ) from None
             yield client
 
 
-def _await_workers(client: "Client", scheduler: str) -> None:
-    from dask.distributed import TimeoutError as NoWorkers
+class Cluster:
+    """The workers of a scheduler, and the tasks that they have.
 
-    try:
-        client.wait_for_workers(1, timeout=PATIENCE)
-    except NoWorkers:
-        raise OSError(
-            f"scheduler must have workers, got {scheduler!r}, which has had none for {PATIENCE:g} s"
-        ) from None
+    Parameters
+    ----------
+    client : distributed.Client
+        The connection to the scheduler.
+    function : callable
+        What workers do with a task; they import it by name.
+    """
+
+    def __init__(self, client: "Client", function: Callable[..., Any]) -> None:
+        self._client, self._function = client, function
+        self._running: dict[Any, Any] = {}
+        self._threads = 0
+        self._counted_at, self._deserted_at = -math.inf, math.inf
+
+    def slots(self) -> int:
+        """Return how many tasks are done at a time."""
+        if time.monotonic() - self._counted_at >= RECOUNT_SECONDS:
+            try:
+                self._threads = sum(self._client.nthreads().values())
+            except OSError as problem:
+                raise OSError(f"the scheduler is lost ({problem}); {_RESUME}") from None
+            self._counted_at = time.monotonic()
+            self._deserted_at = math.inf if self._threads else min(self._deserted_at, self._counted_at)
+        return self._threads
+
+    def submit(self, task: Any) -> None:
+        """Hand over a task."""
+        self._running[self._client.submit(self._function, task, pure=False)] = task
+
+    def next(self) -> tuple[Any, Any]:
+        """Wait for a task: its result, or None if the workers that had it died.
+
+        Dask suspects every task that a dead worker had, so a suspect should be done once more by itself.
+        """
+        from distributed import KilledWorker
+
+        # The result of a task that is "lost" died with its worker: the task is done again.
+        while not (done := [each for each in self._running if each.done() and each.status not in ("lost", "pending")]):
+            time.sleep(_POLL_SECONDS)
+            self.slots()
+            if self._counted_at - self._deserted_at >= PATIENCE:
+                raise OSError(f"the scheduler has had no workers for {PATIENCE:g} s; {_RESUME}")
+        future = done[0]
+        task = self._running.pop(future)
+        try:
+            return task, future.result()
+        except KilledWorker:
+            return task, None
+        except CancelledError:
+            raise OSError(f"the scheduler is lost or dropped a task; {_RESUME}") from None
+        except Exception as problem:
+            raise OSError(f"a worker could not do its task: {problem}") from None

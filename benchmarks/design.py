@@ -9,7 +9,7 @@ import itertools
 import resource
 
 import numpy as np
-from timing import best_seconds, markdown_table
+from timing import best_seconds, show
 
 from adobest_pp import SubsetSelection, asymptotic_variance, audit, optimal_mechanism
 from oracles.designs import best_value
@@ -75,14 +75,12 @@ def main() -> None:
     full = parser.parse_args().full
     optimal_mechanism([0.5, 0.3, 0.2], 1.0)
     headings = ["settings", "value above the oracle's, at most", "bound below it", "audit holds", "gap, at most"]
-    print(markdown_table(headings, accuracy_rows(200 if full else 20)))
-    print()
+    show("accuracy", headings, accuracy_rows(200 if full else 20), record=full)
     headings = ["K", "ε", "ρ", "seconds", "sets", "gap", "variance over subset selection's"]
-    print(markdown_table(headings, time_rows()))
-    print()
+    show("time", headings, time_rows(), record=full)
     headings = ["asked about", "settings", "gap below 0.1 %", "gap, at most", "audit holds"]
-    print(markdown_table(headings, few_rows(4 if full else 1)))
-    print(f"\nmemory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    show("few", headings, few_rows(4 if full else 1), record=full)
+    print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import numpy as np
+from timing import show, shown
 
 import adobest_pp as ad
 
@@ -78,14 +79,14 @@ def in_a_process(program, n, caches):
 
 
 def main():
-    print("| program | n | cold | warm process | again |")
-    print("|---|---|---|---|---|")
+    rows = []
     cases = [("by_hand", 10_000), ("ours", 10_000), ("ours", 100_000), ("ours", 1_000_000)]
     for program, n in cases:
         with tempfile.TemporaryDirectory() as caches:
             (cold, _), (warm, again) = (in_a_process(program, n, caches) for _ in range(2))
-        cells = [f"{each['seconds']:.2f} s (ESS {each['ess']:.0f})" for each in (cold, warm, again)]
-        print(f"| {program} | {n:,} | " + " | ".join(cells) + " |", flush=True)
+        cells = [shown("{:.2f} s (ESS {:.0f})", each["seconds"], each["ess"]) for each in (cold, warm, again)]
+        rows.append([program, shown("{:,}", n), *cells])
+    show("fits", ["program", "n", "cold", "warm process", "again"], rows)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Run with ``python benchmarks/mechanisms.py``.
 """
 
 import numpy as np
-from timing import best_seconds, markdown_table
+from timing import best_seconds, show
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
 from adobest_pp.likelihood.marginal import gradient, log_likelihood
@@ -70,10 +70,9 @@ def likelihood_rows() -> list[list[str]]:
 
 
 def main() -> None:
-    print(markdown_table(["mechanism", "exact, M answers/s", "simulation, M answers/s"], sampling_rows()))
-    print()
+    show("sampling", ["mechanism", "exact, M answers/s", "simulation, M answers/s"], sampling_rows())
     headings = ["n", "rows", "collapse", "log-likelihood", "dense / ours", "gradient", "dense / ours"]
-    print(markdown_table(headings, likelihood_rows()))
+    show("likelihood", headings, likelihood_rows())
 
 
 if __name__ == "__main__":

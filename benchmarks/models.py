@@ -20,7 +20,7 @@ import numpy as np
 import nutpie
 import pymc as pm
 import pytensor.tensor as pt
-from timing import markdown_table
+from timing import show
 
 import adobest_pp as ad
 
@@ -29,6 +29,8 @@ sys.path[0] = str(Path(__file__).parents[1])
 
 from models import regions, regression  # noqa: E402
 
+# The headings of a table, and its rows.
+Made = tuple[list[str], list[list[Any]]]
 NAMES = ["a", "b", "c", "d"]
 MECHANISMS = {"SRR": ad.SRR(5, 1.0), "OUE": ad.UnaryEncoding(5, 1.0)}
 PEOPLE = 10_000
@@ -70,7 +72,7 @@ def sampled(program: Any, seed: int, draws: int = 1000, tune: int = 500) -> tupl
     return float(az.ess(trace, var_names=["free"])["free"].min()), seconds
 
 
-def regression_table() -> str:
+def regression_table() -> Made:
     """Compare both ways of writing the regression, over several seeds of the sampler, one way after the other."""
     rows = []
     for name, mechanism in MECHANISMS.items():
@@ -104,7 +106,7 @@ def regression_table() -> str:
         "compile s",
         "ours over dense",
     ]
-    return markdown_table(header, rows)
+    return header, rows
 
 
 def gradient_seconds(model: pm.Model, repeats: int = 2000) -> float:
@@ -126,7 +128,7 @@ def best(call: Callable[[], Any], repeats: int) -> float:
     return min(times)
 
 
-def groups_table() -> str:
+def groups_table() -> Made:
     """Time the density of 50 regions for 10⁴ and 10⁶ people."""
     rows = []
     for name, mechanism in MECHANISMS.items():
@@ -139,7 +141,7 @@ def groups_table() -> str:
             responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
             seconds.append(gradient_seconds(regions.build(responses, group)))
         rows.append([name, *(f"{1e6 * each:.0f}" for each in seconds), f"{seconds[1] / seconds[0]:.2f}×"])
-    return markdown_table(["mechanism", "µs, n = 10⁴", "µs, n = 10⁶", "ratio"], rows)
+    return ["mechanism", "µs, n = 10⁴", "µs, n = 10⁶", "ratio"], rows
 
 
 COLD = """
@@ -153,7 +155,7 @@ print(json.dumps([time.perf_counter() - start, time.process_time() - cpu]))
 """
 
 
-def compile_table() -> str:
+def compile_table() -> Made:
     """Compile the regression with empty caches."""
     with tempfile.TemporaryDirectory() as folder:
         caches = {"PYTENSOR_FLAGS": f"base_compiledir={folder}", "NUMBA_CACHE_DIR": f"{folder}/numba"}
@@ -166,9 +168,7 @@ def compile_table() -> str:
             check=True,
         )
     wall, cpu = json.loads(done.stdout.splitlines()[-1])
-    return markdown_table(
-        ["cold compile of the regression", "s"], [["clock", f"{wall:.1f}"], ["processor", f"{cpu:.1f}"]]
-    )
+    return ["cold compile of the regression", "s"], [["clock", f"{wall:.1f}"], ["processor", f"{cpu:.1f}"]]
 
 
 TABLES = {"regression": regression_table, "groups": groups_table, "compile": compile_table}
@@ -179,4 +179,4 @@ if __name__ == "__main__":
     only = parser.parse_args().only
     for name, make in TABLES.items():
         if only in (None, name):
-            print(f"\n{name}\n\n{make()}", flush=True)
+            show(name, *make())

@@ -10,7 +10,7 @@ import tracemalloc
 
 import numpy as np
 from numba import njit
-from timing import markdown_table
+from timing import show
 
 from adobest_pp import RRRR, Responses, select_subset
 from adobest_pp._random import integer, normal, seed_state
@@ -19,7 +19,7 @@ from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
 from adobest_pp.collect import AdaptiveCollector
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.samplers.gibbs.augmentation import gibbs_draws
+from adobest_pp.samplers.gibbs.sampler import gibbs_draws
 from adobest_pp.simulate import simulate
 
 K, M, BATCH, EPSILON = 20, 20, 50, 1.0
@@ -288,11 +288,12 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
 
 
 PARTS = {
-    "a": (update_rows, ["responses as collected by", "sets", "ns an update", "× the draws"]),
-    "b": (run_rows, ["utility", "compiled", "NumPy", "ratio", "NumPy, matrices made once", "ratio"]),
-    "c": (growth_rows, ["of", "utility", "seconds", "exponent"]),
-    "d": (round_rows, ["through", "answers", "time", "peak memory", "bytes an answer"]),
+    "a": ("update", update_rows, ["responses as collected by", "sets", "ns an update", "× the draws"]),
+    "b": ("run", run_rows, ["utility", "compiled", "NumPy", "ratio", "NumPy, matrices made once", "ratio"]),
+    "c": ("growth", growth_rows, ["of", "utility", "seconds", "exponent"]),
+    "d": ("rounds", round_rows, ["through", "answers", "time", "peak memory", "bytes an answer"]),
     "e": (
+        "exact",
         exact_rows,
         [
             "K",
@@ -313,8 +314,8 @@ PARTS = {
 
 def main() -> None:
     for letter in sys.argv[1] if len(sys.argv) > 1 else PARTS:
-        rows, headings = PARTS[letter]
-        print(f"({letter})\n\n{markdown_table(headings, rows())}\n", flush=True)
+        name, rows, headings = PARTS[letter]
+        show(name, headings, rows())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Run with ``python benchmarks/plan.py``. Nothing that is compiled counts: each is
 import time
 from typing import Any
 
-from timing import markdown_table
+from timing import show
 
 import adobest_pp as ad
 
@@ -31,7 +31,7 @@ def main() -> None:
         methods = sorted(set(made.table["method"].values.tolist()))
         told = ", ".join(f"{name} {value}" for name, value in setting.items())
         rows.append([told, ", ".join(methods), f"{seconds:.1f}", made.recommended])
-    print(markdown_table(["plan", "by", "seconds", "recommended"], rows))
+    show("plans", ["plan", "by", "seconds", "recommended"], rows)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from timing import markdown_table
+from timing import show
 
 import adobest_pp as ad
 
@@ -129,10 +129,11 @@ def main() -> None:
         rows = [way_row(part, asked.share, folder) for part in parts if part in ANSWERS]
         if rows:
             headings = ["answers of", "n", "gather, s", "sample, s", "peak, MiB", "largest |z| of 𝔼θ", "bar"]
-            print(markdown_table(headings, rows), flush=True)
+            name = "_".join(["ways", *(part for part in parts if part in ANSWERS)])
+            show(name, headings, rows, record=asked.share == 1)
         if "workers" in parts:
             headings = ["Dask workers", "n", "seconds", "million a second", "of one worker's", "same to the last bit"]
-            print("\n" + markdown_table(headings, worker_rows(asked.share, folder)))
+            show("workers", headings, worker_rows(asked.share, folder), record=asked.share == 1)
     return None
 
 

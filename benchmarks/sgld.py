@@ -14,7 +14,7 @@ import time
 import numpy as np
 from arviz_stats.base import array_stats
 from numba import njit
-from timing import markdown_table
+from timing import show, shown
 
 import adobest_pp as ad
 from adobest_pp._random import next_word, normal, seed_state
@@ -80,14 +80,14 @@ def against_nuts(full, seed=0):
         ratio = (ess / seconds) / (nuts_ess / nuts_seconds)
         passed, slower = passed + verdict.startswith("indistinguishable"), slower + (ratio < 1)
         settings = f"{k}, {epsilon:g}, {kappa:g}, {rho:g}"
-        cells = [f"{chosen['step']:.2f}", chosen["batch"], f"{ess:.0f} in {seconds:.2f} s"]
+        cells = [shown("{:.2f}", chosen["step"]), chosen["batch"], shown("{:.0f} in {:.2f} s", ess, seconds)]
         rows.append(
-            [settings, responses.evidence().n_rows, *cells, f"{nuts_ess:.0f} in {nuts_seconds:.2f} s", f"{ratio:.1f}×"]
+            [settings, responses.evidence().n_rows, *cells, shown("{:.0f} in {:.2f} s", nuts_ess, nuts_seconds)]
         )
-        rows[-1].append(verdict)
+        rows[-1] += [shown("{:.1f}×", ratio), verdict]
     headings = ["K, ε, κ, ρ", "rows", "step", "batch", "ESS", "NUTS", "ESS/s over NUTS's", "verdict"]
-    print(markdown_table(headings, rows))
-    print(f"\nIndistinguishable in {passed} of {len(rows)}; fewer effective draws a second than NUTS in {slower}.\n")
+    show("against_nuts", headings, rows, record=full)
+    print(f"Indistinguishable in {passed} of {len(rows)}; fewer effective draws a second than NUTS in {slower}.\n")
 
 
 @njit
@@ -150,7 +150,7 @@ def costs(full, seed=0):
         [name, f"{n:,}", f"{u:,}", batch, f"{1e6 * seconds:.2f}", f"{seconds / numbers:.1f}×"]
         for name, n, u, seconds, numbers, batch in rows
     ]
-    print(markdown_table(["answers", "n", "rows", "batch", "µs an update", "over its random numbers"], table), "\n")
+    show("cost", ["answers", "n", "rows", "batch", "µs an update", "over its random numbers"], table, record=full)
 
 
 def peak_gib():
@@ -192,7 +192,7 @@ def many_sets(full, seed=0):
         "NUTS's ESS/s, and ratio",
         "peak GiB before, after",
     ]
-    print(markdown_table(headings, rows), "\n")
+    show("sets", headings, rows, record=full)
 
 
 def coverage(full, seed=0):
@@ -210,14 +210,14 @@ def coverage(full, seed=0):
         # Categories of one data set are not independent: the error is at most that of one category.
         error = float(found["coverage_error"].sel(level=0.95).max())
         rows.append([name, k, f"{share:.1%}", f"{error:.1%}", f"{float(found['p_value_overall']):.2f}"])
-    print(markdown_table(["mechanism", "K", "coverage of 95 %", "error at most", "p of uniform ranks"], rows), "\n")
+    show("coverage", ["mechanism", "K", "coverage of 95 %", "error at most", "p of uniform ranks"], rows, record=full)
 
 
 def in_the_loop(full, seed=0):
-    """Distance of the loop's estimate from the posterior mean of `sample`, and time: the paper's SGLD and sgld_cv."""
+    """Distance of the loop's estimate from the posterior mean of `sample`, and time: the paper's SGLD and exact."""
     rows = []
     for k, epsilon, rho in FAR:
-        distances, seconds = {"sgld": [], "sgld_cv": []}, {"sgld": [], "sgld_cv": []}
+        distances, seconds = {"sgld": [], "exact": []}, {"sgld": [], "exact": []}
         for run, sampler in itertools.product(range(10 if full else 3), distances):
             theta = np.random.default_rng(1000 + seed + run).dirichlet(np.full(k, rho))
             start = time.thread_time()
@@ -225,14 +225,14 @@ def in_the_loop(full, seed=0):
                 theta / theta.sum(), ad.RRRR(k, epsilon, 0.9), "honest", sampler=sampler, random_seed=seed + run
             )
             seconds[sampler].append(time.thread_time() - start)
-            exact = ad.sample(found.responses, "sgld_cv", random_seed=1, **QUIET)["posterior"]["theta"]
-            distances[sampler].append(0.5 * np.abs(found.chain_mean - exact.values.mean(axis=(0, 1))).sum())
+            right = ad.sample(found.responses, "sgld_cv", random_seed=1, **QUIET)["posterior"]["theta"]
+            distances[sampler].append(0.5 * np.abs(found.chain_mean - right.values.mean(axis=(0, 1))).sum())
         far, near = (f"{np.median(distances[name]):.3f} (at most {max(distances[name]):.3f})" for name in distances)
         least = {name: min(times) for name, times in seconds.items()}
-        ratio = f"{least['sgld_cv'] / least['sgld']:.2f}×"
+        ratio = f"{least['exact'] / least['sgld']:.2f}×"
         rows.append([f"{k}, {epsilon:g}, {rho:g}", far, near, *(f"{value:.3f} s" for value in least.values()), ratio])
-    headings = ["K, ε, ρ", "TV of the paper's", "TV of sgld_cv", "time of the paper's", "of sgld_cv", "ratio"]
-    print(markdown_table(headings, rows), "\n")
+    headings = ["K, ε, ρ", "TV of the paper's", "TV of exact", "time of the paper's", "of exact", "ratio"]
+    show("loop", headings, rows, record=full)
 
 
 PARTS = {"nuts": against_nuts, "loop": in_the_loop, "cost": costs, "sets": many_sets, "coverage": coverage}

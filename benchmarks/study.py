@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from timing import markdown_table
+from timing import show
 
 RUNS = 40
 SIZES = (1_000, 10_000)
@@ -120,10 +120,11 @@ def use_memory(n: int) -> None:
 
 PARTS = {
     "a": (
+        "speed",
         speed_rows,
         ["how", "runs/s", "of 1 worker", "within a run", "beside it", "of a 0.2 s run", "processor time of the driver"],
     ),
-    "b": (memory_rows, ["runs", "peak of the driver", "peak of a worker", "runs/s"]),
+    "b": ("memory", memory_rows, ["runs", "peak of the driver", "peak of a worker", "runs/s"]),
 }
 
 
@@ -132,8 +133,8 @@ def main() -> None:
         use_memory(int(sys.argv[2]))
         return
     for letter in sys.argv[1] if len(sys.argv) > 1 else PARTS:
-        rows, headings = PARTS[letter]
-        print(f"({letter})\n\n{markdown_table(headings, rows())}\n", flush=True)
+        name, rows, headings = PARTS[letter]
+        show(name, headings, rows())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
 from numba import njit
-from timing import best_seconds, markdown_table
+from timing import best_seconds, show
 
 from adobest_pp import RRRR
 from adobest_pp.design import UTILITIES, UTILITY_CODES
@@ -77,7 +77,7 @@ def main() -> None:
         )
     headings = ["utility", *(f"K = {n}" for n in SIZES)]
     headings += [*(f"dense / ours, K = {n}" for n in SIZES if n <= DENSE_LIMIT), "aim at 200", "exponent", "aim"]
-    print(markdown_table(headings, rows))
+    show("times", headings, rows)
 
 
 if __name__ == "__main__":

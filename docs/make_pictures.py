@@ -18,19 +18,25 @@ import adobest_pp as ad
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 MAX_BYTES = 150_000
+SHOWN = 16  # states: more would be too small to read in README
 
 
 def estimates() -> None:
-    """Draw the shares of party identification, from private answers of 944 people."""
-    people = ad.datasets.anes96()
-    parties = list(people["party"].cat.categories)
-    mechanism = ad.SubsetSelection(7, epsilon=1.0)
-    answers = mechanism.privatize(people["party"].cat.codes.to_numpy(), rng=np.random.default_rng(1))
-    responses = ad.Responses.from_arrays(mechanism, answers, categories=parties)
-    draws = ad.sample(responses, "nuts", random_seed=1, progressbar=False)
-    truth = people["party"].value_counts(normalize=True)[parties]
-    _, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    ad.plots.plot_estimates({"from private answers, ε = 1": draws}, truth=truth, ax=ax)
+    """Draw what the collector receives from 214,144 people, and the shares that it shows."""
+    people = ad.datasets.birth_states()
+    states = list(people["state"].cat.categories)
+    mechanism = ad.SubsetSelection(len(states), epsilon=2.0)
+    answers = mechanism.privatize(people["state"].cat.codes.to_numpy(), rng=np.random.default_rng(1))
+    responses = ad.Responses.from_arrays(mechanism, answers, categories=states)
+    draws = ad.sample(responses, "sgld_cv", prior="learned", random_seed=1, progressbar=False)
+    truth = people["state"].value_counts(normalize=True)[states]
+    largest = truth.sort_values(ascending=False).index[:SHOWN].tolist()
+    named = np.bincount(np.ravel(answers), minlength=len(states)) / len(people)
+    _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True, layout="constrained")
+    left.barh(np.arange(SHOWN), [named[states.index(state)] for state in largest], height=0.8, color="0.75")
+    left.set(title="What the collector receives", xlabel="share of answers that name the state", xlim=(0, 0.3))
+    ad.plots.plot_estimates({"estimate, 95 % interval": draws}, truth=truth, categories=largest, ax=right)
+    right.set(title="What the posterior says", xlabel="share of people born in the state")
     save("estimates.png")
 
 

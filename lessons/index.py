@@ -16,8 +16,8 @@ def _():
         """
         # Learning from answers that nobody can hold against you
 
-        Seven lessons of 10 to 15 minutes. Each has sliders, one picture that answers at once, questions to answer *before* you
-        look, and one exercise that is checked. You need no privacy and no MCMC before: the first lesson begins with a coin.
+        Seven lessons of 10 to 15 minutes. Each has sliders, a picture that responds at once, questions to answer *before* you
+        look, and an exercise that is checked. You need to know neither privacy nor MCMC: the first lesson begins with a coin.
         """
     )
     return
@@ -39,10 +39,10 @@ def _():
     prose(
         """
         - **You teach?** Each lesson begins with notes for one hour and thirty students.
-        - **You know PyMC, and nothing of privacy?** Begin with lessons 1 and 3, then 7.
-        - **You know randomized response, and nothing of MCMC?** Begin with lesson 2, then 5 and 6.
+        - **You know PyMC but nothing about privacy?** Begin with lessons 1 and 3, then 7.
+        - **You know randomized response but nothing about MCMC?** Begin with lesson 2, then 5 and 6.
 
-        A test fails when a statement of these lessons is no longer what the code computes.
+        A test fails if a number in these lessons is no longer what the code computes.
         """
     )
     return

@@ -12,7 +12,7 @@ with app.setup:
     import numpy as np
     from arviz_stats.base import array_stats
 
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -100,13 +100,13 @@ def _():
         """
         # 6 · Is my sampler right?
 
-        A sampler that is wrong does not crash. It draws a smooth, believable picture of the wrong thing. Five questions find it:
+        A wrong sampler does not crash. It draws a smooth, believable picture of the wrong thing. Five questions find it out:
 
         1. **R-hat**: do chains from different starts agree? (1.00 is good; above 1.05 they do not.)
         2. **ESS**: how many *independent* draws are these draws worth?
         3. **Stein discrepancy**: do the draws fit the slope of the log-posterior? It needs no reference.
-        4. **Calibration**: in simulated data sets, does a 95 % interval hold the truth in 95 % of them?
-        5. **Contraction**: does the posterior close in on the truth, by 1/√n?
+        4. **Calibration**: does a 95 % interval hold the truth in 95 % of simulated data sets?
+        5. **Contraction**: does the posterior close in on the truth like 1/√n?
         """
     )
     return
@@ -116,12 +116,12 @@ def _():
 def _():
     lecture(
         """
-        - **0–15 min.** Show traces only, and let the class vote: which samplers would you trust? Then reveal R-hat and ESS.
-        - **15–30 min.** “SGLD, large steps” has a fine R-hat. So agreement is not enough. That is the point of the hour.
-        - **30–45 min.** Move the ε that the analyst assumes. A sampler can be perfect and the *model* wrong: R-hat sees
-          nothing, calibration and contraction do.
+        - **0–15 min.** Show only the traces, and let the class vote: which samplers would you trust? Then reveal R-hat and ESS.
+        - **15–30 min.** “SGLD, large steps” has a good R-hat. So agreement is not enough. That is the point of the hour.
+        - **30–45 min.** Move the ε that the analyst assumes. The sampler can be perfect and the *model* wrong: R-hat does not
+          see it; calibration and contraction do.
         - **45–60 min.** The exercise: R-hat in six lines. Discuss which of the five you would report in a paper.
-        - The one sentence: *agreement is not correctness.*
+        - The sentence to take home: *agreement is not correctness.*
         """
     )
     return
@@ -130,11 +130,11 @@ def _():
 @app.cell
 def _():
     _r_hat, _ = mixing("SGLD, large steps", 500)
-    first = Question(
+    first = Prediction(
         "“SGLD, large steps” runs four chains that agree: its R-hat is below 1.05. Are its draws from the posterior?",
         {
-            "Yes: R-hat is what tells.": "R-hat compares the chains with each other. All of them can be wrong alike.",
-            "No: the chains agree on something too wide.": "They agree, and the Stein discrepancy finds that they do not fit the "
+            "Yes: that is what R-hat says.": "R-hat compares the chains with each other. All of them can be wrong in the same way.",
+            "No: the chains agree on something too wide.": "They agree, but the Stein discrepancy shows that they do not fit the "
             "posterior.",
             "There is no way to tell.": "There is: the slope of the log-posterior is known, and the draws must fit it.",
         },
@@ -156,12 +156,12 @@ def _(first, first_answer):
 
 @app.cell
 def _():
-    second = Question(
-        "The analyst uses NUTS, and assumes ε = 2 where devices used 1. Which of the five questions finds the mistake?",
+    second = Prediction(
+        "The analyst uses NUTS and assumes ε = 2, but the devices used ε = 1. Which of the five questions finds the mistake?",
         {
             "R-hat.": "The chains agree perfectly, on the posterior of the wrong model.",
             "The Stein discrepancy.": "The draws fit the slope of the wrong log-posterior perfectly.",
-            "Contraction, if the truth is known.": "The posterior closes in on a wrong place. (So would calibration find it.)",
+            "Contraction, if the truth is known.": "The posterior closes in on a wrong place. (Calibration would find it, too.)",
         },
         "Contraction, if the truth is known.",
         proof=distances(2)[-1] > 0.9 * distances(2)[-2] and distances(2)[-1] > 10 * distances(1)[-1],
@@ -232,11 +232,11 @@ def _(assumed, n_draws, sampler):
 def _(sampler):
     _row = verdicts()[sampler.value]
     _stein = (
-        "not computed, because its draws are not worth enough"
+        "not computed, because there are too few effective draws"
         if _row["stein"] is None
-        else f"{_row['stein']:.2f}, and right draws stay below {_row['stein_threshold']:.2f} nearly always"
+        else f"{_row['stein']:.2f}; draws of the posterior nearly always stay below {_row['stein_threshold']:.2f}"
     )
-    _words = "the reference that the others are graded against" if _row["verdict"] == "reference" else _row["words"]
+    _words = "the reference that the others are compared with" if _row["verdict"] == "reference" else _row["words"]
     prose(f"**{sampler.value}**, from 2,000 draws of each chain. Stein discrepancy: {_stein}. Verdict: *{_words}*.")
     return
 
@@ -252,9 +252,9 @@ def _():
             mixing("SGLD, tiny steps", 500)[0],
         ),
         state("With the right ε, 95 % intervals hold the truth in {} % of 500 data sets;", 95, 100 * coverage(1), 2),
-        state("if the analyst assumes ε = 2 where it is 1, in {} %.", 26, 100 * coverage(2)),
+        state("if the analyst assumes ε = 2 and it is 1, in {} %.", 26, 100 * coverage(2)),
         state(
-            "From 300 to 30,000 people the distance to the truth falls to {} of what it was.",
+            "From 300 to 30,000 people, the distance to the truth falls to {} times what it was.",
             0.1,
             distances(1)[-1] / distances(1)[2],
             0.01,
@@ -263,11 +263,12 @@ def _():
     prose(
         f"""
         **Left:** four chains of one sampler. {statements[0]} {statements[1]} {statements[2]} **Middle:** simulate a truth, answers
-        and a posterior, 500 times, and ask where the truth falls. If all is right, every rank is as likely as every other: the
-        bars stay in the gray band. {statements[3]} {statements[4]} **Right:** {statements[5]} With a wrong ε it stops falling: more
-        people do not help.
+        and a posterior 500 times, and see where the truth falls in the posterior. If all is right, all ranks are equally likely:
+        the bars stay in the gray band. {statements[3]} {statements[4]} **Right:** {statements[5]} With a wrong ε it stops falling:
+        more people do not help.
 
-        Assumed ε too large: bars at both ends, intervals too narrow. Too small: the answers look more extreme than they are.
+        If the assumed ε is too large, there are bars at both ends, and intervals are too narrow. If it is too small, the answers
+        look more extreme than they are.
         """
     )
     return (statements,)
@@ -289,8 +290,8 @@ def _():
             )
 
     exercise = Exercise(
-        "Write the classic `r_hat(chains)` for a list of chains of n draws each: W is the mean of the variances within the "
-        "chains, B the variance of the chains' means (both with n − 1 and m − 1 below), and R-hat = √(((n−1)/n · W + B)/W).",
+        "Write the classic `r_hat(chains)` for a list of m chains of n draws each: W is the mean of the variances within the "
+        "chains, B the variance of the chains' means (with denominators n − 1 and m − 1), and R-hat = √(((n−1)/n · W + B)/W).",
         "r_hat",
         "import statistics\n\ndef r_hat(chains):\n    return 1.0\n",
         "import math\nimport statistics\n\ndef r_hat(chains):\n    n = len(chains[0])\n"
@@ -313,9 +314,9 @@ def _(exercise, written):
 def _():
     prose(
         """
-        **In the package:** `ad.diagnostics.compare(draws)` grades samplers, with a verdict; `ad.diagnostics.calibration` and
-        `ad.diagnostics.contraction` do the middle and the right panel for any sampler and mechanism. `ad.sample` warns by
-        itself when answers do not fit the mechanism. **Next:** [your own model](../7).
+        **In the package:** `ad.diagnostics.compare(draws)` gives each sampler a verdict; `ad.diagnostics.calibration` and
+        `ad.diagnostics.contraction` do the middle and the right panel for any sampler and mechanism. `ad.sample` warns
+        when answers do not fit the mechanism. **Next:** [your own model](../7).
         """
     )
     return

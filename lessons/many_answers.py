@@ -11,7 +11,7 @@ with app.setup:
 
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching.showing import ask, canvas, controls, editor, lecture, picture, practise, prose, slider
 
     TRUTH = np.array([0.6, 0.3, 0.1])
@@ -51,9 +51,9 @@ def _():
 
         One answer tells little. A thousand of them tell a lot about the **population**, and still little about anyone in it.
 
-        We look for θ, the shares of the categories. Each answer y has probability h(y) = Σ G[y, x] · θ[x]. Multiply these over
-        all answers, and you have the likelihood of θ. With a flat prior, that is the **posterior**: how plausible each θ
-        is, given what was heard. With three categories every possible θ is a point of a triangle, so we can see all of it.
+        We want to learn θ, the shares of the categories. Each answer y has probability h(y) = Σ G[y, x] · θ[x]. Multiply these
+        over all answers, and you have the likelihood of θ. With a flat prior, that is the **posterior**: how plausible each θ
+        is, given the answers. With three categories every possible θ is a point in a triangle, so we can see all of them.
         """
     )
     return
@@ -67,9 +67,9 @@ def _():
           θ on the board. Ask: what if you get a negative share? (Bayes never does.)
         - **10–25 min.** The triangle. A corner is a population in which all are alike. Raise n slowly, and let the class say
           where the truth is before you show it.
-        - **25–45 min.** Predict first, by hands. Then halve ε. The shade doubles in width. Privacy is paid in people.
+        - **25–45 min.** Predict first, by a show of hands. Then halve ε. The shade doubles in width. You pay for privacy in people.
         - **45–60 min.** The exercise. Discuss: who should choose ε, and who pays?
-        - The one sentence: *noise that you know exactly costs people, not truth.*
+        - The sentence to take home: *noise that you know exactly costs people, not truth.*
         """
     )
     return
@@ -77,12 +77,12 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "With 1,000 honest answers the share of “never” is known to about ± 3 percentage points. "
         "How many private answers at ε = 1 tell as much?",
         {
-            "About 2,700: e times as many.": "The odds grow by e, but precision goes with the square of the signal.",
-            "About 7,700.": "An answer carries 36 % of the signal, and 1/0.36² is about 8. Privacy is paid in people.",
+            "About 2,700: e times as many.": "The odds grow by e, but precision depends on the square of the signal.",
+            "About 7,700.": "An answer carries 36 % of the signal, and 1/0.36² is about 8. You pay for privacy in people.",
             "No number: noise stays noise.": "We know the noise exactly. It averages out as people are added.",
         },
         "About 7,700.",
@@ -154,12 +154,12 @@ def _():
         ),
         state("Four times as many people make it {} times as wide.", 0.5, width(1, 40_000) / width(1, 10_000), 0.01),
         state(
-            "For two categories and even shares, ε = 1 needs {} people for one honest answer.",
+            "For two categories and even shares, {} private answers at ε = 1 tell as much as one honest answer.",
             4.7,
             (width(1, 100_000, (0.5, 0.5)) / width(HONEST, 100_000, (0.5, 0.5))) ** 2,
         ),
         state(
-            "Why? One private answer carries {} % of the signal at ε = 1: the chance to hear “never” rises by so much only, "
+            "Why? At ε = 1 one private answer carries {} % of the signal: that is by how much the probability to hear “never” rises "
             "from a person for whom it is false to one for whom it is true.",
             36,
             100 * (ad.SRR(3, 1).transition_matrix()[0] @ [1, -0.5, -0.5]),
@@ -167,8 +167,8 @@ def _():
     ]
     prose(
         f"""
-        **Left:** the shade holds 50 % and 95 % of the posterior, the cross is the truth. **Right:** the same as intervals, with
-        those of honest answers beside them. Try another sample: the shade wanders, and holds the cross nearly always.
+        **Left:** the shades hold 50 % and 95 % of the posterior; the cross is the truth. **Right:** the same as intervals, beside
+        those from honest answers. Try another sample: the shade moves, and nearly always holds the cross.
 
         {statements[0]} {statements[1]} {statements[2]} {statements[3]}
         """
@@ -178,12 +178,12 @@ def _():
 
 @app.cell
 def _():
-    second = Question(
-        "You halve ε, from 1 to 0.5. By how much must n grow, for the same interval?",
+    second = Prediction(
+        "You halve ε, from 1 to 0.5. By how much must n grow for the same interval?",
         {
-            "It doubles.": "The signal is about half, and n pays for its square.",
+            "It doubles.": "The signal is about half, and n must make up for its square.",
             "It grows fourfold.": "Half the signal, so four times the people. For small ε the price is about 1/ε².",
-            "It grows by e.": "No: e bounds the odds of one answer. Precision depends on the square of the signal.",
+            "It grows by a factor of e.": "No: e bounds the odds of one answer. Precision depends on the square of the signal.",
         },
         "It grows fourfold.",
         proof=abs((width(0.5, 30_000) / width(1, 30_000)) ** 2 - 4) < 0.2,

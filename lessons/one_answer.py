@@ -10,7 +10,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching.showing import ask, canvas, controls, editor, lecture, picture, practise, prose, slider
 
 
@@ -35,8 +35,8 @@ def _():
         *Have you ever cheated in an exam?* Nobody likes to answer that. So let a coin answer with you.
 
         Flip a coin where only you can see it. Heads: say the truth. Tails: flip again, and say **yes** for heads, **no** for
-        tails. Whatever you say, you can always claim that the coin said it. That is **randomized response**. It is done on
-        your own device, before anything is sent. Nobody has to be trusted.
+        tails. Whatever you say, you can always claim that the coin said it. That is **randomized response**. It happens on
+        your own device, before anything is sent. You need to trust nobody.
         """
     )
     return
@@ -49,10 +49,10 @@ def _():
         - **0–10 min.** Do the coin in the room, on paper, with a harmless question (“Did you have coffee today?”). Collect
           the slips. Ask: what do I know about the person in the first row? Keep the slips for lesson 2.
         - **10–25 min.** Show the matrix. A column is a person, a row is what I hear. Let the class find the two cells with
-          the largest ratio in a row. That ratio is e^ε: the whole definition is one number of this table.
-        - **25–45 min.** Predict first: the two questions, by show of hands, before anybody moves a slider.
+          the largest ratio in a row. That ratio is e^ε: the whole definition is one number in this table.
+        - **25–45 min.** Predict first: both questions, by a show of hands, before anybody moves a slider.
         - **45–60 min.** The exercise, in pairs. Those who finish early add a third category.
-        - The one sentence to take home: *privacy is a bound on odds, whatever anybody believed before.*
+        - The sentence to take home: *privacy is a bound on odds, whatever anybody believed before.*
         """
     )
     return
@@ -70,7 +70,7 @@ def _():
         state("The two coins have a loss of ε = ln 3 ≈ {}.", 1.1, ad.privacy_loss([[0.75, 0.25], [0.25, 0.75]])),
         state("At ε = 1 one answer changes the odds by a factor of at most {}.", 2.72, math.exp(1)),
         state("If you believed 10 % before and hear “yes” at ε = 1, you believe {} % after.", 23, 100 * belief(0.1, 1)),
-        state("At ε = 5 the factor is {}, and there is not much left to hide behind.", 148, math.exp(5)),
+        state("At ε = 5 the factor is {}, and little is left to hide behind.", 148, math.exp(5)),
     ]
     prose(
         f"""
@@ -79,8 +79,8 @@ def _():
         Everything about such a mechanism is in one table, **G**: how likely is each answer (row) for each truth (column)?
         {statements[0]}
 
-        The **privacy loss** ε asks: which answer tells most? Look along a row for the largest and the smallest number.
-        Their ratio is at most e<sup>ε</sup>. {statements[1]} Small ε is more private. ε = 0 is pure noise.
+        The **privacy loss** ε asks: which answer reveals most? Look along a row for the largest and the smallest number.
+        Their ratio is at most e<sup>ε</sup>. {statements[1]} A smaller ε is more private. ε = 0 is pure noise.
         """
     )
     return (statements,)
@@ -88,13 +88,13 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "You believe with 10 % that a person cheated. The person answers “yes” through the mechanism at ε = 1. "
         "What do you believe now?",
         {
-            "Still 10 %: the answer is only noise.": "Noise, but not only: “yes” is e times as likely if it is true.",
+            "Still 10 %: the answer is only noise.": "It is not only noise: “yes” is e times as likely if it is true.",
             "About 23 %.": "The odds were 1 : 9. They grow by e ≈ 2.7, to about 2.7 : 9.",
-            "About 73 %: that is how often the answer is true.": "That would be right for a belief of 50 % before. "
+            "About 73 %: that is how often the answer is true.": "That would be right if you had believed 50 % before. "
             "Most “yes” come from the many who did not cheat.",
         },
         "About 23 %.",
@@ -140,7 +140,7 @@ def _(categories, epsilon, prior):
 def _(statements):
     prose(
         f"""
-        **Left:** the matrix, with the two cells of the largest ratio in a frame. **Right:** what one answer changes.
+        **Left:** the matrix, with a frame around the two cells with the largest ratio. **Right:** what one answer changes.
         Move ε. Then leave ε alone and move the belief: the *odds* always change by the same factor.
 
         {statements[2]} {statements[3]} {statements[4]}
@@ -155,13 +155,13 @@ def _(statements):
 @app.cell
 def _():
     _three = ad.SRR(6, 1).transition_matrix()[0, 0]
-    second = Question(
+    second = Prediction(
         "Keep ε = 1 and go from K = 2 to K = 6 possible answers. How often is an answer the truth?",
         {
             "As often as before, about 73 %: ε is the same.": "ε bounds the ratio, not the truth. Five wrong answers now "
-            "share the noise, and each of them must be at least 1/e as likely as the truth.",
-            "Less often: about 35 %.": "The truth has e parts of e + 5. More categories make each answer worth less.",
-            "More often.": "No. More wrong answers have to be likely enough to hide behind.",
+            "share the noise, and each of them must be at least 1/e times as likely as the truth.",
+            "Less often: about 35 %.": "The truth has e parts out of e + 5. With more categories, each answer tells less.",
+            "More often.": "No. There are more wrong answers, and each must be likely enough to hide behind.",
         },
         "Less often: about 35 %.",
         proof=abs(_three - 0.35) < 0.005,
@@ -182,7 +182,7 @@ def _():
         for prior_belief in (0.01, 0.1, 0.5, 0.9):
             for epsilon_given in (0.2, 1.0, 3.0):
                 got, right = function(prior_belief, epsilon_given), belief(prior_belief, epsilon_given)
-                hint = "Multiply the odds by e^ε, and turn them back into a probability."
+                hint = "Multiply the odds by e^ε, then turn them back into a probability."
                 assert abs(got - right) < 1e-9, (
                     f"belief({prior_belief}, {epsilon_given}) must be {right:.4f}, got {got:.4f}. {hint}"
                 )
@@ -210,8 +210,8 @@ def _(exercise, written):
 def _():
     prose(
         """
-        **In the package:** `ad.SRR(2, epsilon=1.0).privatize(x)` is the coin, exact to the last bit, from the operating
-        system's entropy. `ad.plots.plot_channel` and `ad.plots.plot_belief` drew the pictures. **Next:** [many answers](../2).
+        **In the package:** `ad.SRR(2, epsilon=1.0).privatize(x)` is the coin, drawn exactly from the operating system's
+        entropy. `ad.plots.plot_channel` and `ad.plots.plot_belief` drew the pictures. **Next:** [many answers](../2).
         """
     )
     return

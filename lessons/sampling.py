@@ -13,7 +13,7 @@ with app.setup:
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
     from adobest_pp.plots.simplex import CORNERS
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -93,12 +93,13 @@ def _():
 
         With three categories we could look at every θ. With twenty we cannot, so we **draw** from the posterior instead.
 
-        - **NUTS** follows the gradient of the log-posterior, and corrects every move. It is exact.
-        - **Gibbs** guesses everybody's true category, then θ given these, and so on. Exact too, but its steps are small when ε is.
-        - **SGLD** looks at a *batch* of answers only: half a step γ along an estimate of the gradient, plus noise of variance γ.
+        - **NUTS** follows the gradient of the log-posterior and corrects every move. It is exact.
+        - **Gibbs** draws everybody's true category given θ, then θ given the categories, and so on. It is exact, too, but its
+          steps are small when ε is small.
+        - **SGLD** looks only at a *batch* of answers: it moves by γ/2 times an estimate of the gradient, plus noise of variance γ.
           Nothing is corrected. It is cheap, and the paper uses it.
 
-        Do they agree? Here they stand side by side, on the exact posterior.
+        Do they agree? Here are all four, on top of the exact posterior.
         """
     )
     return
@@ -108,14 +109,14 @@ def _():
 def _():
     lecture(
         """
-        - **0–10 min.** A walker in the fog who feels the slope: that is Langevin. Now let ten friends out of thousands tell the
-          slope: that is a stochastic gradient. What goes wrong?
-        - **10–30 min.** Begin at n = 30: all four agree, so the class believes in SGLD. Raise n to 30,000. Stop, and let them
+        - **0–10 min.** A walker in the fog who feels the slope: that is Langevin. Now the walker asks ten friends out of thousands
+          for the slope: that is a stochastic gradient. What goes wrong?
+        - **10–30 min.** Begin at n = 30: all four agree, so the class trusts SGLD. Raise n to 30,000. Stop, and let them
           explain before you go on.
-        - **30–45 min.** The formula on the board: the noise of the batch adds to the noise that Langevin wants.
-        - **45–60 min.** Exercise in pairs. Close with control variates: ask the friends only about the *difference* to a place
+        - **30–45 min.** The formula on the board: the noise of the batch adds to the noise that Langevin needs.
+        - **45–60 min.** Exercise in pairs. Close with control variates: ask the friends only about the *difference* from a place
           that you know exactly.
-        - The one sentence: *noise that you did not plan makes the posterior too wide.*
+        - The sentence to take home: *noise that you did not plan makes the draws too wide.*
         """
     )
     return
@@ -123,12 +124,12 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "SGLD with the paper's steps, 0.5/n, and batches of 50. The number of people grows from 30 to 30,000. "
         "How good are its intervals?",
         {
-            "They get better: more data, better sampler.": "The posterior shrinks faster than the noise of the batches does.",
-            "They stay as good as they are at n = 30.": "The step shrinks with n, and that is not enough.",
+            "They get better: more data, better sampler.": "The posterior shrinks faster than the noise of the batches.",
+            "They stay as good as they are at n = 30.": "The step shrinks with n, but that is not enough.",
             "They get worse: twice as wide as they should be.": "The noise of a batch, scaled up by n/m, outgrows the posterior.",
         },
         "They get worse: twice as wide as they should be.",
@@ -194,15 +195,15 @@ def _():
     ]
     prose(
         f"""
-        The shade is the exact posterior (50 % and 95 %), the points are 300 draws. For large n we zoom in.
+        The shade is the exact posterior (50 % and 95 %); the points are 300 draws. For large n the picture zooms in.
 
-        **Why SGLD is too wide.** {statements[0]} {statements[1]} {statements[2]} A batch of m answers stands for n of them, so its
-        gradient has a noise of variance n²/m times that of one answer. Langevin wants noise of variance γ. The batch adds
-        (γ/2)² n²/m · v, where v is the variance of one answer's gradient. For the steps γ = 0.5/n that is n/(8m) · v times what
-        Langevin wants: it grows with n.
+        **Why SGLD is too wide.** {statements[0]} {statements[1]} {statements[2]} A batch of m answers stands for n of them, so the
+        noise of its gradient has a variance n²/m times that of one answer. Langevin needs noise of variance γ. The batch adds
+        (γ/2)² n²/m · v, where v is the variance of one answer's gradient. For steps γ = 0.5/n that is n/(8m) · v times what
+        Langevin needs: it grows with n.
 
-        **The cure.** Compute the gradient once, exactly, at one good place θ̂. Then let the batch tell only how the gradient
-        *differs* from the one at θ̂. Near θ̂ that difference is tiny, and so is its noise. {statements[3]} {statements[4]}
+        **The repair.** Compute the gradient once, exactly, at one good place θ̂. Then use the batch only to estimate how the
+        gradient *differs* from the one at θ̂. Near θ̂ that difference is tiny, and so is its noise. {statements[3]} {statements[4]}
         """
     )
     return (statements,)
@@ -210,11 +211,11 @@ def _():
 
 @app.cell
 def _():
-    second = Question(
+    second = Prediction(
         "n = 30,000, steps 0.5/n. You raise the batch from 50 to 200. What happens to SGLD?",
         {
             "Nothing: only the step matters.": "The noise of the gradient is n²/m times that of one answer, and m is the batch.",
-            "It becomes narrower, but is still too wide.": "Four times the batch, a quarter of the extra variance. Not enough yet.",
+            "It becomes narrower, but is still too wide.": "Four times the batch gives a quarter of the extra variance. That is not enough.",
             "It becomes exact.": "Not yet: look at the sd above its panel. It needs batches of all answers, or smaller steps.",
         },
         "It becomes narrower, but is still too wide.",
@@ -243,8 +244,8 @@ def _():
 
     exercise = Exercise(
         "Langevin adds noise of variance `step`. The batch adds (step/2)² · n²/m · v, where v is the variance of one answer's "
-        "gradient. For small steps the variance of the draws grows as the noise does. Write `width(n, m, step, v)`: how many times "
-        "as wide (in standard deviations) are the draws?",
+        "gradient. For small steps the variance of the draws grows in proportion to the noise. Write `width(n, m, step, v)`: how "
+        "many times as wide (in standard deviations) do the draws become?",
         "width",
         "import math\n\ndef width(n, m, step, v):\n    return 1.0\n",
         "import math\n\ndef width(n, m, step, v):\n    batch_noise = (step / 2) ** 2 * n**2 / m * v\n"
@@ -266,8 +267,8 @@ def _():
     prose(
         """
         **In the package:** `ad.sample(responses, "nuts")`, `"gibbs"`, `"sgld"` (the paper's) and `"sgld_cv"` (repaired, every choice
-        made for you). `sample` warns when chains disagree. The draws here were made by `lessons/precompute.py`, so that the
-        sliders answer at once. **Next:** [is my sampler right?](../6)
+        made for you). `sample` warns when chains disagree. The draws here come from `lessons/precompute.py`, so that the
+        sliders respond at once. **Next:** [is my sampler right?](../6)
         """
     )
     return

@@ -11,7 +11,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching.showing import (
         ask,
         canvas,
@@ -81,11 +81,11 @@ def _():
         """
         # 3 · What the collector may not see
 
-        A promise of privacy is a statement about one table of numbers. So do not believe it: **audit** it. The loss of a
+        A promise of privacy is a statement about one table of numbers. So do not trust it: **audit** it. The loss of a
         mechanism is the largest ln(P(y | x) / P(y | x′)) over all answers y and truths x, x′. If it is at most ε, the promise
-        holds for everybody, against everybody. If it is larger for a single answer, it is broken.
+        holds for everybody, against everybody. If it is larger for a single answer, the promise is broken.
 
-        Two of the five mechanisms below are broken. Both were published. One slip is a missing logarithm. The other one is the
+        Two of the five mechanisms below are broken. Both were published. One slip is a missing logarithm, the other is the
         order of a list.
         """
     )
@@ -98,12 +98,12 @@ def _():
         """
         - **0–10 min.** Recall the framed cells of lesson 1. Write the definition of the loss on the board.
         - **10–20 min.** Subset selection: the answer is a *set* that holds the truth more often than not. Act it out with
-          five cards. Then list the truth first, and ask who notices.
+          five cards. Then list the truth first, and see who notices.
         - **20–40 min.** Predict first. Let the class find the two broken mechanisms with the list, at ε = 1.
         - **40–60 min.** The exercise: ten lines that audit any mechanism. Then discuss: who audits the apps on your phone?
-        - Keep apart what was *proved* (Theorem 1 of the paper is right) from what was *programmed* (six of the program's twelve
-          methods do not follow it; the other six, SRR and five that are “semi-adaptive”, keep their promise).
-        - The one sentence: *a promise that can be computed need not be trusted.*
+        - Distinguish what was *proved* (Theorem 1 of the paper is right) from what was *programmed* (six of the program's twelve
+          methods do not follow it; the other six, SRR and five “semi-adaptive” ones, keep their promise).
+        - The sentence to take home: *a promise that can be computed need not be trusted.*
         """
     )
     return
@@ -111,13 +111,13 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "A device answers with a set of two of the five categories. It draws the set exactly as it should at ε = 1, but lists "
         "the truth first if the truth is in the set. What is its privacy loss?",
         {
             "1: the sets have the right probabilities.": "The sets do. The lists do not: the order is part of the answer.",
             "A bit more than 1.": "Look for a zero in the matrix: “A, B” can never come from a person with B.",
-            "Infinite.": "“A, B” never comes from a person with B. One answer rules a truth out for certain, so no ε holds.",
+            "Infinite.": "“A, B” never comes from a person with B. One answer rules out a truth for certain, so no ε holds.",
         },
         "Infinite.",
         proof=math.isinf(ad.privacy_loss(truth_first(1, 2)[1])),
@@ -160,7 +160,7 @@ def _(epsilon, mechanism, size):
         _sets = list(combinations(LABELS, size.value))
         _left.set_yticks(range(len(_sets)), [", ".join(each) for each in _sets])
     _right.legend().remove()
-    _right.set_title("belief before (gray), and after the answer that tells most", fontsize="medium")
+    _right.set_title("belief before (gray), and after the answer that reveals most", fontsize="medium")
     _told = "holds" if _audit.holds else "is BROKEN"
     _loss = "infinite" if math.isinf(_audit.loss) else f"{_audit.loss:.3g}"
     _figure.suptitle(
@@ -184,25 +184,25 @@ def _():
         state("With ten categories and κ = 0.9, a claimed ε = 1 truly loses {}", 1.73, published(10, 1).epsilon),
         state("and a claimed ε = 5 loses {}.", 6.64, published(10, 5).epsilon),
         state(
-            "Subset selection with sets of two at ε = 1 holds the truth in {} % of its answers: listed first, that often it is "
-            "plainly told.",
+            "With sets of two at ε = 1, the answer of subset selection holds the truth in {} % of cases. If the truth is listed "
+            "first, the answer then gives it away.",
             64,
             100 * truth_first(1, 2)[1][[name[0] == 0 for name in truth_first(1, 2)[0]], 0].sum(),
         ),
         state(
-            "Could you find the missing logarithm by trying? Ask a device 100 times for each of the two worst truths. A test "
-            "at 5 % then notices it in {} % of all cases. The audit needs no trial at all.",
+            "Could you find the missing logarithm by experiment? Ask a device 100 times for each of the two worst truths. A test "
+            "at the 5 % level then finds it in {} % of cases. The audit needs no experiment.",
             32,
             100 * _power(100),
         ),
-        state("The same test with 1,000 calls each notices it in {} %.", 98, 100 * _power(1000)),
+        state("The same test with 1,000 calls each finds it in {} %.", 98, 100 * _power(1000)),
     ]
     prose(
         f"""
-        **The published ε₂.** RRRR publishes a subset S of likely categories, and spends a second budget ε₂ outside of it.
-        Theorem 1 of the paper has the right formula. For the six of its methods that choose S by a utility, the authors' program
-        (soneraydin/AdOBEst_LDP, AdOBEst_LDP.m, lines 37 to 41) has it without its logarithm, and with the size of S in the
-        place of the size of the rest; its other methods keep ε. {statements[0]} {statements[1]} Does it keep
+        **The published ε₂.** RRRR publishes a subset S of likely categories, and spends a second budget ε₂ outside it.
+        Theorem 1 of the paper has the right formula. For its six methods that choose S by a utility, the authors' program
+        (soneraydin/AdOBEst_LDP, commit 9080c23, AdOBEst_LDP.m, lines 37 to 41) omits the logarithm, and uses the size of S in
+        place of the size of the rest. Its other methods keep ε. {statements[0]} {statements[1]} Does it keep
         its promise for any subset? Predict below, then try the sizes above.
 
         **The truth first.** {statements[2]}
@@ -216,14 +216,14 @@ def _():
 @app.cell
 def _():
     _losses = [ad.privacy_loss(matrix_of(MECHANISMS[1], 1, size_given)) for size_given in (1, 2, 3, 4)]
-    second = Question(
+    second = Prediction(
         "RRRR with the published ε₂ promises ε = 1. For which sizes of the subset does it keep its promise, with five categories?",
         {
             "For none.": "Nearly. Try size 4: one category is left outside, and there is nothing to choose among.",
-            "For size 4 alone.": "With one category left outside, ε₂ plays no part. All the others lose more than promised.",
+            "Only for size 4.": "With one category left outside, ε₂ plays no part. All other sizes lose more than promised.",
             "For sizes 3 and 4.": "Size 3 loses more than 1 as well. Look at the title of the picture.",
         },
-        "For size 4 alone.",
+        "Only for size 4.",
         proof=all(loss > 1.01 for loss in _losses[:3]) and _losses[3] <= 1,
     )
     second_answer = mo.ui.radio(list(second.options))
@@ -278,7 +278,7 @@ def _():
     prose(
         """
         **In the package:** `ad.audit(mechanism)` computes the loss in exact fractions, from the integers that the device draws
-        against. `adobest audit --matrix my.csv --epsilon 1` does it for a table of yours. `SubsetSelection` sorts its sets,
+        against. `adobest audit --matrix my.csv --epsilon 1` does it for your own table. `SubsetSelection` sorts its sets,
         and refuses answers in any other order. **Next:** [adapting the question](../4).
         """
     )

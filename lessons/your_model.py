@@ -10,7 +10,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Question, state
+    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
     from adobest_pp.teaching.showing import (
         ask,
@@ -130,11 +130,11 @@ def _():
         """
         # 7 · Your own model
 
-        A private answer is one line in a PyMC model. Whatever gives you θ can stand before it: a prior, a hierarchy, a regression.
+        Private answers are one line in a PyMC model. θ can come from anything: a prior, a hierarchy, a regression.
 
-        - **Empty categories.** Thirty products, and perhaps nobody holds most of them. Let the data tell how uneven θ is.
-        - **Regions.** Some have few people. Let them borrow from the others, as much as these agree.
-        - **Regression.** Each person has an own θ, which depends on something public, such as age.
+        - **Empty categories.** There are thirty products, and perhaps nobody holds most of them. Let the data say how uneven θ is.
+        - **Regions.** Some have few people. Let them borrow from the others, the more the regions agree.
+        - **Regression.** Each person has their own θ, which depends on something public, such as age.
         """
     )
     return
@@ -146,10 +146,10 @@ def _():
         """
         - **0–10 min.** Write the one line on the board: `ad.PrivateResponse("y", theta, responses)`. Everything else is PyMC.
         - **10–25 min.** Empty categories. Ask first where the noise of thousands of answers goes under a flat prior.
-        - **25–40 min.** Regions. Let the class guess the islands' interval, alone and pooled. Who may object to pooling?
-        - **40–50 min.** Regression: privacy widens the band, and does not bend it.
-        - **50–60 min.** The exercise, or: let pairs design a model for their own data on paper.
-        - The one sentence: *privacy is in the likelihood, your knowledge is in the prior, and the two do not mix.*
+        - **25–40 min.** Regions. Let the class guess the islands' interval, alone and pooled. Who might object to pooling?
+        - **40–50 min.** Regression: privacy widens the band but does not bend it.
+        - **50–60 min.** The exercise; or let pairs design a model for their own data on paper.
+        - The sentence to take home: *privacy is in the likelihood, your knowledge is in the prior, and the two do not mix.*
         """
     )
     return
@@ -157,13 +157,13 @@ def _():
 
 @app.cell
 def _():
-    first = Question(
+    first = Prediction(
         "People hold four of thirty products. 10,000 of them answer at ε = 1. Under a flat prior, what share does the "
         "estimate give to the 26 products that nobody holds?",
         {
-            "About 2 %.": "That would need far more people. Each empty product keeps what noise may have hidden.",
-            "More than a quarter.": "Each of the 26 may have up to some percent, as far as the answers tell, and that adds up.",
-            "Nearly all.": "No: the four products stand out of the noise.",
+            "About 2 %.": "That would need far more people. Each empty product may have a small share, hidden by the noise.",
+            "More than a quarter.": "As far as the answers tell, each of the 26 may have a few percent, and that adds up.",
+            "Nearly all.": "No: the four products stand out from the noise.",
         },
         "More than a quarter.",
         proof=25 < spilled(1, 10_000, "flat") < 33,
@@ -181,10 +181,10 @@ def _(first, first_answer):
 @app.cell
 def _():
     _alone, _pooled = regions(1, 10_000)
-    second = Question(
+    second = Prediction(
         "Five regions, 10,000 people at ε = 1, 300 of them on the islands. What does pooling do to the islands' interval?",
         {
-            "It becomes narrower.": "The islands borrow from the others, as much as those agree among themselves.",
+            "It becomes narrower.": "The islands borrow from the others, the more these agree among themselves.",
             "It becomes wider: four more regions, more noise.": "The others' answers are evidence about the islands, not noise.",
             "Nothing: the islands' answers are what they are.": "That is the interval of the islands alone. The model knows more.",
         },
@@ -280,11 +280,11 @@ def _():
     _private, _honest = (regression(budget, 30_000)[1] for budget in (1, HONEST))
     statements = [
         state(
-            "With 10,000 people at ε = 1 a flat prior gives {} % of the people to products that nobody holds;",
+            "With 10,000 people at ε = 1, a flat prior assigns {} % of the people to products that nobody holds;",
             29,
             spilled(1, 10_000, "flat"),
         ),
-        state("the learned prior gives them {} %.", 3, spilled(1, 10_000, "learned")),
+        state("the learned prior assigns {} %.", 3, spilled(1, 10_000, "learned")),
         state(
             "With 10,000 people at ε = 1, pooling makes the islands' interval {} times as wide,",
             0.64,
@@ -354,8 +354,8 @@ def _():
             )
 
     exercise = Exercise(
-        "A region alone has the estimate `alone` with standard error `error`. Regions lie around `common` with standard deviation "
-        "`spread`. Write `pooled(alone, error, common, spread)`, the mean of the region's posterior if all are normal.",
+        "By itself, a region has the estimate `alone` with standard error `error`. Regions lie around `common` with standard "
+        "deviation `spread`. Write `pooled(alone, error, common, spread)`: the posterior mean of the region if all distributions are normal.",
         "pooled",
         "def pooled(alone, error, common, spread):\n    return (alone + common) / 2\n",
         "def pooled(alone, error, common, spread):\n    weight = spread**2 / (spread**2 + error**2)\n"
@@ -376,8 +376,8 @@ def _(exercise, written):
 def _():
     prose(
         """
-        **In the package:** `models/` has these programs, ready to run (`sparse.py`, `regions.py`, `regression.py`), and more. You have
-        reached the end. [All lessons](../).
+        **In the package:** `models/` has these programs ready to run (`sparse.py`, `regions.py`, `regression.py`), and more. This was
+        the last lesson. [All lessons](../).
         """
     )
     return

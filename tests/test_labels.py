@@ -26,7 +26,7 @@ from adobest_pp import (
 from adobest_pp._checks import check_prior, check_probabilities
 from adobest_pp._labels import appearance
 from adobest_pp._text import csv_cell, visible
-from adobest_pp.diagnostics import best_subset_frequency, compare, contraction, step_size_study
+from adobest_pp.diagnostics import best_subset_frequency, compare, contraction
 from tests.strategies import data_sets, simulated
 
 NAMES = ("red", "green", "blue")
@@ -310,16 +310,6 @@ def test_compare_reads_truth_and_draws_by_label(fitted):
             np.testing.assert_allclose(again[name], expected[name])
     with pytest.raises(ValueError, match="truth must have the labels"):
         compare({"a": tree}, "a", pd.Series(TRUTH, index=["x", "y", "z"]))
-
-
-def test_a_study_of_steps_reads_its_reference_by_label(fitted):
-    responses, tree = fitted
-    options = {"step_sizes": [0.001], "batch_sizes": [50], "diffusions": ["reflected"], "budget": 20_000}
-    found = [
-        step_size_study(responses, reference, **options, draws=20, chains=2, random_seed=1, progressbar=False)
-        for reference in (tree, in_order_of_the_alphabet(tree))
-    ]
-    np.testing.assert_allclose(found[0].mean_error, found[1].mean_error)
 
 
 def test_estimates_are_drawn_by_label_and_unknown_ones_refused(fitted):

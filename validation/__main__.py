@@ -1,26 +1,26 @@
-"""Run every program of this folder, each in a process of its own, and write their findings.
+"""Run programs of this folder, each in a process of its own, and write what they found as JSON.
 
-Run with ``python -m validation`` (writes validation/RESULTS.md) or with ``--quick`` (writes nothing without ``--out``).
-With names, ``python -m validation privacy intervals``, only these run; the sections of the others are kept.
-Exits with 1 if any of them fails.
+``python -m validation`` runs all of them, ``python -m validation privacy intervals`` these two. Each writes
+validation/results/NAME.json; then validation/RESULTS.md and the table of README.md are rendered from all of these
+files. ``--render`` only renders. ``--quick`` runs smaller versions, which write nothing without ``--out FOLDER``.
+Exits with 1 if a program fails.
 """
 
 import argparse
-import re
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from validation.common import SEED, Finding, Options, all_passed, pass_or_fail, run_here
+from validation import pages
+from validation.common import SEED, Options, empty, run_here
+from validation.results import FOLDER, Result, pass_or_fail, read_all, versions_of
 
-FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "RESULTS.md"
+PROGRAMS = Path(__file__).parent
+PAGE = PROGRAMS / "RESULTS.md"
 # What comes first is what the rest depends on; programs that are not named here follow by name.
 ORDER = (
     "privacy",
@@ -33,114 +33,100 @@ ORDER = (
     "contraction",
     "best_subset",
 )
-PACKAGES = ("adobest_pp", "numpy", "scipy", "numba", "pymc", "pytensor", "nutpie", "arviz", "xarray")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One run of a program: its findings, of which there are none if it raised an error, and what it printed."""
-
-    name: str
-    findings: tuple[Finding, ...]
-    printed: str
-    seconds: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether there are findings, and all of them passed."""
-        return all_passed(self.findings)
-
-    @property
-    def count(self) -> str:
-        """How many findings passed, of how many."""
-        return f"{sum(one.passed for one in self.findings)} of {len(self.findings)}"
-
-    def __str__(self) -> str:
-        return "\n".join([self.printed.strip("\n"), "", *map(str, self.findings)]).strip()
-
-
-def programs(folder: Path = FOLDER) -> list[str]:
+def programs(folder: Path = PROGRAMS) -> list[str]:
     """Return the names of all modules of the folder that have a function `findings`, in the order to run them."""
     names = [path.stem for path in folder.glob("*.py") if "\ndef findings(options" in path.read_text(encoding="utf-8")]
     return sorted(names, key=_place)
 
 
-def run(name: str, options: Options) -> Outcome:
+def run(name: str, options: Options) -> Result:
     """Run one program in a process of its own. Its progress bars go to standard error."""
-    began = time.perf_counter()
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:
-            findings, printed = pool.submit(run_here, name, options).result()
+            return pool.submit(run_here, name, options).result()
         except BrokenProcessPool as problem:
-            findings, printed = (), str(problem)
-    return Outcome(name, findings, printed, time.perf_counter() - began)
+            return replace(empty(name, options), blocks=(str(problem),))
 
 
-def report(outcomes: Sequence[Outcome], arguments: Sequence[str], before: str = "") -> str:
-    """Return the results as Markdown: versions, a table of verdicts, and the tables and findings of every program.
-
-    Programs that did not run keep the row and the section that they have in the results `before`.
-    """
-    command = " ".join(["python -m validation", *arguments])
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    rows, sections = _written(before)
-    for one in outcomes:
-        word = pass_or_fail(one.passed)
-        rows[one.name] = f"| [{one.name}](#{one.name}) | {word} | {one.count} | {one.seconds:.0f} |"
-        sections[one.name] = f"## {one.name}\n\n```\n{one}\n```"
-    names = sorted(rows, key=_place)
-    lines = ["# What the validation programs found", ""]
-    lines += [f"Written by `{command}`, each section by the last full run of its program; every program takes the same"]
-    lines += [
-        "arguments. PASS means that the stated finding is reproduced, which is not always that a method works.",
+def report(results: Sequence[Result]) -> str:
+    """Return the results as Markdown: versions, a table of verdicts, and what every program showed and found."""
+    ordered = sorted(results, key=lambda one: _place(one.name))
+    common = versions_of(ordered)
+    lines = [
+        "# What the validation programs found",
         "",
+        "Rendered by `python -m validation --render` from `validation/results/`, where each program writes its last",
+        "full run (`python -m validation NAME`). PASS means that the stated finding is reproduced, which is not always",
+        f"that a method works. The seed is {SEED} where nothing else is said.",
+        "",
+        f"Versions: {_listed(common)}.",
+        "",
+        "| program | verdict | findings reproduced | seconds |",
+        "|---|---|---|---|",
     ]
-    lines += [f"Versions: Python {sys.version_info.major}.{sys.version_info.minor}, {versions}.", ""]
-    lines += ["| program | verdict | findings reproduced | seconds |", "|---|---|---|---|"]
-    lines += [rows[name] for name in names]
-    for name in names:
-        lines += ["", sections[name]]
+    for one in ordered:
+        seconds = "" if one.seconds is None else f"{one.seconds:.0f}"
+        lines += [f"| [{one.name}](#{one.name}) | {pass_or_fail(one.passed)} | {one.count} | {seconds} |"]
+    for one in ordered:
+        lines += ["", f"## {one.name}", ""]
+        other = {name: number for name, number in one.versions.items() if common.get(name) != number}
+        notes = [
+            *(["smaller version"] if one.quick else []),
+            *([f"seed {one.seed}"] if one.seed != SEED else []),
+            *([_listed(other)] if other else []),
+        ]
+        if notes:
+            lines += [f"With {', '.join(notes)}.", ""]
+        lines += ["```", str(one), "```"]
     return "\n".join(lines) + "\n"
+
+
+def render(folder: Path, page: Path) -> None:
+    """Write the page of the results in a folder."""
+    page.write_text(report(read_all(folder)), encoding="utf-8")
+    print(f"written to {page}")
+
+
+def _listed(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 def _place(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
-def _written(before: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the rows and the sections of earlier results, by program."""
-    rows = {row[1]: row[0] for row in re.finditer(r"^\| \[(\w+)\]\(#\w+\) \|.*$", before, re.MULTILINE)}
-    sections = re.findall(r"^(## (\w+)\n.*?)(?=^## \w+$|\Z)", before, re.MULTILINE | re.DOTALL)
-    return rows, {name: section.strip() for section, name in sections}
-
-
 def main(argv: list[str] | None = None) -> int:
-    """Run all programs, print a line for each, write the results; return the exit code."""
+    """Run programs, print a line for each, write the results; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="program", help="the programs to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="the smaller version of every program")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of all random numbers (default {SEED})")
-    parser.add_argument("--out", type=Path, help="where to write the results (full runs: validation/RESULTS.md)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write instead (JSON files and RESULTS.md)")
+    parser.add_argument("--render", action="store_true", help="run nothing, render RESULTS.md and README's table")
     given = parser.parse_args(argv)
     unknown = sorted({*given.names} - {*programs()})
     if unknown:
         parser.error(f"program must be one of {', '.join(programs())}, got {', '.join(unknown)}")
     names = [name for name in programs() if not given.names or name in given.names]
-    outcomes = []
-    for place, name in enumerate(names, start=1):
+    folder = given.out or (None if given.quick else FOLDER)
+    passed = True
+    for place, name in enumerate([] if given.render else names, start=1):
         print(f"[{place}/{len(names)}] {name} … ", end="", flush=True)
         one = run(name, Options(given.quick, given.seed))
-        outcomes.append(one)
-        print(f"{pass_or_fail(one.passed)} ({one.count} findings, {one.seconds:.0f} s)", flush=True)
+        passed &= one.passed
+        print(f"{pass_or_fail(one.passed)} ({one.count} findings, {one.seconds or 0:.0f} s)", flush=True)
         if not one.passed:
             print(one)
-    out = given.out or (None if given.quick else RESULTS)
-    if out is not None:
-        before = out.read_text(encoding="utf-8") if given.names and out.is_file() else ""
-        arguments = [*(["--quick"] if given.quick else []), "--seed", str(given.seed)]
-        out.write_text(report(outcomes, arguments, before), encoding="utf-8")
-        print(f"written to {out}")
-    return 0 if all(one.passed for one in outcomes) else 1
+        if folder is not None:
+            one.write(folder)
+    if given.out:
+        render(given.out, given.out / PAGE.name)
+    elif folder is not None or given.render:
+        render(FOLDER, PAGE)
+        pages.write_readme()
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

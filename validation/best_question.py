@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,15 +26,16 @@ from scipy import stats
 from adobest_pp import SubsetSelection, asymptotic_variance, optimal_mechanism
 from adobest_pp.design import UTILITIES
 from adobest_pp.studies import Run, Study, collect, read_study
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, Shown, each, finding, keep, main, shown, table
 from validation.kept_runs import make_runs
 from validation.mechanisms import LABELS as KNOWN
-from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, print_scope, quick_runs
+from validation.mechanisms import SEMI, SRR, SUBSET_SELECTION, UNARY, print_scope, quick_runs
 
 ROOT = Path(__file__).parents[1]
 STUDY = ROOT / "studies" / "best_question.toml"
-DESIGN, UNARY = "design", "unary_encoding"
-LABELS = {SRR: "SRR", SUBSET_SELECTION: "subset selection", UNARY: "unary encoding", DESIGN: "design"} | KNOWN
+DESIGN = "design"
+FIRST = (SRR, SUBSET_SELECTION, UNARY)
+LABELS = {name: KNOWN[name] for name in FIRST} | {DESIGN: "design"} | KNOWN
 LEVEL = 0.95
 # Runs of a setting whose truths the bound is computed for.
 BOUND_RUNS = 10
@@ -64,10 +66,13 @@ def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
     }
     by_k = ", ".join(f"K = {k}: {np.exp(float(ratio.sel(K=k).mean())):.2f}" for k in runs["K"].values.tolist())
     best = ", ".join(f"{name} {n}" for name, n in best_counts(runs).items())
-    against = [
-        f"ahead of the design in {ahead} and behind it in {behind} of {n} settings with the {prior} prior"
-        for prior, (ahead, behind, n) in best_alpha_against(runs, DESIGN).items()
-    ]
+    keep(runs=runs.sizes["run"], settings=n_settings(runs), uneven=np.exp(float(means["uneven"].mean())))
+    against = []
+    for prior, (ahead, behind, n) in best_alpha_against(runs, DESIGN).items():
+        keep(**{f"semi_ahead_{prior}": ahead, f"semi_behind_{prior}": behind, f"semi_settings_{prior}": n})
+        against.append(
+            f"ahead of the design in {ahead} and behind it in {behind} of {n} settings with the {prior} prior"
+        )
     names = [name for name in SEMI if name in runs["mechanism"].values]
     alphas = [np.exp(float(pooled(log_ratio(runs, name, SUBSET_SELECTION)).mean())) for name in names]
     return MEANING.format(
@@ -173,14 +178,14 @@ def print_design(runs: xr.Dataset, bound: xr.DataArray) -> None:
         print(f"\n{prior} prior\n")
         rows = []
         for k, epsilon in product(runs["K"].values.tolist(), runs["epsilon"].values.tolist()):
-            row = [k, f"{epsilon:g}"]
+            row: list[Any] = [k, shown("{:g}", epsilon)]
             for rho in runs["rho"].values.tolist():
                 cell = runs.sel(prior=prior, K=k, epsilon=epsilon, rho=rho)
                 row += [_shown(log_ratio(cell, DESIGN, SUBSET_SELECTION), n)]
-                row += [f"{np.exp(float(bound.sel(K=k, epsilon=epsilon, rho=rho))):.3f}"]
+                row += [shown("{:.3f}", np.exp(float(bound.sel(K=k, epsilon=epsilon, rho=rho))))]
             rows.append(row)
         heads = [head for rho in runs["rho"].values.tolist() for head in (f"ρ = {rho:g}", "bound")]
-        table(["K", "ε", *heads], rows)
+        table(["K", "ε", *heads], rows, name="design", setting={"prior": prior, "rho": runs["rho"].values.tolist()})
 
 
 def _scoped(runs: xr.Dataset, name: str) -> str:
@@ -189,9 +194,8 @@ def _scoped(runs: xr.Dataset, name: str) -> str:
     return LABELS[name] + ("" if len(known) == runs.sizes["K"] else f" (K = {', '.join(map(str, known))})")
 
 
-def _shown(values: xr.DataArray, n_comparisons: int = 1) -> str:
-    mean, low, high = (f"{np.exp(float(part)):.2f}" for part in interval(values, n_comparisons))
-    return f"{mean} [{low}, {high}]"
+def _shown(values: xr.DataArray, n_comparisons: int = 1) -> Shown:
+    return shown("{:.2f} [{:.2f}, {:.2f}]", *(np.exp(float(part)) for part in interval(values, n_comparisons)))
 
 
 def print_all(runs: xr.Dataset) -> None:
@@ -201,20 +205,20 @@ def print_all(runs: xr.Dataset) -> None:
     rows = []
     for name in mechanisms_of(runs):
         some = [runs.sel(prior=prior, rho=rho) for prior, rho in cases]
-        shown = [_shown(pooled(log_ratio(one, name, SUBSET_SELECTION))) for one in some]
-        rows.append([_scoped(runs, name), *(["1"] * len(cases) if name == SUBSET_SELECTION else shown)])
-    table(["", *(f"{prior}, ρ = {rho:g}" for prior, rho in cases)], rows)
+        ratios = [_shown(pooled(log_ratio(one, name, SUBSET_SELECTION))) for one in some]
+        rows.append([_scoped(runs, name), *(["1"] * len(cases) if name == SUBSET_SELECTION else ratios)])
+    table(["", *(f"{prior}, ρ = {rho:g}" for prior, rho in cases)], rows, name="ratios")
     print("\nThe mechanism with the least mean ln TV, and its TV over that of subset selection\n")
     rows = []
     for prior, k, epsilon in product(*(runs[name].values.tolist() for name in ("prior", "K", "epsilon"))):
-        row = [prior, k, f"{epsilon:g}"]
+        row = [prior, k, shown("{:g}", epsilon)]
         for rho in runs["rho"].values.tolist():
             cell = runs.sel(prior=prior, K=k, epsilon=epsilon, rho=rho)
             means = {name: float(log_ratio(cell, name, SUBSET_SELECTION).mean()) for name in mechanisms_of(runs)}
             best = min((name for name in means if np.isfinite(means[name])), key=lambda name: means[name])
-            row.append(f"{LABELS[best]} {np.exp(means[best]):.2f}")
+            row.append(shown("{} {:.2f}", LABELS[best], np.exp(means[best])))
         rows.append(row)
-    table(["prior", "K", "ε", *(f"ρ = {rho:g}" for rho in runs["rho"].values.tolist())], rows)
+    table(["prior", "K", "ε", *(f"ρ = {rho:g}" for rho in runs["rho"].values.tolist())], rows, name="best")
 
 
 def print_coverage(runs: xr.Dataset) -> None:
@@ -222,12 +226,13 @@ def print_coverage(runs: xr.Dataset) -> None:
     print("\nShare of the 95 % intervals that hold the truth, as shown to people (with equal tails), all K and ε\n")
     rows = []
     for name in mechanisms_of(runs):
-        row = [LABELS[name]]
+        row: list[Any] = [LABELS[name]]
         for prior, rho in product(runs["prior"].values, runs["rho"].values):
             cell = runs[["coverage_as_shown", "coverage"]].sel(mechanism=name, prior=prior, rho=rho).mean()
-            row.append(f"{float(cell['coverage_as_shown']):.3f} ({float(cell['coverage']):.3f})")
+            row.append(shown("{:.3f} ({:.3f})", cell["coverage_as_shown"], cell["coverage"]))
         rows.append(row)
-    table(["", *(f"{p}, ρ = {r:g}" for p, r in product(runs["prior"].values, runs["rho"].values))], rows)
+    cases = product(runs["prior"].values, runs["rho"].values)
+    table(["", *(f"{prior}, ρ = {rho:g}" for prior, rho in cases)], rows, name="coverage")
 
 
 def mechanisms_of(runs: xr.Dataset) -> list[str]:

@@ -7,6 +7,7 @@ finding is not reproduced.
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,7 +15,7 @@ import xarray as xr
 from adobest_pp import RRRR, OnlineRun, select_subset, simulate, utility
 from adobest_pp.design import UTILITIES
 from adobest_pp.diagnostics import best_subset_frequency
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 SAMPLERS = ("exact", "sgld")
 WINDOWS = 8
@@ -81,15 +82,23 @@ def measure(setting: Setting, people: int, runs: int, seed: int, parallel: bool)
     return best_subset_frequency(labelled, setting.theta, window=people // WINDOWS)
 
 
-def print_frequencies(result: xr.Dataset) -> None:
+def print_margins(setting: Setting, rows: list[list[Any]]) -> None:
+    """Print S* and how much better it is."""
+    table(["utility", "|S*|", "better than the next by"], rows, 2, "margins", {"setting": str(setting)})
+
+
+def print_frequencies(result: xr.Dataset, setting: str) -> None:
     """Print the frequency in every window."""
     print(f"\nFrequency of S_t = S* in windows of people, by the last of them; {int(result['runs'][0])} runs\n")
     rows = []
     for label in result["label"].values.tolist():
         one = result.sel(label=label)
         error = float(one["frequency_se"][-1])
-        rows.append([label, int(one["best_size"]), *(f"{value:.3f}" for value in one["frequency"].values), error])
-    table(["utility, sampler", "|S*|", *map(str, result["people"].values), "± se of the last"], rows, 2)
+        rows.append(
+            [label, int(one["best_size"]), *(shown("{:.3f}", value) for value in one["frequency"].values), error]
+        )
+    headers = ["utility, sampler", "|S*|", *map(str, result["people"].values), "± se of the last"]
+    table(headers, rows, 2, "frequencies", {"setting": setting})
 
 
 def grows(result: xr.Dataset, sampler: str) -> bool:
@@ -120,14 +129,14 @@ def findings(options: Options) -> list[Finding]:
     results = []
     for setting in SETTINGS:
         print(f"{setting}\n")
-        table(["utility", "|S*|", "better than the next by"], margins(setting), 2)
+        print_margins(setting, margins(setting))
         results.append(measure(setting, people, runs, options.seed, parallel=not options.quick))
-        print_frequencies(results[-1])
+        print_frequencies(results[-1], str(setting))
         print_difference(results[-1])
         print()
     print(f"{VACUOUS}: every utility publishes nothing, and a frequency of 1 proves nothing\n")
     vacuous = margins(VACUOUS)
-    table(["utility", "|S*|", "better than the next by"], vacuous, 2)
+    print_margins(VACUOUS, vacuous)
     left = {sampler: remaining(results, sampler) for sampler in SAMPLERS}
     print("\nOther subsets in the last window, as a share of those in the first, all utilities together: ", end="")
     print(", ".join(f"{value:.2f} ({sampler})" for sampler, value in left.items()))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
 from adobest_pp.diagnostics import calibration
 from adobest_pp.mechanisms import check_rrrr
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 LEVELS = (0.5, 0.8, 0.95)
 # The probability that right samplers fail any of the tests of their ranks.
@@ -100,15 +100,15 @@ def print_results(results: dict[tuple[Problem, str, str], xr.Dataset]) -> None:
     """Print p-values and coverages."""
     rows = []
     for (problem, sampler, name), result in results.items():
-        coverage = [f"{float(value):.3f}" for value in result["coverage"].mean("category")]
+        coverage = [shown("{:.3f}", value) for value in result["coverage"].mean("category")]
         p_value, ess = float(result["p_value_overall"]), float(result["ess"].median())
-        rows.append([problem.n_categories, sampler, name, f"{p_value:.2g}", *coverage, f"{ess:.0f}"])
+        rows.append([problem.n_categories, sampler, name, shown("{:.2g}", p_value), *coverage, shown("{:.0f}", ess)])
     count = next(iter(results.values())).attrs["replications"]
     for problem in (SMALL, PAPER):
         print(f"K = {problem.n_categories}: ε = {problem.epsilon:g}, {problem.people} people")
     print(f"θ* ~ Dirichlet(1), {count} data sets; p-value of uniform ranks, coverage of central intervals\n")
     levels = [f"{level:.0%}" for level in LEVELS]
-    table(["K", "sampler", "mechanism", "p of ranks", *levels, "median ESS"], rows)
+    table(["K", "sampler", "mechanism", "p of ranks", *levels, "median ESS"], rows, name="calibration")
 
 
 def findings(options: Options) -> list[Finding]:

@@ -1,23 +1,28 @@
-"""What the programs here have in common: findings, the command line, and work spread over the cores.
+"""What the programs here have in common: findings, tables, the command line, and work spread over the cores.
 
 A program is a module with a function ``findings(options) -> list[Finding]`` and the last two lines
-``if __name__ == "__main__": sys.exit(main(findings, __doc__))``. It prints tables for people; what it found are the
-records that it returns. ``python -m validation`` finds it by that function.
+``if __name__ == "__main__": sys.exit(main(findings, __doc__))``. It prints text, shows numbers by `table`, and returns
+what it found. ``python -m validation`` finds it by that function, and keeps all of this as data (`validation.results`).
 """
 
 import argparse
 import io
 import os
+import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
 from adobest_pp._progress import SlowProgress
+from validation.results import Finding, Result, Shown, Table, all_passed, make_table, shown
+
+__all__ = ["Finding", "Options", "Shown", "all_passed", "each", "finding", "keep", "main", "run_here", "shown", "table"]
 
 SEED = 1
 
@@ -30,38 +35,13 @@ class Options:
     seed: int = SEED
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One statement that a program puts to the test.
-
-    Attributes
-    ----------
-    name : str
-        Names the statement within its program.
-    passed : bool
-        Whether it holds.
-    figures : mapping of str to float
-        The numbers that decide it.
-    text : str
-        The statement.
-    """
-
-    name: str
-    passed: bool
-    figures: Mapping[str, float] = field(hash=False)
-    text: str
-
-    def __str__(self) -> str:
-        told = ", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in self.figures.items())
-        return f"{pass_or_fail(self.passed)}  {self.text}{f' ({told})' if told else ''}"
-
-
 Program = Callable[[Options], list[Finding]]
 
 
-def finding(name: str, text: str, passed: Any, **figures: Any) -> Finding:
-    """Return a finding with plain values in place of those of NumPy."""
-    return Finding(name, bool(passed), {key: float(value) for key, value in figures.items()}, text)
+def finding(name: str, text: str, passed: Any, interval: Sequence[Any] | None = None, **figures: Any) -> Finding:
+    """Return a finding with plain values in place of those of NumPy; `interval` is that of the first figure."""
+    ends = None if interval is None else (float(interval[0]), float(interval[1]))
+    return Finding(name, bool(passed), {key: float(value) for key, value in figures.items()}, text, ends)
 
 
 def main(program: Program, description: str | None, argv: Sequence[str] | None = None) -> int:
@@ -84,27 +64,54 @@ def main(program: Program, description: str | None, argv: Sequence[str] | None =
     return 0 if all_passed(found) else 1
 
 
-def run_here(name: str, options: Options) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of a program and what it printed, with the traceback if it raised an error.
+class Recorder(io.StringIO):
+    """Standard output that keeps tables as data. The paragraph above a table is its title."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks: list[str | Table] = []
+        self.figures: dict[str, float] = {}
+
+    def add(self, table: Table) -> None:
+        """Keep a table, and the text that was printed before it."""
+        before, _, title = self._take().rpartition("\n\n")
+        self.blocks += [*filter(None, [before.strip("\n")]), replace(table, title=title)]
+
+    def finish(self) -> tuple[str | Table, ...]:
+        """Return all blocks."""
+        return (*self.blocks, *filter(None, [self._take()]))
+
+    def _take(self) -> str:
+        text = self.getvalue().strip("\n")
+        self.seek(0)
+        self.truncate()
+        return text
+
+
+def run_here(name: str, options: Options) -> Result:
+    """Run a program and return its result, with the traceback as its last text if it raised an error.
 
     It is here because a new process cannot import it from a module that is run as ``__main__``.
     """
-    printed = io.StringIO()
-    try:
-        with redirect_stdout(printed):
-            return tuple(import_module(f"validation.{name}").findings(options)), printed.getvalue()
-    except Exception:
-        return (), printed.getvalue() + traceback.format_exc()
+    shown, found, began = Recorder(), [], time.perf_counter()
+    with redirect_stdout(shown):
+        try:
+            found = import_module(f"validation.{name}").findings(options)
+        except Exception:
+            print("\n" + traceback.format_exc())
+    return replace(
+        empty(name, options),
+        findings=tuple(found),
+        blocks=shown.finish(),
+        figures=shown.figures,
+        seconds=round(time.perf_counter() - began, 1),
+    )
 
 
-def pass_or_fail(passed: bool) -> str:
-    """Return the word that is printed."""
-    return "PASS" if passed else "FAIL"
-
-
-def all_passed(found: Sequence[Finding]) -> bool:
-    """Tell whether there are findings, and all of them passed."""
-    return bool(found) and all(one.passed for one in found)
+def empty(name: str, options: Options) -> Result:
+    """Return a result without findings."""
+    command = f"python -m validation {name}{' --quick' if options.quick else ''} --seed {options.seed}"
+    return Result(name, command, seed=options.seed, quick=options.quick)
 
 
 def each[Item, Result](
@@ -137,15 +144,30 @@ def each[Item, Result](
     return results
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], digits: int = 3) -> None:
-    """Print columns: text to the left, numbers to the right and with `digits` significant digits."""
-    cells = [[_cell(value, digits) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
-    is_text = [all(isinstance(row[j], str) for row in rows) for j in range(len(headers))]
-    for line in [list(headers), *cells]:
-        padded = (cell.ljust(w) if text else cell.rjust(w) for cell, w, text in zip(line, widths, is_text, strict=True))
-        print("  ".join(padded).rstrip())
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    digits: int = 3,
+    name: str = "",
+    setting: Mapping[str, Any] | None = None,
+) -> None:
+    """Show a table, with floats in `digits` significant digits, and keep it as data where a result is made.
+
+    Parameters
+    ----------
+    headers, rows, digits
+        As in `validation.results.Table`. Cells of several numbers are `validation.results.shown`.
+    name, setting
+        How pages find it: a name, and what distinguishes tables with the same name.
+    """
+    made = make_table(headers, rows, digits, name, setting)
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.add(made)
+    else:
+        print(*made.lines(), sep="\n")
 
 
-def _cell(value: Any, digits: int) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+def keep(**figures: Any) -> None:
+    """Keep numbers that pages quote and that are in no table or finding."""
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.figures |= {name: float(value) for name, value in figures.items()}

@@ -77,7 +77,8 @@ def findings(options: Options) -> list[Finding]:
     result = measure(runs, ns, options.seed, parallel=not options.quick)
     print(f"θ* = {THETA.tolist()}, ε = {EPSILON:g}, {runs} runs of each collection: n·E‖θ−θ*‖² / 2 Tr I⁻¹ by n\n")
     ratio = result["error"] / result["bvm"]
-    table(["collection", *map(str, ns)], [[label, *ratio.sel(label=label).values.tolist()] for label in COLLECTIONS])
+    rows = [[label, *ratio.sel(label=label).values.tolist()] for label in COLLECTIONS]
+    table(["collection", *map(str, ns)], rows, name="by_n")
     # Standard errors are estimated from the runs: errors in their units follow Student's t.
     limit = float(student.isf(FALSE_ALARM / (2 * len(COLLECTIONS)) / 2, runs - 1))
     last = result.isel(n=-1)
@@ -85,7 +86,8 @@ def findings(options: Options) -> list[Finding]:
     columns += [last["error"] / last["bvm"], last["error_se"] / last["bvm"]]
     rows = [[label, *map(float, values)] for label, *values in zip(COLLECTIONS, *columns, strict=True)]
     print()
-    table(["collection", "slope", "± se", "Tr I⁻¹", f"n·E / 2 Tr I⁻¹, n = {ns[-1]}", "± se"], rows)
+    headers = ["collection", "slope", "± se", "Tr I⁻¹", f"n·E / 2 Tr I⁻¹, n = {ns[-1]}", "± se"]
+    table(headers, rows, name="slopes")
     found = []
     for label, slope, slope_se, _, end, end_se in rows:
         text = f"{label}: the slope is −1 within {limit:.1f} standard errors"

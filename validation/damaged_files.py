@@ -291,7 +291,7 @@ def damage_findings(options: Options, kinds: Sequence[Kind] = KINDS) -> list[Fin
     print("\nDamaged files: refused with one sentence, or read as they were\n")
     outcomes = ("refused", "same", "other", "raw error", "hang")
     rows = [[one.kind.name, one.outcomes.total(), *(one.outcomes[name] for name in outcomes)] for one in tallies]
-    table(["", "tried", *outcomes], rows)
+    table(["", "tried", *outcomes], rows, name="damaged_files")
     for line in [line for one in tallies for line in one.wrong][:SHOWN]:
         print(f"   wrong: {ascii(line)[:300]}")
     silent = sum(one.outcomes["other"] for one in tallies if one.kind.checked)

@@ -23,7 +23,7 @@ from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import Verdict, compare
 from adobest_pp.diagnostics.comparison import normal_scores
 from adobest_pp.diagnostics.verdicts import FALSE_ALARM, FAMILIES
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 
 PRIORS = (0.001, 0.01, 0.1, 1.0)
 SIZES = (2, 10, 50)
@@ -173,19 +173,19 @@ def alarms(rows: Sequence[dict[str, float | str]], level: float = FALSE_ALARM) -
     return int(np.sum(np.nanmin(smallest.reshape(-1, len(TESTS)), axis=1) <= level / FAMILIES))
 
 
-def interval(count: int, of: int) -> str:
+def interval(count: int, of: int) -> Shown:
     """Return a rate in per cent with its 95 % interval (Clopper and Pearson's)."""
     low = beta.ppf(0.025, count, of - count + 1) if count else 0.0
     high = beta.ppf(0.975, count + 1, of - count) if count < of else 1.0
-    return f"{100 * count / of:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    return shown("{:.1f} [{:.1f}, {:.1f}]", 100 * count / of, 100 * low, 100 * high)
 
 
-def summary(rows: Sequence[dict[str, float | str]]) -> list[int | str]:
+def summary(rows: Sequence[dict[str, float | str]]) -> list[int | Shown]:
     """Return the columns of a table of false alarms."""
     judged = [row for row in rows if is_judged(row)]
     by_test = [sum(bool(float(row[name]) <= LEVELS[1] / FAMILIES) for row in judged) for name in TESTS]
     rates = [interval(alarms(rows, level), len(judged)) for level in LEVELS]
-    return [len(rows), len(judged), *rates, "/".join(map(str, by_test))]
+    return [len(rows), len(judged), *rates, shown("/".join(["{}"] * len(TESTS)), *by_test)]
 
 
 def as_claimed(rows: Sequence[dict[str, float | str]]) -> bool:
@@ -220,7 +220,7 @@ def false_alarms(quick: bool, seed: int) -> list[Finding]:
     every = groups["all of the grid"] = [row for some in found for row in some]
     judged = sum(map(is_judged, every))
     rows = [[label, *summary(part)] for label, part in groups.items()]
-    table(["", "pairs", "judged", *(f"at {level:.0%}" for level in LEVELS), "by test"], rows)
+    table(["", "pairs", "judged", *(f"at {level:.0%}" for level in LEVELS), "by test"], rows, name="false_alarms")
     print()
     sparse = [label for label in groups if label.startswith(("ρ", "SRR"))]
     return [
@@ -254,7 +254,7 @@ def power(quick: bool, seed: int) -> list[Finding]:
         [cell.fault, f"{CHAINS} × {cell.draws}", cell.n_categories, cell.prior, interval(alarms(part), len(part))]
         for cell, part in found.items()
     ]
-    table(["fault", "draws", "K", "ρ", "found"], rows)
+    table(["fault", "draws", "K", "ρ", "found"], rows, name="faults_found")
     if not quick:
         print("\nK = 2, ρ ≤ 0.01: in half of the draws θ is 1 to the last digit, and hides the fault.")
 

@@ -21,7 +21,8 @@ SHOWN = 20
 def kill_findings(killed: Kills, quick: bool) -> list[Finding]:
     """Print what was lost and wrong after kills, and return the findings about it."""
     print("Processes killed while they record answers, save, or ask the people of a file\n")
-    table(["tried", "answers kept", "lost", "wrong"], [[killed.tried, killed.answers, killed.lost, len(killed.wrong)]])
+    row = [killed.tried, killed.answers, killed.lost, len(killed.wrong)]
+    table(["tried", "answers kept", "lost", "wrong"], [row], name="kills")
     for line in killed.wrong[:SHOWN]:
         print(f"   wrong: {ascii(line)[:200]}")
     found = [

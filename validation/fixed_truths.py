@@ -7,8 +7,9 @@ holds. The coverage is that of each share by itself.
 For the intervals that are shown (`adobest_pp.intervals.covering_intervals`) it is exact: the number of answers that
 name a category is binomial, and the program sums over it. So it is for all kinds at K = 2, where the posterior is
 integrated on a grid. For larger K, answers of SRR are simulated, and Hamiltonian Monte Carlo on the coordinates of the
-learned prior draws from the posterior under three priors; NUTS checks it. Then truths are drawn from Dirichlet(ρ), for
-the accuracy of the estimates. Exits with 1 if a finding is not reproduced.
+learned prior draws from the posterior under three priors; NUTS checks it. Adaptive collections, in which the earlier
+answers choose the later questions, are simulated too. Then truths are drawn from Dirichlet(ρ), for the accuracy of the
+estimates. Exits with 1 if a finding is not reproduced.
 """
 
 import math
@@ -32,8 +33,9 @@ from adobest_pp.likelihood.direct import Direct, direct_estimate, direct_of_coun
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.nuts.densities import choose_coordinates, learned_log_density, learned_theta
 from adobest_pp.samplers.nuts.sampler import sample_nuts
+from adobest_pp.simulate import simulate as simulate_collection
 from validation.answers import ask
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 Floats = NDArray[np.float64]
 TAIL = (1 - PROBABILITY) / 2
@@ -50,9 +52,11 @@ FAR = 8.0
 # Of the simulated table: budgets and people, categories, and how the posterior is drawn.
 COLLECTED = ((0.25, 30_000), (0.5, 3000), (1.0, 1000), (1.0, 10_000), (2.0, 3000), (4.0, 300))
 SIMULATED = (3, 5, 6, 10, 20)
-COLLECTIONS, RUNS = 60, 25
+COLLECTIONS, RUNS = 200, 25
+# Of these collections, so many are also analysed under the priors that are not the default.
+COMPARED = 60
 # Of the pairs of budget and people, so many for each truth and K, in turn.
-PAIRS = 1
+PAIRS = 5
 WARM, KEEP, LONGEST = 120, 320, 40
 # Mean and standard deviation of ln a; None where a is 1.
 PRIORS: dict[str, tuple[float, float] | None] = {
@@ -72,6 +76,15 @@ OTHERS: dict[str, Any] = {
     "RRRR": ad.RRRR,
     "design": ad.SetFamily,
 }
+
+# Collections whose answers choose the questions: RRRR and how its subsets are chosen, or designs in rounds.
+ADAPTIVE: dict[str, tuple[float, dict[str, Any]]] = {
+    "RRRR, honest": (0.9, {"utility": "honest"}),
+    "RRRR, entropy": (0.9, {"utility": "entropy"}),
+    "RRRR, semi-adaptive": (1.0, {"utility": "semi_adaptive", "alpha": 0.9}),
+    "designs in rounds": (1.0, {"method": "design", "prior": "learned"}),
+}
+ADAPTIVE_COLLECTIONS = 100
 
 
 class Setting(NamedTuple):
@@ -313,11 +326,13 @@ def simulate(setting: Setting, collections: int, seed: int) -> list[Cell]:
     theta, mechanism = setting.theta(), MECHANISMS[setting.mechanism](setting.n_categories, setting.epsilon)
     rng = np.random.default_rng([seed, *map(ord, setting.truth), setting.n_categories, setting.people])
     priors = tuple(PRIORS) if setting.mechanism == "SRR" else ("learned",)
-    made = []
-    for _ in range(collections):
+    made: dict[str, list[Floats]] = {}
+    for i in range(collections):
         responses = ask(mechanism, theta, setting.people, rng)
-        made.append(candidates(responses, int(rng.integers(2**31)), priors).ends)
-    return [cell for name in made[0] for cell in cells_of(name, setting, theta, np.array([one[name] for one in made]))]
+        found = candidates(responses, int(rng.integers(2**31)), priors if i < COMPARED else ("learned",)).ends
+        for name, ends in found.items():
+            made.setdefault(name, []).append(ends)
+    return [cell for name, ends in made.items() for cell in cells_of(name, setting, theta, np.array(ends))]
 
 
 def cells_of(name: str, setting: Setting, theta: Floats, ends: Floats) -> Iterator[Cell]:
@@ -369,6 +384,30 @@ def without_symmetry(job: tuple[str, str, float, int], collections: int, seed: i
     return list(cells_of(name, Setting(truth, 6, epsilon, people, name), theta, np.array(ends)))
 
 
+def adaptive(job: tuple[str, str, float, int], collections: int, seed: int) -> list[Cell]:
+    """Return the cells of a truth of six categories in collections whose answers choose the questions."""
+    name, truth, epsilon, people = job
+    theta, (kappa, how) = truths(6)[truth], ADAPTIVE[name]
+    designed = how.get("method") == "design"
+    mechanism: Any = ad.SubsetSelection(6, epsilon) if designed else ad.RRRR(6, epsilon, kappa)
+    ends = []
+    for child in np.random.SeedSequence([seed, people, round(10 * epsilon), *map(ord, truth)]).spawn(collections):
+        responses = simulate_collection(theta, mechanism, n_people=people, random_seed=child, **how).responses
+        ends.append(shown_intervals(responses, int(child.generate_state(1)[0])))
+    return list(cells_of(name, Setting(truth, 6, epsilon, people, name), theta, np.array(ends)))
+
+
+def shown_intervals(responses: ad.Responses, seed: int) -> Floats:
+    """Return the intervals that `adobest_pp.intervals.summary` shows, of shape (2, K)."""
+    theta = draws_of(responses, "learned", seed)
+    mean = theta.mean(axis=0)
+    direct = direct_estimate(responses, mean)
+    if direct is None:  # answers that do not tell every share: intervals of the posterior
+        return shortest_intervals(theta)
+    lower, upper = covering_intervals(direct)
+    return np.stack([np.minimum(lower, mean), np.maximum(upper, mean)])
+
+
 def accuracy(job: tuple[float, int, float, int]) -> dict[str, float]:
     """Return the total variation of the estimate under each prior, for a truth that is drawn from Dirichlet(ρ)."""
     rho, k, epsilon, seed = job
@@ -405,9 +444,9 @@ def print_exact(exact: dict[tuple[str, int, float, int, float], float]) -> None:
     asked = list(dict.fromkeys(cell[:4] for cell in exact))
     values = np.array([[exact[*setting, share] for share in shares] for setting in asked])
     over = {"least": values.min(axis=0), "mean": values.mean(axis=0), "largest": values.max(axis=0)}
-    rows = [[*setting, *(f"{one:.3f}" for one in row)] for setting, row in zip(asked, values, strict=True)]
-    rows += [[name, "", "", "", *(f"{one:.3f}" for one in row)] for name, row in over.items()]
-    table(["mechanism", "K", "ε", "people", *(f"{share:.1%}" for share in shares)], rows)
+    rows = [[*setting, *(shown("{:.3f}", one) for one in row)] for setting, row in zip(asked, values, strict=True)]
+    rows += [[name, "", "", "", *(shown("{:.3f}", one) for one in row)] for name, row in over.items()]
+    table(["mechanism", "K", "ε", "people", *(f"{share:.1%}" for share in shares)], rows, name="exact")
 
 
 def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
@@ -426,12 +465,12 @@ def print_two(quick: bool) -> dict[tuple[str, str, float, int, float], float]:
             }
         for at, share in enumerate(SHARES):
             values = [float(found[kind]["coverage"][at]) for kind in KINDS]
-            shown = alone[epsilon, people, share]
+            covering = alone[epsilon, people, share]
             width = float(found["shortest"]["width"][at])
-            row = [epsilon, people, f"{share:.1%}", prior, *values, float(shown[0]), width, float(shown[1])]
-            rows.append([*row, float(found["shortest"]["error"][at])])
-    rows.sort(key=lambda row: (row[0], row[1], float(row[2][:-1])))
-    table(["ε", "people", "share", "prior", *KINDS, SHOWN, "width", "as shown", "error"], rows)
+            row = [epsilon, people, shown("{:.1%}", share), prior, *values, float(covering[0]), width]
+            rows.append([*row, float(covering[1]), float(found["shortest"]["error"][at])])
+    rows.sort(key=lambda row: (row[0], row[1], *row[2].values))
+    table(["ε", "people", "share", "prior", *KINDS, SHOWN, "width", "as shown", "error"], rows, name="two_categories")
     return known
 
 
@@ -442,17 +481,18 @@ def print_frontier(cells: list[Cell], errors: dict[float, dict[str, float]]) -> 
         f"be covered in less than {LEAST:.0%}, by three standard errors; width: mean ratio to that as shown; TV of the"
     )
     print("estimate for truths from Dirichlet(ρ)\n")
-    shown = {(cell.setting, cell.share): cell.width for cell in cells if cell.candidate == SHOWN}
+    widths = {(cell.setting, cell.share): cell.width for cell in cells if cell.candidate == SHOWN}
     rows = []
     for name in dict.fromkeys(cell.candidate for cell in cells):
         mine = [cell for cell in cells if cell.candidate == name and cell.share > 0 and cell.setting.mechanism == "SRR"]
         low = min(mine, key=lambda cell: cell.coverage)
-        width = float(np.mean([cell.width / shown[cell.setting, cell.share] for cell in mine]))
+        width = float(np.mean([cell.width / widths[cell.setting, cell.share] for cell in mine]))
         prior = next((prior for prior in PRIORS if name.startswith(prior)), "learned")
         tv = [errors[rho][prior] for rho in RHOS]
         mean = float(np.mean([cell.coverage for cell in mine]))
         rows.append([name, float(low.coverage), sum(is_below(cell) for cell in mine), len(mine), mean, width, *tv])
-    table(["candidate", "least", "below", "cells", "mean", "width", *(f"TV, ρ = {rho:g}" for rho in RHOS)], rows)
+    headers = ["candidate", "least", "below", "cells", "mean", "width", *(f"TV, ρ = {rho:g}" for rho in RHOS)]
+    table(headers, rows, name="candidates")
 
 
 def is_below(cell: Cell) -> bool:
@@ -463,21 +503,23 @@ def is_below(cell: Cell) -> bool:
 def print_settings(cells: list[Cell]) -> None:
     """Print the least covered share of each setting, before and now, with three Monte Carlo errors."""
     names = ("learned, shortest", "flat, shortest", SHOWN)
-    print(f"\nEvery setting, {COLLECTIONS} collections: the share that is covered least, and how often ± two errors\n")
+    print(f"\nEvery setting, {COLLECTIONS} collections ({COMPARED} under the flat prior): the share covered least,")
+    print("and how often ± two errors\n")
     rows = []
     for setting in dict.fromkeys(cell.setting for cell in cells):
         row: list[Any] = [setting.mechanism, setting.n_categories, setting.truth, setting.epsilon, setting.people]
         for name in names:
             mine = [cell for cell in cells if cell.setting == setting and cell.candidate == name]
             low = min(mine, key=lambda cell: cell.coverage, default=None)
-            row.append("–" if low is None else f"{low.share:.1%}: {low.coverage:.3f} ± {2 * low.error:.3f}")
+            cell = low and shown("{:.1%}: {:.3f} ± {:.3f}", low.share, low.coverage, 2 * low.error)
+            row.append(cell or "–")
         rows.append(row)
-    table(["mechanism", "K", "truth", "ε", "people", *names], rows)
+    table(["mechanism", "K", "truth", "ε", "people", *names], rows, name="settings")
 
 
-def print_others(cells: list[Cell]) -> None:
+def print_others(title: str, cells: list[Cell]) -> None:
     """Print the least and the mean coverage by mechanism."""
-    print(f"\nAs shown, other mechanisms, by Fisher scoring: K = 6, 1,000 people, {COLLECTIONS} collections each\n")
+    print(f"\nAs shown, {title}\n")
     rows = []
     for name in dict.fromkeys(cell.candidate for cell in cells):
         mine = [cell for cell in cells if cell.candidate == name]
@@ -485,7 +527,7 @@ def print_others(cells: list[Cell]) -> None:
         told = f"{low.share:.1%} of “{low.setting.truth}”, ε = {low.setting.epsilon:g}, {low.setting.people} people"
         mean = float(np.mean([cell.coverage for cell in mine]))
         rows.append([name, len(mine), low.coverage, low.error, told, mean])
-    table(["mechanism", "cells", "least", "error", "where", "mean"], rows)
+    table(["mechanism", "cells", "least", "error", "where", "mean"], rows, name="other_mechanisms")
 
 
 def findings(options: Options) -> list[Finding]:
@@ -516,9 +558,13 @@ def findings(options: Options) -> list[Finding]:
         for c in one
     ]
     print_frontier(cells, errors)
-    print_others(rest)
+    print_others(f"other mechanisms, by Fisher scoring: K = 6, 1,000 people, {COLLECTIONS} collections each", rest)
+    chosen = [(name, truth, e, 3000) for name, truth, e in product(ADAPTIVE, ("rare", "three", "one large"), (1.0,))]
+    make = partial(adaptive, collections=ADAPTIVE_COLLECTIONS, seed=options.seed)
+    adapted = [cell for one in each(make, chosen, "adaptive") for cell in one]
+    print_others(f"adaptive collections: K = 6, 3,000 people, {ADAPTIVE_COLLECTIONS} collections each", adapted)
     print_settings(cells)
-    return [*found, *simulated_findings(cells, rest, errors, apart)]
+    return [*found, *simulated_findings(cells, rest, adapted, errors, apart)]
 
 
 def _exact_finding(coverage: Floats) -> Finding:
@@ -539,7 +585,7 @@ def _two_findings(two: dict[tuple[str, str, float, int, float], float]) -> list[
 
 
 def simulated_findings(
-    cells: list[Cell], rest: list[Cell], errors: dict[float, dict[str, float]], apart: float
+    cells: list[Cell], rest: list[Cell], adapted: list[Cell], errors: dict[float, dict[str, float]], apart: float
 ) -> list[Finding]:
     """Return the findings about candidates, by simulation."""
     held = [cell for cell in cells if cell.share > 0]
@@ -552,6 +598,7 @@ def simulated_findings(
         "nuts": "the draws are those of NUTS: distribution functions are less than 0.05 apart",
         "shown": f"as shown, simulated, with the estimate in it: no cell is below {LEAST:.0%}, the mean is in range",
         "others": f"as shown, other mechanisms: no cell is below {LEAST:.0%}",
+        "adaptive": f"as shown, adaptive collections: no cell is below {LEAST:.0%}",
         "candidates": f"every candidate from the posterior alone has cells below {LEAST:.0%}",
         "accuracy": "ρ = 0.01 and 0.1: no prior has an error that is more than 5 % below that of the learned one",
     }
@@ -567,6 +614,15 @@ def simulated_findings(
             mean=shown.mean(),
         ),
         finding("others", texts["others"], not wrong, below=wrong, mean=np.mean([cell.coverage for cell in rest])),
+        finding(
+            "adaptive",
+            texts["adaptive"],
+            not any(map(is_below, adapted)),
+            below=sum(map(is_below, adapted)),
+            least=min(cell.coverage for cell in adapted),
+            mean=np.mean([cell.coverage for cell in adapted]),
+            cells=len(adapted),
+        ),
         finding("candidates", texts["candidates"], fewest > 0, fewest_below=fewest),
         finding("accuracy", texts["accuracy"], min(sparse) > 0.95, least_ratio=min(sparse)),
     ]

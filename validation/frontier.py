@@ -23,7 +23,7 @@ from adobest_pp.plots import plot_frontier
 from adobest_pp.plots._common import save_figure
 from adobest_pp.plots.frontier import is_on_frontier
 from adobest_pp.studies import Study, cells_of, open_study, read_study, run_once, run_study
-from validation.common import Finding, Options, finding, main, table
+from validation.common import Finding, Options, finding, main, shown, table
 from validation.frontier_run import DRAWS, EXACT, TUNE
 
 STUDY = Path(__file__).parents[1] / "studies" / "frontier.toml"
@@ -116,10 +116,11 @@ def print_points(title: str, points: xr.Dataset) -> None:
             one = points.sel(sampler=sampler, length=length)
             if np.isfinite(one["distance"]):
                 marks = ["*" if one[f"frontier_{cost}"] else "" for cost in COSTS]
-                work = [f"{float(one['cpu_seconds']):.3g}{marks[0]}", f"{float(one['gradients']):.2g}{marks[1]}"]
-                close = f"{float(one['close']):.0%}"
-                rows.append([sampler, f"{length:g}", float(one["distance"]), close, float(one["r_hat"]), *work])
-    table(["sampler", "length", "distance", f"below {CLOSE:g}", "R-hat", "seconds", "gradients"], rows)
+                work = [shown("{:.3g}{}", one["cpu_seconds"], marks[0]), shown("{:.2g}{}", one["gradients"], marks[1])]
+                close = shown("{:.0%}", one["close"])
+                rows.append([sampler, shown("{:g}", length), float(one["distance"]), close, float(one["r_hat"]), *work])
+    headers = ["sampler", "length", "distance", f"below {CLOSE:g}", "R-hat", "seconds", "gradients"]
+    table(headers, rows, name="points", setting={"of": title})
 
 
 def pairs_of(points: xr.Dataset, first: str, second: str) -> dict[str, tuple[xr.Dataset, xr.Dataset]]:

@@ -19,7 +19,7 @@ from adobest_pp.likelihood.answer_fit import FALSE_ALARM as STATED
 from adobest_pp.likelihood.answer_fit import LEVEL, check_fit
 from adobest_pp.mechanisms import Mechanism
 from validation.answers import ask
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 from validation.intervals import dirichlet
 
 K, N = 8, 4000
@@ -173,12 +173,12 @@ def measure(runs: dict[object, int], seed: int, parallel: bool) -> dict[object, 
     return {name: np.array([next(found) for _ in range(count)], dtype=np.float64) for name, count in runs.items()}
 
 
-def share(alarms: int, total: int) -> str:
+def share(alarms: int, total: int) -> Shown | str:
     """Return a share with its 95 % interval (Clopper and Pearson)."""
     if not total:
         return "–"
     low, high = binomtest(alarms, total).proportion_ci()
-    return f"{alarms / total:.2%} ({low:.2%} – {high:.2%})"
+    return shown("{:.2%} ({:.2%} – {:.2%})", alarms / total, low, high)
 
 
 def print_alarms(found: dict[object, NDArray[np.float64]]) -> dict[tuple[str, int], tuple[int, int]]:
@@ -197,7 +197,7 @@ def print_alarms(found: dict[object, NDArray[np.float64]]) -> dict[tuple[str, in
         for place, label, values in ((0, "mechanism", ALL), (1, "K", RUNS), (2, "truth", TRUTHS))
         for value in values
     ]
-    table(["", "", "runs", "false alarms (95 % interval)"], rows)
+    table(["", "", "runs", "false alarms (95 % interval)"], rows, name="false_alarms")
     return {
         (mechanism, k): (
             sum(counts[mechanism, k, kind][0] for kind in TRUTHS),
@@ -230,7 +230,7 @@ def findings(options: Options) -> list[Finding]:
         [name, len(found[name]), int(found[name][:, 1].max()), np.median(found[name][:, 0]), found[name][:, 2].mean()]
         for name in wrong
     ]
-    table(["answers", "runs", "spare", "median p", "found"], rows, digits=2)
+    table(["answers", "runs", "spare", "median p", "found"], rows, digits=2, name="faults_found")
     shares = {name: found[name][:, 2].mean() for name in (*FAULTS, *SILENT)}
     return [
         finding(

@@ -164,9 +164,11 @@ def findings(options: Options) -> list[Finding]:
     in_tensors = each(check_tensors, sets[:2] if options.quick else sets, "PyTensor gradients")
     scores = each(lambda data: z_scores(data, 2000 if options.quick else 50_000, rng), sets, "minibatches")
     print("Largest difference, relative to the largest component of the gradient\n")
-    table(["data", *found[0]], [[data.name, *one.values()] for data, one in zip(sets, found, strict=True)], 2)
+    rows = [[data.name, *one.values()] for data, one in zip(sets, found, strict=True)]
+    table(["data", *found[0]], rows, 2, "likelihood")
     print()
-    table(["data", *in_tensors[0]], [[d.name, *one.values()] for d, one in zip(sets, in_tensors, strict=False)], 2)
+    rows = [[data.name, *one.values()] for data, one in zip(sets, in_tensors, strict=False)]
+    table(["data", *in_tensors[0]], rows, 2, "ops")
     z = np.concatenate(scores)
     limit = float(norm.isf(FALSE_ALARM / z.size / 2))
     print(f"\nMeans of minibatch gradients: largest |z| {np.abs(z).max():.2f} of {z.size}, limit {limit:.2f}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import oracles
 from adobest_pp import RRRR, select_subset
 from adobest_pp.design import UTILITIES
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 # Values of a utility from sums in another order.
 ROUNDING = 1e-12
@@ -91,8 +91,9 @@ def findings(options: Options) -> list[Finding]:
     lost = {name: np.array([row[name] for row in rows]) for name in UTILITIES}
     table(
         ["utility", "settings with a loss", "largest relative loss"],
-        [[name, f"{np.mean(values > 1e-9):.1%}", float(values.max())] for name, values in lost.items()],
+        [[name, shown("{:.1%}", np.mean(values > 1e-9)), float(values.max())] for name, values in lost.items()],
         2,
+        "other_utilities",
     )
     return [
         finding(

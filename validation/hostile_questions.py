@@ -349,7 +349,7 @@ def report(tried: Sequence[Hostile], found: Sequence[Reading], quick: bool) -> l
     slowest, largest = max(reading.seconds for reading in found), max(reading.megabytes for reading in found)
     print("\nHostile questions and settings, each read in a process of its own: CPU seconds and megabytes at most\n")
     row = [len(tried), *(counts[name] for name in ("answered", "refused", "wrong")), slowest, largest]
-    table(["tried", "answered", "refused", "wrong", "slowest", "largest"], [row])
+    table(["tried", "answered", "refused", "wrong", "slowest", "largest"], [row], name="hostile")
     for hostile, reading in zip(tried, found, strict=True):
         if reading.outcome == "wrong":
             print(f"   wrong: {str(hostile)!a}: {reading.said}")

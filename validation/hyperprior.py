@@ -20,10 +20,10 @@ from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.samplers.nuts.sampler import sample_nuts
 from adobest_pp.studies import Study, read_study
-from adobest_pp.studies.frequency_run import collect, plan_of
+from adobest_pp.studies.frequency_run import cell_settings, collect
 from adobest_pp.studies.grid import cells_of, run_once
 from adobest_pp.studies.run_function import Measure, Run, declares
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 from validation.sign_test import median_interval
 
 STUDY = Path(__file__).parents[1] / "studies" / "hyperprior.toml"
@@ -45,7 +45,7 @@ PARTS = (1, 1, 3, 3, 3, 6)
 AXES = ("mechanism", "n_categories", "epsilon", "rho")
 
 
-@declares(MEASURES, plan_of)
+@declares(MEASURES, cell_settings)
 def hyperprior_run(run: Run, **settings: Any) -> dict[str, float]:
     """Make one run with the settings of a study by default, and measure all candidates."""
     collected = collect(run, **settings)
@@ -127,7 +127,12 @@ def print_tables(runs: xr.Dataset) -> None:
             [label(law), *(float(value) for value in _row(some.sel(law=law))), float(ratio.sel(law=law))]
             for law in LAWS
         ]
-        table(["ln a", "mean TV", "median TV", "equal tails", "as shown", "TV ratio"], rows)
+        table(
+            ["ln a", "mean TV", "median TV", "equal tails", "as shown", "TV ratio"],
+            rows,
+            name="laws",
+            setting={"rho": rho},
+        )
         print()
     share = runs["effective"]
     print(
@@ -140,9 +145,9 @@ def print_tables(runs: xr.Dataset) -> None:
         values = dict(zip(AXES, (mechanism, k, epsilon, rho), strict=True))
         chosen = np.logical_and.reduce([runs[name].values == value for name, value in values.items()])
         mean = runs.isel(run=np.flatnonzero(chosen)).mean("run")
-        cells = [f"{float(mean['tv'].sel(law=law)):.4f} ({float(mean['tails'].sel(law=law)):.2f})" for law in LAWS]
-        rows.append([mechanism, str(k), f"{epsilon:g}", f"{rho:g}", str(chosen.sum()), *cells])
-    table(["mechanism", "K", "ε", "ρ", "runs", *map(label, LAWS)], rows)
+        cells = [shown("{:.4f} ({:.2f})", mean["tv"].sel(law=law), mean["tails"].sel(law=law)) for law in LAWS]
+        rows.append([mechanism, *(shown("{:g}", one) for one in (k, epsilon, rho, chosen.sum())), *cells])
+    table(["mechanism", "K", "ε", "ρ", "runs", *map(label, LAWS)], rows, name="settings")
 
 
 def _row(some: xr.Dataset) -> tuple[Any, Any, Any, Any]:

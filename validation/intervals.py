@@ -106,7 +106,7 @@ def findings(options: Options) -> list[Finding]:
         [cell.prior, cell.mechanism, cell.n_categories, cell.rho, *map(float, values)]
         for cell, *values in zip(cells, *columns, strict=True)
     ]
-    table(["prior", "mechanism", "K", "ρ", *COLUMNS], rows, digits=2)
+    table(["prior", "mechanism", "K", "ρ", *COLUMNS], rows, digits=2, name="coverage")
     return pooled_findings(cells, result)
 
 

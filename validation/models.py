@@ -116,7 +116,7 @@ def findings(options: Options) -> list[Finding]:
         limit = FALSE_ALARM / len(p_values)
         text = f"{program}: ranks of {len(p_values)} parameters are uniform (p > {limit:.1g})"
         found.append(finding(program, text, least > limit, least_p_value=least, replications=n))
-    table(["program", "parameter", "p of ranks", "mean rank"], rows)
+    table(["program", "parameter", "p of ranks", "mean rank"], rows, name="ranks")
     return found
 
 

@@ -34,8 +34,8 @@ from adobest_pp.adaptive.records import RESPONSES, new_records, publish, record
 from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import explain
 from adobest_pp.mechanisms import Coefficients, check_rrrr
-from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
-from validation.common import Finding, Options, each, finding, main, table
+from adobest_pp.samplers.checks import MIXED, NOT_CONVERGED, without_warnings_of
+from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 
 # Runs of a setting, and the settings (K, ε, ρ) whose stationary law is looked at, which takes longest.
 RUNS = 4
@@ -48,7 +48,7 @@ UPDATES, BATCH, FINAL = 20, 50, 2000
 CHAINS, THIN = 4, 10
 STEPS = {"0.5/t": lambda t, n: 0.5 / t, "0.5/T": lambda t, n: 0.5 / n}
 # As `compare` has it: beyond this R-hat, chains have not mixed.
-MAX_R_HAT = 1.05
+MAX_R_HAT = MIXED.max_r_hat
 LEVEL = 0.95
 
 
@@ -191,17 +191,22 @@ def by_case(found: list[Found]) -> dict[Case, list[Found]]:
     return {case: [one for one in found if one.case == case] for case in dict.fromkeys(one.case for one in found)}
 
 
-def interval(values: list[float]) -> str:
+def interval(values: list[float]) -> Shown:
     """Return a mean with its t-interval over runs."""
     mean, reach = np.mean(values), np.inf
     if len(values) > 1:
         reach = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-    return f"{mean:.3f} [{max(mean - reach, 0):.3f}, {mean + reach:.3f}]"
+    return shown("{:.3f} [{:.3f}, {:.3f}]", mean, max(mean - reach, 0.0), mean + reach)
 
 
 def spread_of(some: list[Found], rule: str) -> float:
     """Return the spread of last iterates over that of the posterior, all runs together."""
     return float(np.sqrt(np.mean([one.spread[rule] for one in some])))
+
+
+def cells_of(case: Case) -> list[Any]:
+    """Return K, ε and ρ for a table."""
+    return [case.n_categories, shown("{:g}", case.epsilon), shown("{:g}", case.rho)]
 
 
 def print_runs(found: list[Found]) -> None:
@@ -213,22 +218,22 @@ def print_runs(found: list[Found]) -> None:
     )
     print("   mean TV between one single draw of the posterior and its mean\n")
     rows = [
-        [case.n_categories, f"{case.epsilon:g}", f"{case.rho:g}", len(some)]
+        [*cells_of(case), len(some)]
         + [interval([one.estimate[rule] for one in some]) for rule in STEPS]
-        + [f"{np.mean([one.one_draw for one in some]):.3f}"]
+        + [shown("{:.3f}", np.mean([one.one_draw for one in some]))]
         for case, some in groups.items()
     ]
-    table(["K", "ε", "ρ", "runs", f"steps {text}", f"steps {program}", "one draw"], rows)
+    table(["K", "ε", "ρ", "runs", f"steps {text}", f"steps {program}", "one draw"], rows, name="estimate")
     print(f"\n2. {CHAINS} chains through the same answers: R-hat of their last 1000 updates (from the least run to the")
     print("   greatest), and the spread of their last iterates over the posterior sd\n")
     rows = []
     for case, some in groups.items():
-        row = [case.n_categories, f"{case.epsilon:g}", f"{case.rho:g}"]
+        row = cells_of(case)
         for rule in STEPS:
             r_hats = [one.r_hat[rule] for one in some]
-            row += [f"{min(r_hats):.2f}–{max(r_hats):.2f}", f"{spread_of(some, rule):.2f}"]
+            row += [shown("{:.2f}–{:.2f}", min(r_hats), max(r_hats)), shown("{:.2f}", spread_of(some, rule))]
         rows.append(row)
-    table(["K", "ε", "ρ", f"R-hat, {text}", "spread", f"R-hat, {program}", "spread"], rows)
+    table(["K", "ε", "ρ", f"R-hat, {text}", "spread", f"R-hat, {program}", "spread"], rows, name="mixing")
 
 
 def print_stationary(found: list[dict[str, Any]]) -> None:
@@ -240,10 +245,11 @@ def print_stationary(found: list[dict[str, Any]]) -> None:
     for one in found:
         case, (r_hat, shift, low, high) = one["case"], one["longer"]
         full = one["full_gradient"]
-        row = [case.n_categories, f"{case.epsilon:g}", f"{case.rho:g}", f"{one['updates']:,}", f"{r_hat:.2f}"]
-        row += [f"{shift:.2f}", f"{low:.2f}–{high:.2f}", one["cause"].replace("_", " ")]
-        rows.append([*row, "" if np.isnan(full[2]) else f"{full[2]:.2f}–{full[3]:.2f}"])
-    table(["K", "ε", "ρ", "updates", "R-hat", "shift", "sd ratios", "main cause", "full gradient"], rows)
+        row = [*cells_of(case), shown("{:,}", one["updates"]), shown("{:.2f}", r_hat), shown("{:.2f}", shift)]
+        row += [shown("{:.2f}–{:.2f}", low, high), one["cause"].replace("_", " ")]
+        rows.append([*row, "" if np.isnan(full[2]) else shown("{:.2f}–{:.2f}", full[2], full[3])])
+    headers = ["K", "ε", "ρ", "updates", "R-hat", "shift", "sd ratios", "main cause", "full gradient"]
+    table(headers, rows, name="stationary")
 
 
 def run_findings(found: list[Found]) -> list[Finding]:

@@ -133,7 +133,7 @@ def findings(options: Options) -> list[Finding]:
     headings = ["collection", "planned by", "people", "ε", "planned", "achieved", "± se", "achieved over planned"]
     print(f"Simulated with the seed {seed}, which the switch between formula and simulation was not chosen by\n")
     print("Half-widths of the 95 % intervals, means over the categories\n")
-    table(headings, rows)
+    table(headings, rows, name="half_widths")
     sizes, collections = ((4,), 4) if quick else ((2, 4, 10), 8)
     ratios = {}
     for divisor in (1.0, 16.0):
@@ -143,7 +143,7 @@ def findings(options: Options) -> list[Finding]:
     listed = [
         [one.k, one.shape, one.epsilon, *(ratios[divisor][i] for divisor in ratios)] for i, one in enumerate(wanted)
     ]
-    table(["K", "θ", "ε", "where the formula begins", "with a sixteenth of the people"], listed)
+    table(["K", "θ", "ε", "where the formula begins", "with a sixteenth of the people"], listed, name="formula")
     off = np.abs(np.array([row[7] for row in rows]) - 1)
     at, before = (np.abs(np.array(values) - 1) for values in ratios.values())
     return [

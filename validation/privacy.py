@@ -16,7 +16,7 @@ import numpy as np
 import oracles
 from adobest_pp import RRRR, SRR, SubsetSelection, audit, simulate
 from adobest_pp.design import UTILITIES
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 PAPER = list(product((10, 20), (0.5, 1.0, 5.0), (0.8, 0.9)))
 # Losses in floating point, from probabilities that were rounded, are right to some 1e-15 of their exponentials.
@@ -102,6 +102,7 @@ def theorem_one(quick: bool, seed: int) -> list[Finding]:
     table(
         ["K", "ε", "κ", "least", "greatest", "loss at k = K−1"],
         [[case.n_categories, case.epsilon, case.kappa, case.slack, case.unused, case.last] for case in paper],
+        name="rrrr",
     )
 
     def random_case(setting: tuple[int, float, float]) -> Case:
@@ -195,8 +196,9 @@ def authors_program(quick: bool, seed: int) -> list[Finding]:
     print("\nThe authors' program (soneraydin/AdOBEst_LDP, commit 9080c23): the worst true loss of its six")
     print("utility-driven methods, the sizes k from 1 to K−1 that keep to ε, and how many steps of adaptive runs, one")
     print("for each utility and each ρ of θ* ~ Dirichlet(ρ), do: in all, and at most in one run\n")
-    shown = [[*row[:5], ", ".join(map(str, row[5])), row[6], f"{row[7]:.2%}"] for row in rows]
-    table(["K", "ε", "κ", "loss", "brute force", "sizes that keep to ε", "steps", "of a run"], shown)
+    cells = [[*row[:5], ", ".join(map(str, row[5])), row[6], shown("{:.2%}", row[7])] for row in rows]
+    headers = ["K", "ε", "κ", "loss", "brute force", "sizes that keep to ε", "steps", "of a run"]
+    table(headers, cells, name="authors_program")
     ranges = {}
     for epsilon in PROGRAM_LOSSES:
         losses = [row[3] for row in rows if row[1] == epsilon]

@@ -24,7 +24,7 @@ from adobest_pp.diagnostics import Verdict, compare, verdict_in_words
 from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
 from oracles import rows_of
 from validation.answers import ask
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 # The probability that exact samplers fail any of the tests against quadrature.
 FALSE_ALARM = 0.01
@@ -94,7 +94,8 @@ def quadrature_findings(problems: tuple[Small, ...], seed: int) -> list[Finding]
     rows = [row for part in found for row in part]
     print("Against quadrature: largest errors over the categories\n")
     headers = ["data", "sampler", "mean, in MCSE", "sd, in MCSE", "mean, in sd", "sd ratio", "least ESS"]
-    table(headers, [[*row[:2], *(f"{value:.2f}" for value in row[2:6]), f"{row[6]:.0f}"] for row in rows])
+    cells = [[*row[:2], *(shown("{:.2f}", one) for one in row[2:6]), shown("{:.0f}", row[6])] for row in rows]
+    table(headers, cells, name="quadrature")
     tests = 2 * 2 * sum(small.mechanism.n_categories for small in problems)
 
     def agrees(row: list[Any]) -> bool:
@@ -173,10 +174,11 @@ def print_found(found: list[Found]) -> None:
             graded = one.comparison.sel(sampler=name)
             ratio = graded["sd_ratio"].values
             figures = [float(graded[part]) for part in ("tv_reference", "r_hat", "ess_bulk")]
-            rows.append([one.case.n_categories, one.case.epsilon, name, f"{figures[0]:.3f}", f"{figures[1]:.2f}"])
-            rows[-1] += [f"{figures[2]:.0f}", f"{ratio.min():.2f}–{ratio.max():.2f}", verdict_in_words(graded)]
+            row = [one.case.n_categories, one.case.epsilon, name]
+            row += map(shown, ("{:.3f}", "{:.2f}", "{:.0f}"), figures)
+            rows.append([*row, shown("{:.2f}–{:.2f}", ratio.min(), ratio.max()), verdict_in_words(graded)])
     print("\nAgainst NUTS, adaptive RRRR as in the paper\n")
-    table(["K", "ε", "sampler", "TV of means", "R-hat", "ESS", "sd ratios", "verdict"], rows)
+    table(["K", "ε", "sampler", "TV of means", "R-hat", "ESS", "sd ratios", "verdict"], rows, name="verdicts")
 
 
 def size_findings(found: list[Found]) -> list[Finding]:

@@ -22,7 +22,7 @@ from scipy.ndimage import median_filter
 from adobest_pp import RRRR, SRR, Channel, HadamardResponse, LocalHashing, SetFamily, SubsetSelection, UnaryEncoding
 from adobest_pp._checks import check_private
 from adobest_pp.mechanisms import exact
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, each, finding, main, shown, table
 
 K, EPSILON, SUBSET = 20, 1.0, [0, 1, 2, 3, 4]
 BINS = 20
@@ -153,8 +153,8 @@ def difference_findings(quick: bool, rng: np.random.Generator) -> list[Finding]:
     calls = compared()
     found = dict(zip(calls, each(lambda name: differences(calls[name], blocks, rng), list(calls), "x"), strict=True))
     print(f"\nNanoseconds that a call takes longer than with x = {COMPARED[-1]}: medians of {blocks:,} differences\n")
-    rows = [[name, *(f"{m:.0f} ± {e:.1f}" for m, e in those.values())] for name, those in found.items()]
-    table(["", *(f"x = {x}" for x in COMPARED[:-1])], rows)
+    rows = [[name, *(shown("{:.0f} ± {:.1f}", m, e) for m, e in those.values())] for name, those in found.items()]
+    table(["", *(f"x = {x}" for x in COMPARED[:-1])], rows, name="differences")
     if quick:
         return []
     beyond = max(abs(m) - 4 * e for those in found.values() for m, e in those.values())
@@ -195,10 +195,10 @@ def findings(options: Options) -> list[Finding]:
     )
     print("groups, and how often the time alone tells them apart\n")
     rows = [
-        [case.name, *medians, f"{right:.1%} ± {error:.1%}"]
+        [case.name, *medians, shown("{:.1%} ± {:.1%}", right, error)]
         for case, (right, error, medians) in zip(tried, found, strict=True)
     ]
-    table(["what is told apart", "first", "second", "right ± its standard error"], rows, digits=4)
+    table(["what is told apart", "first", "second", "right ± its standard error"], rows, 4, "groups")
     same = all(len({tuple(entropy_drawn(case.privatize, x)) for x in range(K)}) == 1 for case in tried)
     result = [finding("entropy", "the entropy drawn is the same whatever is held", same)]
     result += difference_findings(options.quick, rng)

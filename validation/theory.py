@@ -25,7 +25,7 @@ from adobest_pp import RRRR, select_subset, simulate
 from adobest_pp.design.subsets import UTILITY_CODES, choose_size
 from adobest_pp.samplers.sgld.settings import ConstantSteps
 from adobest_pp.simulate import simulation
-from validation.common import Finding, Options, each, finding, main, table
+from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 
 # The paper's settings: K, ε, κ.
 SETTINGS = tuple(product((10, 20), (0.5, 1.0, 5.0), (0.8, 0.9)))
@@ -93,8 +93,8 @@ def proofs() -> list[Finding]:
     )
     mechanisms = {setting: RRRR(*setting) for setting in SETTINGS}
     found = {setting: constants(mechanism) for setting, mechanism in mechanisms.items()}
-    rows = [[*map(str, s), f.c, f.big_c, f.m0, f.c_u, f.mu, f.n] for s, f in found.items()]
-    table(["K", "ε", "κ", "c", "C", "m₀", "c_u", "μ", "n"], rows)
+    rows = [[*(shown("{}", one) for one in s), f.c, f.big_c, f.m0, f.c_u, f.mu, f.n] for s, f in found.items()]
+    table(["K", "ε", "κ", "c", "C", "m₀", "c_u", "μ", "n"], rows, name="theorem_3")
     determinant = max(map(lemma_1, mechanisms.values()))
     norms = np.array([lemma_8(mechanism) for mechanism in mechanisms.values()])
     flat = RRRR(10, 1.0, kappa=1.0).transition_matrix([0])
@@ -177,6 +177,7 @@ def best_subset(options: Options, parallel: bool) -> list[Finding]:
     table(
         ["utility", *(f"to {(i + 1) * people // 8}" for i in range(8))],
         [[name, *one.mean(axis=0)] for name, one in zip(BEST, found, strict=True)],
+        name="theorem_4",
     )
     first, last = found[..., 0], found[..., -1]
     left = float((1 - last).mean() / (1 - first).mean())
@@ -231,10 +232,10 @@ def choice_costs(options: Options) -> list[Finding]:
             coefficients = RRRR(k, 1.0, 0.9).coefficients
             times.append(seconds(lambda: choose_size(UTILITY_CODES[name], 0.8, phi, coefficients, np.arange(k), 0)))  # noqa: B023
         powers[name] = power(ours, times)
-        by_matrix = "–"
+        by_matrix: str | Shown = "–"
         if name in oracles.DENSE_UTILITIES:
             slow = [direct_seconds(name, k, rng) for k in direct]
-            by_matrix = f"{power(direct, slow):.1f}"
+            by_matrix = shown("{:.1f}", power(direct, slow))
         rows.append([name, claimed, by_matrix, powers[name], times[-1] * 1e6])
     print("\nTable 1: powers of K in the time to choose S (sorting included)\n")
     table(
@@ -247,6 +248,7 @@ def choice_costs(options: Options) -> list[Finding]:
         ],
         rows,
         2,
+        "table_1",
     )
     slow = max(powers[name] for name in ("entropy", "mse"))
     fast = max(value for name, value in powers.items() if name not in ("entropy", "mse"))
@@ -306,6 +308,7 @@ def gibbs_costs(options: Options) -> list[Finding]:
             ["one by one (the paper: n²K)", powers[0], sweeps[-1]],
             ["on counts, as here", powers[1], whole[-1]],
         ],
+        name="gibbs",
     )
     return [
         finding(
@@ -350,12 +353,13 @@ def initial_values(options: Options) -> list[Finding]:
                 f"initial, {steps}",
                 f"steps {steps}: the 95 % interval of the difference that the initial sum makes lies within 0.02",
                 abs(difference.mean()) + half < 0.02,
+                interval=(difference.mean() - half, difference.mean() + half),
                 difference=difference.mean(),
                 half_width=half,
             )
         )
     print(f"\nInitial φ: mean TV of the paper's estimate, K = 10, ε = 1, κ = 0.9, ρ = 0.1, {runs} paired runs\n")
-    table(["steps", "sum K", "sum 1", "difference", "± 95 %"], rows)
+    table(["steps", "sum K", "sum 1", "difference", "± 95 %"], rows, name="initial_phi")
     return found
 
 

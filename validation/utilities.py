@@ -16,7 +16,7 @@ from adobest_pp.design import UTILITIES
 from adobest_pp.design.subsets import best_size
 from adobest_pp.design.utilities import fisher
 from adobest_pp.plots.mechanisms import family
-from validation.common import Finding, Options, each, finding, main
+from validation.common import Finding, Options, each, finding, main, table
 
 PAPER = [(epsilon, kappa) for epsilon in (0.5, 1.0, 5.0) for kappa in (0.8, 0.9)]
 RATIOS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
@@ -59,12 +59,13 @@ def try_fisher(theta: np.ndarray, mechanism: RRRR) -> Trial:
 def print_family() -> None:
     """Print the k that each utility chooses for the paper's θᵢ/θᵢ₊₁ family."""
     print("Chosen k for K = 20 and constant θᵢ/θᵢ₊₁\n")
-    print(f"{'ε':>4} {'κ':>4} {'ratio':>6} " + "".join(f"{name:>9}" for name in UTILITIES))
+    rows: list[list[float]] = []
     for epsilon, kappa in PAPER:
         mechanism = RRRR(20, epsilon, kappa)
         for ratio in RATIOS:
             sizes = [len(select_subset(family(20, ratio), mechanism, name)) for name in UTILITIES]
-            print(f"{epsilon:>4g} {kappa:>4g} {ratio:>6g} " + "".join(f"{size:>9}" for size in sizes))
+            rows.append([epsilon, kappa, float(ratio), *sizes])
+    table(["ε", "κ", "ratio", *UTILITIES], rows, name="sizes")
 
 
 def thetas(n_categories: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

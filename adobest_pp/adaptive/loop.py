@@ -9,16 +9,6 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from adobest_pp._random import seed_state, uniform
-from adobest_pp.adaptive.anchored import (
-    LAST_PILOTS,
-    LEARNED,
-    AnchoredState,
-    anchored_updates,
-    is_due,
-    learn,
-    new_anchored_state,
-    with_room,
-)
 from adobest_pp.adaptive.gibbs import GibbsState, gibbs_updates, new_gibbs_state
 from adobest_pp.adaptive.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import Workspace, langevin_updates, new_workspace
@@ -26,7 +16,7 @@ from adobest_pp.adaptive.records import KINDS, RESPONSES, Records, publish, reco
 from adobest_pp.design.subsets import choose_size
 from adobest_pp.mechanisms.drawing import simulate_answer
 
-__all__ = ["Chain", "Plan", "new_chain", "ready", "run", "sample_round"]
+__all__ = ["Chain", "Plan", "new_chain", "run", "sample_round"]
 
 
 class Plan(NamedTuple):
@@ -42,15 +32,14 @@ class Plan(NamedTuple):
 class Chain(NamedTuple):
     """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ.
 
-    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`, Gibbs a `GibbsState`, and
-    SGLD with control variates an `AnchoredState`.
+    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`, Gibbs a `GibbsState`.
     """
 
     state: NDArray[np.uint64]
     phi: NDArray[np.float64]
     order: NDArray[np.int64]
     prior: NDArray[np.float64]
-    work: Workspace | ExactState | GibbsState | AnchoredState
+    work: Workspace | ExactState | GibbsState
 
 
 def new_chain(
@@ -59,30 +48,13 @@ def new_chain(
     """Return a chain at Θ₀ = 1/K, and at the prior mean of Σφ (kept where its square is a number)."""
     k = prior.size
     start = np.full(k, np.clip(prior, 1e-150, 1e150).mean())
-    makers: dict[str, Callable[[], Workspace | ExactState | GibbsState | AnchoredState]] = {
+    makers: dict[str, Callable[[], Workspace | ExactState | GibbsState]] = {
         "sgld": lambda: new_workspace(k, batch_size),
         "exact": lambda: new_exact_state(prior),
         "gibbs": lambda: new_gibbs_state(prior),
-        "sgld_cv": lambda: new_anchored_state(prior),
     }
     work = makers[sampler]()
     return Chain(seed_state(seed), start, np.arange(k), prior, work)
-
-
-def ready(chain: Chain, records: Records, *, at_the_end: bool = False) -> Chain:
-    """Return the chain ready for another round; SGLD with control variates may have to learn another anchor.
-
-    `at_the_end` it learns one whenever there are responses that it does not rest on yet.
-    """
-    work = chain.work
-    if not isinstance(work, AnchoredState):
-        return chain
-    work = with_room(work, records)
-    while is_due(records, work):
-        learn(work, records, chain.prior, chain.state)
-    if at_the_end and records.used[RESPONSES] > work.counters[LEARNED]:
-        learn(work, records, chain.prior, chain.state, LAST_PILOTS)
-    return chain._replace(work=work)
 
 
 def sample_round(
@@ -118,36 +90,16 @@ def _sgld_round(batch_size, chain, records, steps, mean, first_kept):  # type: i
     )
 
 
-def _anchored_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
-    return anchored_updates(
-        chain.state, chain.phi, records, chain.prior, steps.size, batch_size, mean, first_kept, chain.work
-    )
-
-
 _ROUNDS: dict[type, Callable[..., int]] = {
     Workspace: _sgld_round,
     ExactState: _exact_round,
     GibbsState: _gibbs_round,
-    AnchoredState: _anchored_round,
 }
-
-
-def _must_pause(chain: Chain, records: Records) -> bool:
-    """Tell whether `ready` must be called before the next round."""
-    return isinstance(chain.work, AnchoredState) and bool(is_due(records, chain.work))
-
-
-@overload(_must_pause, inline="always")
-def _compiled_must_pause(chain, records):  # type: ignore[no-untyped-def]
-    work = chain.types[chain.fields.index("work")]
-    if work.instance_class is AnchoredState:
-        return lambda chain, records: is_due(records, chain.work)
-    return lambda chain, records: False
 
 
 @overload(sample_round, inline="always")
 def _compiled_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
-    """Choose the sampler when the loop is compiled: it compiles the one that it runs and not the other."""
+    """Choose the sampler when the loop is compiled: it compiles the one that it runs and no other."""
     return _ROUNDS[chain.types[chain.fields.index("work")].instance_class]
 
 
@@ -175,10 +127,10 @@ def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, 
     Returns
     -------
     int
-        The round to go on with: earlier than asked where the tables of subsets are full, or an anchor is due.
+        The round to go on with: earlier than asked where the tables of subsets are full.
     """
     for r in range(first_round, first_round + len(steps)):
-        if records.used[KINDS] == records.near.size or _must_pause(chain, records):
+        if records.used[KINDS] == records.near.size:
             return r
         size = choose_size(plan.code, plan.alpha, chain.phi, coefficients, chain.order, plan.smallest_size)
         v = publish(records, chain.order, size, coefficients)

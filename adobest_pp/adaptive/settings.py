@@ -14,12 +14,11 @@ from adobest_pp.design.subsets import GIVEN, UTILITY_CODES, best_size, choose_si
 from adobest_pp.design.utilities import UTILITIES, Utility, ranked_values
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule, evaluate_schedule, schedule_settings
-from adobest_pp.samplers.sgld_cv.sampler import check_prior_of_sgld_cv
 
 __all__ = ["LoopSettings"]
 
 
-SAMPLERS = ("sgld", "gibbs", "exact", "sgld_cv")
+SAMPLERS = ("sgld", "gibbs", "exact")
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,6 @@ class LoopSettings:
             check_count(adapt_every, "adapt_every"),
         )
         densities = check_prior(prior, mechanism.n_categories, categories)
-        if sampler == "sgld_cv":
-            check_prior_of_sgld_cv(densities)
         n_updates = check_count(updates, "updates")
         return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
 

@@ -26,7 +26,7 @@ PILOT_HELP = (
 )
 COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
-KINDS = (".png", ".svg", ".pdf")
+FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def plan(
@@ -150,8 +150,8 @@ def _check_out(out: Path | None) -> Path | None:
 
     if out is None:
         return None
-    if out.suffix.lower() not in KINDS:
-        raise ValueError(f"--out must end in {', '.join(KINDS)}, got {str(out)!r}")
+    if out.suffix.lower() not in FIGURE_ENDINGS:
+        raise ValueError(f"--out must end in {', '.join(FIGURE_ENDINGS)}, got {str(out)!r}")
     return check_target(out, overwrite=False, name="--out")
 
 

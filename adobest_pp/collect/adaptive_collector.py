@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_subset
 from adobest_pp._text import brief
-from adobest_pp.adaptive.loop import new_chain, ready, sample_round
+from adobest_pp.adaptive.loop import new_chain, sample_round
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.journal import Journal
@@ -73,15 +73,14 @@ class AdaptiveCollector(_OfMethod):
         ρ of the Dirichlet prior under which subsets are chosen (`estimate` has its own prior).
     updates, batch_size : int
         M updates of the sampler for each choice of a subset (sweeps of Gibbs, gradients of the exact one), and the
-        responses m in a batch of SGLD (8 at most with control variates).
+        responses m in a batch of SGLD.
     step_size, schedule
         Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     adapt_every : int, default 1
         How many answers to take between two choices: the size of a round, published to all of its people.
-    sampler : {"sgld", "gibbs", "exact", "sgld_cv"}
+    sampler : {"sgld", "gibbs", "exact"}
         What draws Θ_t, warm-started from Θ_{t-1}: the paper's SGLD; the paper's Gibbs sampler, whose sweeps are on
-        counts here; Hamiltonian Monte Carlo; or SGLD with control variates, which chooses its steps and takes at most
-        about twice the time of the paper's. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
+        counts here; or Hamiltonian Monte Carlo. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
         them gives independent draws.
     alpha : float, optional
         The mass that ``"semi_adaptive"`` asks of the subset, best with ``RRRR(K, epsilon, kappa=1.0)``.
@@ -290,7 +289,6 @@ class AdaptiveCollector(_OfMethod):
     def _sample(self) -> None:
         n, n_updates = len(self._responses), self._settings.updates
         steps = self._settings.steps(self._rounds * n_updates, n_updates, n)
-        self._chain = ready(self._chain, self._records)
         sample_round(self._settings.plan.batch_size, self._chain, self._records, steps, self._chain.phi, n_updates)
         self._rounds += 1
         self._waiting = 0

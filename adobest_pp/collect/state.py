@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_subset
 from adobest_pp._text import brief
-from adobest_pp.adaptive.anchored import LEARNED, STEP, AnchoredState
 from adobest_pp.adaptive.hamiltonian import ExactState
 from adobest_pp.adaptive.loop import Chain
 from adobest_pp.answers.response_files import Stored
@@ -109,18 +108,9 @@ def store_chain(chain: Chain) -> dict[str, Any]:
 
 
 def _store_work(work: Any) -> dict[str, Any]:
-    """Return what a sampler keeps beside φ. What an anchor was learned from is enough to learn it again."""
+    """Return what a sampler keeps beside φ."""
     if isinstance(work, ExactState):
         return {"center": work.center.tolist()}
-    if isinstance(work, AnchoredState):
-        learned = int(work.counters[LEARNED])
-        return {
-            "x": work.x.tolist(),
-            "momentum": work.momentum.tolist(),
-            "step": float(work.scalars[STEP]),
-            "learned": learned if learned >= -1 else -2 - learned,
-            "learned_from": [int(word) for word in work.learned_from],
-        }
     return {}
 
 
@@ -131,12 +121,6 @@ def restore_chain(chain: Chain, state: Mapping[str, Any]) -> None:
     chain.order[:] = state["order"]
     if isinstance(chain.work, ExactState):
         chain.work.center[:] = state["center"]
-    if isinstance(chain.work, AnchoredState):
-        work, learned = chain.work, state["learned"]
-        work.x[:], work.momentum[:], work.scalars[STEP] = state["x"], state["momentum"], state["step"]
-        work.learned_from[:] = np.array(state["learned_from"], dtype=np.uint64)
-        # To be learned again, from so many responses.
-        work.counters[LEARNED] = -1 if learned < 0 else -2 - learned
 
 
 def check_state(state: Any, chain: Chain) -> dict[str, Any]:
@@ -169,19 +153,7 @@ def _check_work(state: Mapping[str, Any], work: Any, k: int) -> dict[str, Any]:
     """Return what `_store_work` wrote, or raise ValueError."""
     if isinstance(work, ExactState):
         return {"center": _numbers(state.get("center"), "center", k).tolist()}
-    if not isinstance(work, AnchoredState):
-        return {}
-    learned = check_integer(state.get("learned"), "learned", -1, _COUNT)
-    (step,) = _numbers([state.get("step")], "step", 1).tolist()
-    if not step > 0:
-        raise ValueError("step must be a positive number")
-    return {
-        "x": _numbers(state.get("x"), "x", k).tolist(),
-        "momentum": _numbers(state.get("momentum"), "momentum", k).tolist(),
-        "step": step,
-        "learned": learned,
-        "learned_from": _words(state.get("learned_from")) if learned >= 0 else [0] * 4,
-    }
+    return {}
 
 
 def _words(words: Any) -> list[int]:

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from adobest_pp._checks import as_numbers, check_epsilon, check_integer, check_positive, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.design.set_program import Problem, sum_zero_basis
-from adobest_pp.design.set_search import GAP, Target, best_family
+from adobest_pp.design.set_search import GAP, Objective, best_family
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
@@ -135,12 +135,16 @@ def optimal_mechanism(
         raise ValueError(f"gap must be a number from {GAPS[0]:g} to {GAPS[1]:g}, got {share:g}")
     sets = None if max_sets is None else check_integer(max_sets, "max_sets", 2 * np.size(theta))
     problem, worst = _problem(theta, epsilon, prior_precision, n_left, criterion, weights)
-    target = Target(_with_trifle(problem), worst)
+    objective = Objective(_with_trifle(problem), worst)
     # The matrices are small: threads that wait for each other would take most of the time on a busy machine.
     with threadpool_limits(1, "blas"):
-        best, bound = best_family(target, epsilon, _masks_of(start, len(problem.theta)), share, sets)
+        best, bound = best_family(objective, epsilon, _masks_of(start, len(problem.theta)), share, sets)
     mechanism = SetFamily(best.masks, best.weights, epsilon)
-    value = target.value(best) if target.problem.precision is problem.precision else best.value_of_what_is_told(problem)
+    value = (
+        objective.value(best)
+        if objective.problem.precision is problem.precision
+        else best.value_of_what_is_told(problem)
+    )
     selection = SubsetSelection(len(problem.theta), epsilon)
     of_selection = _value_of(selection, problem, worst)
     # A tie goes to the family, which is what the caller asks for.

@@ -26,7 +26,14 @@ from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design.overview import DESIGN, PLANNED, SHAPES, check_names, shape
-from adobest_pp.design.plan_search import COLLECTIONS, LEAST_EPSILON, Answer, Question, Search, non_private_unit
+from adobest_pp.design.plan_search import (
+    COLLECTIONS,
+    LEAST_EPSILON,
+    PlanProblem,
+    PlanSolution,
+    Search,
+    non_private_unit,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -165,8 +172,8 @@ def plan(
     concentration = "learned" if is_learned(prior) else check_prior(prior, len(labels), labels)
     _check_possible(shares, **numbers)
     names = list(mechanisms or (name for name in PLANNED if name != DESIGN or len(labels) <= MOST_OF_A_DESIGN))
-    question = Question(shares, **numbers, prior=concentration, simulate=simulate, seed=seed)
-    answers: dict[str, Answer] = {}
+    question = PlanProblem(shares, **numbers, prior=concentration, simulate=simulate, seed=seed)
+    answers: dict[str, PlanSolution] = {}
     with SlowProgress(4 * COLLECTIONS * len(names), "Planning", progressbar) as progress:
         search = Search(question, lambda: progress.advance(1))
         # A search begins where the last one ended, and designs, which take longest, are close to subset selection.
@@ -250,12 +257,12 @@ def _check_possible(theta: NDArray[np.float64], people: int | None, epsilon: Any
         )
 
 
-def _plan(answers: dict[str, Answer], question: Question, labels: tuple[str, ...]) -> Plan:
+def _plan(answers: dict[str, PlanSolution], question: PlanProblem, labels: tuple[str, ...]) -> Plan:
     """Return the plan with its labels."""
     import xarray as xr
 
     found = next(name for name in GIVEN if getattr(question, name) is None)
-    columns = {name: ("mechanism", [getattr(each, name) for each in answers.values()]) for name in Answer._fields}
+    columns = {name: ("mechanism", [getattr(each, name) for each in answers.values()]) for name in PlanSolution._fields}
     prior = question.prior if isinstance(question.prior, str) else question.prior.tolist()
     unit = non_private_unit(question.theta)
     attributes = {"found": found, "non_private_unit": unit, "prior": prior, "random_seed": question.seed}
@@ -270,7 +277,7 @@ def _plan(answers: dict[str, Answer], question: Question, labels: tuple[str, ...
     return Plan(table, theta, found, best, reason, limit)
 
 
-def _recommended(answers: dict[str, Answer], found: str) -> tuple[str, str]:
+def _recommended(answers: dict[str, PlanSolution], found: str) -> tuple[str, str]:
     """Return the mechanism to take, and why: the simplest of those that are as good as the best.
 
     People count with their square root, so that shares of them are those of half-widths.

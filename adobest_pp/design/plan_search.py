@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAST_EPSILON",
-    "Answer",
-    "Question",
+    "PlanProblem",
+    "PlanSolution",
     "Search",
     "non_private_unit",
     "reliable_from",
@@ -53,7 +53,7 @@ MOST_POINTS, MOST_THOROUGH, CLOSE, LONGEST = 5, 3, 0.15, math.log(16.0)
 MOST_SIMULATED = 4_000_000
 
 
-class Answer(NamedTuple):
+class PlanSolution(NamedTuple):
     """A plan with one mechanism; NaN where it cannot do what is asked.
 
     `error` is the Monte Carlo standard error of the number that was looked for, as a share of it: 0 for the formula.
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class PlanProblem:
     """θ, two of three numbers, and how intervals will be made."""
 
     theta: Floats
@@ -113,7 +113,7 @@ def reliable_from(unit: Floats, theta: Floats, prior: Floats | str) -> float:
 class Search:
     """Answers a question for one mechanism after the other; what one teaches is where the next begins."""
 
-    question: Question
+    question: PlanProblem
     advance: Callable[[], None] = lambda: None
     # The simulated half-width over the asymptotic one, of the last mechanism.
     ratio: float = 1.0
@@ -122,9 +122,9 @@ class Search:
     # The standard error of the last thorough simulation, as a share of its mean half-width.
     error: float = 0.0
     # The answer of SRR, which is that of RRRR where it publishes nothing.
-    srr: Answer | None = None
+    srr: PlanSolution | None = None
 
-    def answer(self, name: str) -> Answer:
+    def answer(self, name: str) -> PlanSolution:
         """Return the plan with the mechanism of this name."""
         asked = self.question
         if name == "rrrr" and self._publishes_nothing():
@@ -140,7 +140,7 @@ class Search:
             return False
         return candidate("rrrr", self.question.theta, self.srr.epsilon).subset is None
 
-    def _at(self, one: Candidate) -> Answer:
+    def _at(self, one: Candidate) -> PlanSolution:
         """Return the plan at the given ε."""
         asked = self.question
         unit = unit_half_widths(one, asked.theta)
@@ -148,7 +148,7 @@ class Search:
             return _unreachable(asked)
         return self._width(one, unit) if asked.half_width is None else self._people(one, unit)
 
-    def _width(self, one: Candidate, unit: Floats) -> Answer:
+    def _width(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return the half-width of so many people at this ε."""
         asked = self.question
         assert asked.people is not None
@@ -158,7 +158,7 @@ class Search:
         error = self.error if method == "simulated" else 0.0
         return _answer(asked.people, one.mechanism.epsilon, widths, method, unit, asked, error)
 
-    def _people(self, one: Candidate, unit: Floats) -> Answer:
+    def _people(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return how many people this half-width takes at this ε."""
         asked, epsilon = self.question, one.mechanism.epsilon
         assert asked.half_width is not None
@@ -174,7 +174,7 @@ class Search:
         self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
         return _answer(people, epsilon, widths, method, unit, asked, error)
 
-    def _epsilon(self, name: str) -> Answer:
+    def _epsilon(self, name: str) -> PlanSolution:
         """Return the budget at which so many people give this half-width."""
         asked = self.question
         assert asked.people is not None
@@ -189,7 +189,7 @@ class Search:
             return _unreachable(asked)
         return _answer(asked.people, one.mechanism.epsilon, unit / math.sqrt(asked.people), method, unit, asked)
 
-    def _simulated_epsilon(self, name: str, near: Candidate) -> Answer:
+    def _simulated_epsilon(self, name: str, near: Candidate) -> PlanSolution:
         asked = self.question
         assert asked.people is not None
         assert asked.half_width is not None
@@ -287,16 +287,16 @@ class Search:
 
 
 def _answer(
-    people: int, epsilon: float, widths: Floats, method: str, unit: Floats, asked: Question, error: float = 0.0
-) -> Answer:
+    people: int, epsilon: float, widths: Floats, method: str, unit: Floats, asked: PlanProblem, error: float = 0.0
+) -> PlanSolution:
     reliable, widest = reliable_from(unit, asked.theta, asked.prior), float(widths.max())
-    return Answer(people, epsilon, float(widths.mean()), widest, error, method, float(unit.mean()), reliable)
+    return PlanSolution(people, epsilon, float(widths.mean()), widest, error, method, float(unit.mean()), reliable)
 
 
-def _unreachable(asked: Question) -> Answer:
+def _unreachable(asked: PlanProblem) -> PlanSolution:
     """Return what is known where a mechanism cannot do it."""
     known = [math.nan if value is None else value for value in (asked.people, asked.epsilon)]
-    return Answer(known[0], known[1], math.nan, math.nan, math.nan, "unreachable", math.inf, math.inf)
+    return PlanSolution(known[0], known[1], math.nan, math.nan, math.nan, "unreachable", math.inf, math.inf)
 
 
 def _moved(place: float, off: float, slope: float, bounds: tuple[float, float]) -> float:

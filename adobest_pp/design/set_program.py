@@ -10,8 +10,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, null_space
+from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
+
+from adobest_pp._linalg import zero_sum_basis
 
 __all__ = ["Problem", "Solution", "singletons", "solve", "sum_zero_basis"]
 
@@ -37,7 +39,7 @@ NEGLIGIBLE = (1e-9, 1e-6, 1e-4)
 
 def sum_zero_basis(k: int) -> Floats:
     """Return an orthonormal basis (K, K−1) of the vectors whose sum is zero."""
-    return np.asarray(null_space(np.ones((1, k))))
+    return zero_sum_basis(k).T
 
 
 @dataclass(frozen=True, eq=False)

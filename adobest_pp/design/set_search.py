@@ -22,7 +22,7 @@ __all__ = [
     "MOST_ENUMERATED",
     "MOST_SETS",
     "ORDERS",
-    "Target",
+    "Objective",
     "best_family",
     "climb",
     "greatest_excess",
@@ -54,7 +54,7 @@ GEOMETRIES = 3
 Masks = NDArray[np.bool_]
 
 
-class Target:
+class Objective:
     """What is made small: Tr[C M⁻¹]; or the largest variance, for which C is moved towards the largest ones.
 
     The largest variance is the greatest of all weighted means, so the bound of any weights C is a bound of it.
@@ -81,25 +81,25 @@ class Target:
 
 
 def best_family(
-    target: Target, epsilon: float, start: Masks, gap: float = GAP, most: int | None = None
+    objective: Objective, epsilon: float, start: Masks, gap: float = GAP, most: int | None = None
 ) -> tuple[Solution, float]:
     """Return a good family of at most `most` sets (8K by default), and what no family goes below (NaN for large K).
 
     The search ends at a certified `gap` between them, as a share of the value, before the sets are made fewer.
     """
-    k = len(target.problem.theta)
+    k = len(objective.problem.theta)
     most = MOST_SETS * k if most is None else most
     rng = np.random.default_rng(k)
     families = _families(k, epsilon)
     single = np.eye(k, dtype=bool)
-    asked = _asked_about(target.problem) if k > MOST_ENUMERATED else start[:0]
+    asked = _asked_about(objective.problem) if k > MOST_ENUMERATED else start[:0]
     if k <= MOST_ENUMERATED or (k <= MOST_GENERATED and most > FEW_SETS * k):
-        everything, bound = _generate(target, np.concatenate([single, asked, start, *families]), rng, gap)
+        everything, bound = _generate(objective, np.concatenate([single, asked, start, *families]), rng, gap)
         first = pruned(everything, most, gap)
     else:
         starts = [np.concatenate([single, asked, each]) for each in (start, *families)]
-        first, bound = min((_solved(target, masks, gap) for masks in starts), key=target.value), math.nan
-    return _exchange(target, first, rng, gap, most), bound
+        first, bound = min((_solved(objective, masks, gap) for masks in starts), key=objective.value), math.nan
+    return _exchange(objective, first, rng, gap, most), bound
 
 
 def _families(k: int, epsilon: float) -> list[Masks]:
@@ -127,11 +127,11 @@ def _asked_about(problem: Problem) -> Masks:
     return np.concatenate([contrasts > 0, contrasts < 0])
 
 
-def _solved(target: Target, masks: Masks, tolerance: float, near: Solution | None = None) -> Solution:
-    return solve(target.problem, np.unique(masks, axis=0), tolerance, near)
+def _solved(objective: Objective, masks: Masks, tolerance: float, near: Solution | None = None) -> Solution:
+    return solve(objective.problem, np.unique(masks, axis=0), tolerance, near)
 
 
-def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: float) -> tuple[Solution, float]:
+def _generate(objective: Objective, masks: Masks, rng: np.random.Generator, wanted: float) -> tuple[Solution, float]:
     """Return the best weights of all sets, up to the gap that is wanted, and the bound that says so (NaN for large K).
 
     Local search finds the sets to add. All sets are tried only where it supposes to be done, for the bound, and where
@@ -139,14 +139,14 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
     """
     k = masks.shape[1]
     bound, least, idle, tolerance, all_sets = -math.inf, 1.0, 0, 0.1, False
-    best, solution = singletons(target.problem), None
+    best, solution = singletons(objective.problem), None
     for left in reversed(range(MOST_ROUNDS)):
-        solution = _solved(target, masks, tolerance, solution)
+        solution = _solved(objective, masks, tolerance, solution)
         family = solution.without_trifles() or best
-        if better := target.value(family) < target.value(best):
+        if better := objective.value(family) < objective.value(best):
             best = family
         found, excess = worth_adding(solution, rng, all_sets)
-        gap = 1 - solution.lower_bound(float(excess.max())) / target.value(best)
+        gap = 1 - solution.lower_bound(float(excess.max())) / objective.value(best)
         idle = 0 if gap < 0.99 * least else idle + 1
         least = min(gap, least)
         stuck = idle > STUCK or (not all_sets and left < MOST_ROUNDS - LOCAL_ROUNDS)
@@ -157,7 +157,7 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
             found, excess = worth_adding(solution, rng)
         if supposed or all_sets:
             bound = max(bound, solution.lower_bound(float(excess.max())))
-            gap = 1 - bound / target.value(best)
+            gap = 1 - bound / objective.value(best)
         if gap < wanted or (stuck and all_sets):
             break
         if stuck:
@@ -169,7 +169,7 @@ def _generate(target: Target, masks: Masks, rng: np.random.Generator, wanted: fl
         # Without new sets it is the weights that are not good enough yet.
         tolerance = min(tolerance, max(wanted / 5, 0.1 * gap)) if len(new) else 0.1 * tolerance
         masks = np.concatenate([np.eye(k, dtype=bool), heavy, new])
-        target.aim(solution)
+        objective.aim(solution)
     return best, bound
 
 
@@ -188,19 +188,19 @@ def pruned(solution: Solution, most: int, gap: float = GAP) -> Solution:
     return solution
 
 
-def _exchange(target: Target, solution: Solution, rng: np.random.Generator, gap: float, most: int) -> Solution:
+def _exchange(objective: Objective, solution: Solution, rng: np.random.Generator, gap: float, most: int) -> Solution:
     """Return the best of some rounds that add sets and drop the lightest."""
-    k, best, idle = len(target.problem.theta), solution.without_trifles() or singletons(target.problem), 0
+    k, best, idle = len(objective.problem.theta), solution.without_trifles() or singletons(objective.problem), 0
     for _ in range(EXCHANGES):
-        target.aim(solution)
-        found, excess = worth_adding(replace(solution, problem=target.problem), rng, enumerate_all=False)
+        objective.aim(solution)
+        found, excess = worth_adding(replace(solution, problem=objective.problem), rng, enumerate_all=False)
         new = _new_sets(solution.masks, found, excess, k)
-        if not len(new) and not target.worst:
+        if not len(new) and not objective.worst:
             break
-        more = _solved(target, np.concatenate([solution.masks, new]), gap, solution)
+        more = _solved(objective, np.concatenate([solution.masks, new]), gap, solution)
         solution = pruned(more, most, gap)
         family = solution.without_trifles() or best
-        gain = 1 - target.value(family) / target.value(best)
+        gain = 1 - objective.value(family) / objective.value(best)
         best = family if gain > 0 else best
         idle = 0 if gain > gap / 5 else idle + 1
         if idle >= IDLE:

@@ -7,7 +7,6 @@ from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.diagnostics.contraction import best_subset_frequency, checkpoints, contraction
 from adobest_pp.diagnostics.explain import Cause, explain
 from adobest_pp.diagnostics.fit import goodness_of_fit
-from adobest_pp.diagnostics.step_sizes import step_size_study
 from adobest_pp.diagnostics.verdicts import Fault, Verdict
 
 __all__ = [
@@ -23,6 +22,5 @@ __all__ = [
     "explanation_in_words",
     "goodness_of_fit",
     "references",
-    "step_size_study",
     "verdict_in_words",
 ]

@@ -22,6 +22,7 @@ from adobest_pp.diagnostics.references import Reference
 from adobest_pp.diagnostics.stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
+from adobest_pp.samplers.checks import CONVERGED, MIXED
 
 __all__ = ["compare"]
 
@@ -299,7 +300,7 @@ def _stein(
         missing = "draws too small to have a logarithm"
     if missing or posterior is None or isinstance(posterior.prior, str):
         return dict.fromkeys(names, np.nan) | {"stein_missing": missing}
-    scaling = base if base.effective >= verdicts.MIN_ESS else one
+    scaling = base if base.effective >= MIXED.min_ess else one
     order = posterior.responses.categories
     theta, spread = (in_order(part, base.categories, order) for part in (theta, scaling.flat))
     scale = scale_of(spread)
@@ -327,10 +328,10 @@ def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], sett
         "false_alarm": verdicts.FALSE_ALARM,
         "energy_level": verdicts.family_level(),
         "stein_level": verdicts.family_level(),
-        "max_r_hat": verdicts.MAX_R_HAT,
-        "min_ess": verdicts.MIN_ESS,
-        "max_reference_r_hat": verdicts.MAX_REFERENCE_R_HAT,
-        "min_reference_ess": verdicts.MIN_REFERENCE_ESS,
+        "max_r_hat": MIXED.max_r_hat,
+        "min_ess": MIXED.min_ess,
+        "max_reference_r_hat": CONVERGED.max_r_hat,
+        "min_reference_ess": CONVERGED.min_ess,
     }
     return xr.Dataset(variables, {"sampler": list(rows), "category": list(categories)}, attributes)
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._labels import by_label
+from adobest_pp._linalg import zero_sum_basis
 from adobest_pp._text import brief
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.responses import Responses
@@ -101,8 +102,7 @@ def inverse_information_trace(evidence: Evidence, theta: ArrayLike) -> float:
     Divided by n, it is the summed variance of an efficient estimator of θ, and in the limit of the posterior
     (Bernstein–von Mises). It is infinite where the responses do not determine θ in some direction.
     """
-    k = evidence.n_categories
-    basis = np.linalg.svd(np.ones((1, k)))[2][1:]  # orthonormal rows, orthogonal to 1
+    basis = zero_sum_basis(evidence.n_categories)
     eigenvalues = np.linalg.eigvalsh(basis @ information(evidence, theta) @ basis.T)
     if eigenvalues[0] <= SINGULAR * eigenvalues[-1]:
         return float("inf")

@@ -25,7 +25,7 @@ from adobest_pp.diagnostics.draws import mixing
 from adobest_pp.diagnostics.verdicts import Verdict, mixing_fault
 from adobest_pp.evidence import Evidence
 from adobest_pp.intervals import shortest_intervals
-from adobest_pp.samplers.checks import BIASED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.checks import BIASED, CONVERGED, NOT_CONVERGED, without_warnings_of
 from adobest_pp.samplers.sampling import recorded_arguments, sample
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
 # The effective draws that every counterfactual should have; how many times as many updates as the run it may make for
 # that; and the updates, over all chains, within which it is kept: a second or two. A run that has not mixed is made at
 # least `LEAST_LONGER` times as long, whatever that costs.
-ENOUGH_ESS = 400.0
+ENOUGH_ESS = CONVERGED.min_ess
 MOST_LONGER, LEAST_LONGER = 16, 4
 MOST_UPDATES = 1_000_000
 

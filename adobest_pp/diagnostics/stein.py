@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
+from adobest_pp._linalg import TINY
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
-from adobest_pp.samplers.sgld.loop import TINY
 
 BATCH = 256
 

@@ -13,17 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from adobest_pp.samplers.checks import CONVERGED, MIXED, Level
+
 # The probability that right, well-mixed draws are called biased, per sampler (`python -m validation.error_rates`).
 FALSE_ALARM = 0.01
 FAMILIES = 4
-
-# Beyond this rank-normalized split R-hat or bulk ESS a sampler has not mixed, and nothing else is tested.
-MAX_R_HAT = 1.05
-MIN_ESS = 100.0
-
-# The limits for a reference are those of Vehtari et al. (2021) for draws that one reports from.
-MAX_REFERENCE_R_HAT = 1.01
-MIN_REFERENCE_ESS = 400.0
 
 # A Monte-Carlo standard error is itself an estimate: errors in its units follow Student's t rather than the normal
 # distribution, with about one degree of freedom for so many effective draws (measured on autoregressive chains).
@@ -96,20 +90,20 @@ def _freedom(ess: float) -> float:
     return max(ess / ESS_PER_FREEDOM, 1.0)
 
 
-def mixing_fault(row: Mapping[str, Any], max_r_hat: float = MAX_R_HAT, min_ess: float = MIN_ESS) -> Fault:
-    """Return what is wrong with the mixing, from ``r_hat`` and ``ess_bulk``."""
+def mixing_fault(row: Mapping[str, Any], level: Level = MIXED) -> Fault:
+    """Return what keeps ``r_hat`` and ``ess_bulk`` below a level of convergence."""
     if np.isnan(row["ess_bulk"]):
         return Fault.STUCK
     if np.isnan(row["r_hat"]):
         return Fault.SINGLE_CHAIN
-    if row["r_hat"] > max_r_hat:
+    if row["r_hat"] > level.max_r_hat:
         return Fault.R_HAT
-    return Fault.ESS if row["ess_bulk"] < min_ess else Fault.NONE
+    return Fault.ESS if row["ess_bulk"] < level.min_ess else Fault.NONE
 
 
 def judge_reference(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the verdict on the reference, as `judge` does."""
-    fault = mixing_fault(row, MAX_REFERENCE_R_HAT, MIN_REFERENCE_ESS)
+    fault = mixing_fault(row, CONVERGED)
     if not fault and row["stein_p_value"] <= family_level():
         fault = Fault.STEIN
     verdict = Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE

@@ -16,7 +16,7 @@ from adobest_pp.mechanisms.registry import mechanism_from_settings
 __all__ = ["PublishedQuestion", "read_question"]
 
 # What may be published. A text never makes a device import anything else.
-KINDS = ("SetFamily", "SubsetSelection")
+ASKABLE = ("SetFamily", "SubsetSelection")
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     content = _parsed(text)
     settings, categories = content["question"], content["categories"]
     kind = settings.get("mechanism") if isinstance(settings, dict) else None
-    if kind not in KINDS:
-        raise ValueError(f"question must be of {' or '.join(KINDS)}, got {brief(kind)}")
+    if kind not in ASKABLE:
+        raise ValueError(f"question must be of {' or '.join(ASKABLE)}, got {brief(kind)}")
     _check_size(settings, categories)
     number = check_integer(content["number"], "number", 0)
     try:

@@ -16,7 +16,7 @@ from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMecha
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, source_of
 from adobest_pp.mechanisms.information import from_independent_sets
 
-KINDS = ("optimized", "symmetric")
+VARIANTS = ("optimized", "symmetric")
 MAX_CATEGORIES_OF_A_MATRIX = 14
 _ROWS_AT_ONCE = 1 << 14
 
@@ -73,7 +73,7 @@ class UnaryEncoding(ExtremalMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        if not isinstance(self.kind, str) or self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in VARIANTS:
             raise ValueError(f"kind must be 'optimized' or 'symmetric', got {brief(self.kind)}")
 
     @property

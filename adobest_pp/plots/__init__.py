@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from adobest_pp.plots.plan import plot_efficiency as plot_efficiency
     from adobest_pp.plots.plan import plot_plan as plot_plan
     from adobest_pp.plots.simplex import plot_simplex as plot_simplex
-    from adobest_pp.plots.step_sizes import plot_step_sizes as plot_step_sizes
 
 _HOMES = {
     "plot_belief": "mechanisms",
@@ -38,7 +37,6 @@ _HOMES = {
     "plot_plan": "plan",
     "plot_ranks": "draws",
     "plot_simplex": "simplex",
-    "plot_step_sizes": "step_sizes",
     "plot_traces": "draws",
 }
 

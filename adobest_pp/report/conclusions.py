@@ -17,12 +17,13 @@ from adobest_pp._wording import (
 )
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.diagnostics import Cause
-from adobest_pp.diagnostics.verdicts import FALSE_ALARM, MIN_REFERENCE_ESS, Fault, Verdict
+from adobest_pp.diagnostics.verdicts import FALSE_ALARM, Fault, Verdict
 from adobest_pp.intervals import COVERING
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
 from adobest_pp.report.answer_sources import Poll
 from adobest_pp.report.findings import REFERENCE, Findings
+from adobest_pp.samplers.checks import CONVERGED
 
 __all__ = [
     "conclusions",
@@ -42,7 +43,7 @@ FEW_DIVERGED = 0.01
 # The most categories that the sentence on empty categories names.
 MOST_NAMED = 5
 
-# Why samplers were left out, by the reasons of `adobest_pp.report.findings.left_out`.
+# Why samplers were left out, by the reasons of `adobest_pp.samplers.choice.left_out`.
 LEFT_OUT = {
     "different": "each step visits all of {n:,} answers, most of which are different, and would take too long",
     "reference": "there is nothing to grade it against",
@@ -247,7 +248,7 @@ def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:
     if verdict == Verdict.INDISTINGUISHABLE:
         return [f"{title} is indistinguishable from NUTS here: its draws may be used as well."]
     if verdict == Verdict.NOT_MIXED and row["fault"].item() == Fault.ESS:
-        more = math.ceil(MIN_REFERENCE_ESS / float(row["ess_bulk"]))
+        more = math.ceil(CONVERGED.min_ess / float(row["ess_bulk"]))
         return [f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough.", away]
     if verdict == Verdict.NOT_MIXED:
         # How long chains that have not mixed would take is not known.

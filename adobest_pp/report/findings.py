@@ -12,29 +12,22 @@ from adobest_pp._checks import check_integer, is_learned
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._text import brief
 from adobest_pp.answers.draws import theta_of
-from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.diagnostics import Verdict, checkpoints, compare, contraction, explain
 from adobest_pp.intervals import summary
 from adobest_pp.report.answer_sources import Poll
 from adobest_pp.samplers.checks import BIASED, DIVERGED, NOT_CONVERGED, without_warnings_of
-from adobest_pp.samplers.choice import has_many_rows, quick_sample
+from adobest_pp.samplers.choice import left_out, quick_sample
 from adobest_pp.samplers.sampling import sample
-from adobest_pp.samplers.sgld_cv.sampler import LEAST_PRIOR, LEAST_TUNE
+from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE
 
-__all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers", "left_out", "n_stages"]
+__all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers", "n_stages"]
 
 REFERENCE = "nuts"
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 
 # The prior of the samplers if the estimate learns its own: Gibbs sampling and SGLD need a fixed prior.
 FLAT = 1.0
-
-# Different answers times categories beyond which a sampler that visits all answers at each step takes too long: minutes
-# at this size, and as many times longer as there are more. And answers beyond which SGLD, which draws people by their
-# numbers, would fill the memory with these.
-MOST_VISITED = 2_000_000
-MOST_NUMBERED = 20_000_000
 
 # The posterior is also sampled after a half, a quarter, … of the answers, but not after fewer than this.
 HALVINGS = 4
@@ -93,7 +86,7 @@ class Findings:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The samplers that were left out, and why; see `left_out`."""
+        """The samplers that were left out, and why; see `adobest_pp.samplers.choice.left_out`."""
         return left_out(self.poll.responses, self.prior)
 
     @property
@@ -217,22 +210,6 @@ def _ungraded(
     name = posterior.attrs["sampler"]
     estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)
     return Findings(poll, posterior, estimated, {name: posterior}, estimated, {}, None, prior, seed)
-
-
-def left_out(responses: Responses | Gathered, prior: float | str) -> dict[str, str]:
-    """Return the samplers that cannot take these answers or this prior, and the argument that is why.
-
-    Returns
-    -------
-    dict of str to {"different", "reference", "number", "prior"}
-        Too many different answers, nothing to be graded against, too many answers, or a prior below what control
-        variates take.
-    """
-    if has_many_rows(responses) and len(responses) * responses.n_categories > MOST_VISITED:
-        return {"nuts": "different", "gibbs": "different", "sgld": "reference"}
-    found = {"sgld": "number"} if len(responses) > MOST_NUMBERED else {}
-    below = not isinstance(prior, str) and prior < LEAST_PRIOR
-    return found | ({"sgld_cv": "prior"} if below else {})
 
 
 def n_stages(poll: Poll, prior: float | str = ESTIMATE_PRIOR) -> int:

@@ -2,7 +2,8 @@
 
 - `sample`: one call from responses to labelled draws, with NUTS, Gibbs or SGLD; `recorded_arguments` repeats it.
 - `SGLD`, `SGLDCV` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
-- `langevin_kernels`, `augmentation`, `densities`: the compiled equations.
+- `nuts`, `gibbs`, `sgld` and `sgld_cv`: one algorithm each. `choice` decides which one a command uses, `checks` what
+  convergence means.
 """
 
 from typing import TYPE_CHECKING

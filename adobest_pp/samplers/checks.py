@@ -1,4 +1,10 @@
-"""Signs in the draws that a run went wrong. Each is logged as a warning, in one sentence."""
+"""What convergence means, and the signs in the draws that a run went wrong.
+
+Every limit on R-hat and on effective draws in the package is one of the levels below. `warn_of_problems` logs each
+sign as a warning, in one sentence. Three checks follow it: `empty_category_check` compares how often categories are
+empty with quadrature, `width_check` compares the width of the draws with the information, and `rank_rhat` is the R-hat
+of all categories at once.
+"""
 
 import logging
 import math
@@ -8,40 +14,69 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, bdtrc
+from scipy.special import bdtr, bdtrc, ndtri
 
+from adobest_pp._linalg import TINY, zero_sum_basis
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
-from adobest_pp.samplers.sgld.loop import TINY
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
     "BIASED",
+    "CONVERGED",
     "DIVERGED",
     "EMPTY",
+    "MIXED",
     "NOT_CONVERGED",
+    "PILOT",
     "SPARSE",
+    "Level",
     "Shares",
-    "emptiness",
+    "empty_category_check",
+    "rank_rhat",
     "warn_of_problems",
+    "width_check",
     "without_warnings_of",
 ]
 
+Array = NDArray[np.float64]
 
 logger = logging.getLogger("adobest_pp")
+
+
+# Levels of convergence.
+
+
+class Level(NamedTuple):
+    """The largest rank-normalized split R-hat, and the smallest bulk effective sample size of a category."""
+
+    max_r_hat: float
+    min_ess: float
+
+
+# Chains of a pilot agree well enough to learn coordinates from. The run that follows is checked again.
+PILOT = Level(1.1, 0.0)
+# Draws that can be compared and summarized. Beyond these limits chains have not mixed: `sample` warns, and `compare`
+# tests nothing else. 100 effective draws make the error of a mean a tenth of the posterior sd.
+MIXED = Level(1.05, 100.0)
+# Draws that one reports from (Vehtari et al. 2021): references, and the counterfactuals of `explain`.
+CONVERGED = Level(1.01, 400.0)
+
+# `sample` asks for the effective draws of MIXED in proportion to the chains; four are the default.
+MIN_ESS_PER_CHAIN = MIXED.min_ess / 4
+# With fewer draws a chain, R-hat and effective draws tell nothing.
+ENOUGH_DRAWS = 100
+
+
+# Warnings.
 
 # The attribute `problem` of the records of some warnings, by which `without_warnings_of` finds them.
 NOT_CONVERGED, DIVERGED, BIASED = "not_converged", "diverged", "biased"
 
-# The largest R-hat and the fewest effective draws a chain (Vehtari et al. 2021); and the fewest draws a chain for which
-# these statistics mean something.
-MAX_RHAT = 1.05
-MIN_EFFECTIVE = 25
-ENOUGH_DRAWS = 100
-# Of each tail of the number of draws in which a category is empty: four standard errors of a normal number. And the
-# standard errors of what it should be that are allowed for besides.
+# The probability of each tail of the number of draws in which a category is empty: four standard errors of a normal
+# number. And how many standard errors of the expected number are allowed for besides.
 FALSE_ALARM, ERRORS = 3e-5, 3.0
 # The bias of SGLD by reflections, in sds, beyond which it is warned of.
 MOST_REFLECTION_BIAS = 0.03
@@ -51,7 +86,7 @@ def warn_of_problems(
     tree: "xr.DataTree",
     evidence: Evidence | None,
     sampler: str,
-    prior: NDArray[np.float64] | str,
+    prior: Array | str,
     updates_per_draw: int = 1,
 ) -> None:
     """Log a warning for each sign that the draws are not of the posterior.
@@ -86,7 +121,7 @@ def warn_of_problems(
         _warn_of_reflections(stats, prior, updates_per_draw)
 
 
-def _warn_of_constants(theta: NDArray[np.float64], names: list[str], sampler: str) -> NDArray[np.bool_]:
+def _warn_of_constants(theta: Array, names: list[str], sampler: str) -> NDArray[np.bool_]:
     """Warn of categories whose draws are all the same number; return which are not."""
     constant: NDArray[np.bool_] = np.ptp(theta, axis=(0, 1)) == 0
     if constant.any():
@@ -99,7 +134,7 @@ def _warn_of_constants(theta: NDArray[np.float64], names: list[str], sampler: st
     return ~constant
 
 
-def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
+def _warn_unless_converged(theta: Array, sampler: str) -> None:
     """Warn if chains differ by more than their spread explains, or have few effective draws."""
     from arviz_stats.base import array_stats
 
@@ -109,7 +144,7 @@ def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
     rhat = float(np.max(array_stats.rhat(theta, chain_axis=0, draw_axis=1)))
     effective = float(np.min(array_stats.ess(theta, chain_axis=0, draw_axis=1)))
     # Written so that NaN counts as a failure.
-    if not (rhat <= MAX_RHAT and effective >= MIN_EFFECTIVE * chains):
+    if not (rhat <= MIXED.max_r_hat and effective >= MIN_ESS_PER_CHAIN * chains):
         logger.warning(
             "The chains of %r have not converged: the largest R-hat is %.2f, and a category has %.0f effective draws "
             "of %d.",
@@ -122,8 +157,8 @@ def _warn_unless_converged(theta: NDArray[np.float64], sampler: str) -> None:
 
 
 def _warn_of_modes(
-    theta: NDArray[np.float64],
-    concentration: NDArray[np.float64],
+    theta: Array,
+    concentration: Array,
     evidence: Evidence | None,
     names: list[str],
     sampler: str,
@@ -134,7 +169,7 @@ def _warn_of_modes(
     """
     if concentration.min() >= SPARSE or evidence is None:
         return False
-    checked = emptiness(theta.reshape(-1, len(names)), concentration, evidence)
+    checked = empty_category_check(theta.reshape(-1, len(names)), concentration, evidence)
     if checked is None:
         return False
     found, expected, error = checked
@@ -159,7 +194,7 @@ def _warn_of_modes(
     return bool(parts)
 
 
-def _effective(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+def _effective(theta: Array) -> Array:
     """Return the effective draws of each category, of shape (K,): at least `ENOUGH_DRAWS`, at most all of them.
 
     Of chains that hardly move, a few draws are enough to tell that they are on one side.
@@ -187,7 +222,7 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
         )
 
 
-def _warn_of_reflections(stats: "xr.Dataset", prior: NDArray[np.float64], updates_per_draw: int) -> None:
+def _warn_of_reflections(stats: "xr.Dataset", prior: Array, updates_per_draw: int) -> None:
     """Warn if SGLD is often reflected at zero where the prior grows without bound.
 
     A reflected step of width √γ cannot hold the mass φ^ρ that such a prior has below that width, whatever slope is
@@ -233,16 +268,12 @@ def _listed(parts: list[str], most: int = 3) -> str:
     return ", ".join(parts[:most] + more)
 
 
-# Whether draws have each category empty, and in the majority, as often as they should.
+# Are categories empty, and in the majority, as often as they should be?
 #
-# Under a prior with ρ ≪ 1 a category is either held or has next to no share (ln θ spreads over 1/ρ). All chains may
-# stay
-# on one side for good, and agree. But given the proportions of the others, the share of one category has a density on a
+# Under a prior with ρ ≪ 1 a category either has a share or next to none (ln θ spreads over 1/ρ). All chains may stay on
+# one side for good, and agree. But given the proportions of the others, the share of one category has a density on a
 # line, which quadrature integrates. This gives the probability that the category is empty, and that it has more than
 # half of all. Their averages over draws of the posterior must be the fractions of draws in which it is.
-
-
-Array = NDArray[np.float64]
 
 # Concentrations below this can leave a chain on one side.
 SPARSE = 0.1
@@ -272,7 +303,7 @@ class Shares(NamedTuple):
     error: Array
 
 
-def emptiness(theta: Array, concentration: Array, evidence: Evidence) -> Shares | None:
+def empty_category_check(theta: Array, concentration: Array, evidence: Evidence) -> Shares | None:
     """Compare how often categories are empty, or in the majority, with how often they should be, given the others.
 
     Parameters
@@ -342,3 +373,82 @@ def _probabilities(own: float, others: float, without: Array, alone: Array, coun
     above = inside * parts[odds[:-1] >= 0].sum() / parts.sum()
     whole = empty + full + inside
     return float(empty / whole), float((full + above) / whole)
+
+
+# Are draws narrower than answers and prior allow? Chains that are frozen agree, and nothing else tells.
+#
+# The variance of a share is at least its variance given others, and that is at least the inverse of the information
+# that is expected under the posterior (van Trees). The information at the mean is close to it where shares are held. So
+# the shares that are held are judged given the others, whose posterior ends at zero and may have any width.
+
+# A category is held, and its share nearly normal, if it is so many standard deviations above zero.
+HELD = 4.0
+# Its draws are too narrow below this part of the sd that the information allows. With 25 effective draws, the fewest of
+# a chain that `sample` does not warn of, less than one correct run in 10¹⁰ is.
+LEAST_PART = 0.3
+
+
+def width_check(draws: Array, concentration: Array, information: Array) -> NDArray[np.bool_]:
+    """Return which categories have draws that are far too narrow.
+
+    Parameters
+    ----------
+    draws : array of shape (N, K)
+        Of θ. Fewer than 100 tell too little, and none is too narrow.
+    concentration : array of shape (K,)
+        Of the Dirichlet prior; its mean where it is learned.
+    information : array of shape (K, K)
+        Minus the second derivatives of the log-likelihood, near the mean.
+    """
+    found = np.zeros(draws.shape[1], dtype=np.bool_)
+    if len(draws) < ENOUGH_DRAWS:
+        return found
+    mean = draws.mean(axis=0)
+    # A concentration below one only makes the posterior wider.
+    of_prior = np.maximum(concentration - 1, 0) / np.maximum(mean, np.finfo(float).tiny ** 0.25) ** 2
+    precision = information + np.diag(of_prior)
+    held = np.flatnonzero(mean > HELD * _sds(precision))
+    if held.size < 2:
+        return found
+    sd = _sds(precision[np.ix_(held, held)])
+    found[held] = draws[:, held].std(axis=0) < LEAST_PART * sd
+    return found
+
+
+def _sds(precision: Array) -> Array:
+    """Return the sds of shares of a given sum, of shape (K,), for a precision of shape (K, K)."""
+    basis = zero_sum_basis(len(precision))
+    # One more answer, as in `initial_draws`: without any, nothing is held.
+    inverse = np.linalg.inv(basis @ precision @ basis.T + np.eye(len(basis)))
+    return np.asarray(np.sqrt(np.einsum("ij,ik,jk->k", inverse, basis, basis, optimize=True)))
+
+
+# Do chains agree? The rank-normalized R-hat [1]_ of all categories at once.
+#
+# It is ArviZ's, which takes one variable at a time: for short pilots that took longer than to draw them.
+#
+# .. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner (2021), Rank-normalization, folding, and
+#    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
+
+
+def rank_rhat(draws: Array) -> Array:
+    """Return R-hat of each variable, from draws (chain, draw, variable); NaN where a variable does not move."""
+    half = draws.shape[1] // 2
+    parts = np.concatenate([draws[:, :half], draws[:, -half:]])
+    folded = np.abs(parts - np.median(parts, axis=(0, 1)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.maximum(_rhat(_normal_scores(parts)), _rhat(_normal_scores(folded)))
+
+
+def _normal_scores(draws: Array) -> Array:
+    from scipy.stats import rankdata  # here, because it takes as long to import as most commands take in all
+
+    flat = draws.reshape(-1, draws.shape[-1])
+    return np.asarray(ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)).reshape(draws.shape))
+
+
+def _rhat(draws: Array) -> Array:
+    n = draws.shape[1]
+    between = n * draws.mean(axis=1).var(axis=0, ddof=1)
+    within = draws.var(axis=1, ddof=1).mean(axis=0)
+    return np.asarray(np.sqrt((between / within + n - 1) / n))

@@ -1,4 +1,9 @@
-"""Draws of the exact posterior in the least time: for estimates, and for whoever needs many posteriors."""
+"""Which sampler draws from a posterior, and when NUTS is left for another: the one place that decides.
+
+NUTS is the reference. It visits every distinct answer at each step, so its time grows with their number. SGLD with
+control variates (``"sgld_cv"``) samples the same posterior from batches, but not under every prior, and it says so
+where its draws are biased. Each limit below is where the second becomes the better choice for one purpose.
+"""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -7,29 +12,79 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_prior
 from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.gather.tallies import Tally, evidence_of
 from adobest_pp.answers.responses import Responses
 from adobest_pp.samplers.checks import BIASED, NOT_CONVERGED, without_warnings_of
+from adobest_pp.samplers.sgld_cv.control_variates import PackedSets
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_PRIOR, sgld_cv_draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["MANY_ROWS", "has_many_rows", "quick_draws", "quick_sample"]
+__all__ = [
+    "MANY_ROWS",
+    "MANY_ROWS_IN_STUDY",
+    "has_many_rows",
+    "left_out",
+    "packed_sets",
+    "quick_draws",
+    "quick_sample",
+]
 
 
-# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker
-# (0.2 to 0.5 s instead of 1.4 to 4 s, K = 20, 10,000 answers of subset selection under the learned prior), and two
-# chains of 800 draws are closer to long runs: 0.0002 to 0.007 in TV, where a chain of 500 of NUTS is 0.0003 to 0.010
-# off.
+# Distinct answers beyond which one estimate is by sgld_cv. It is then quicker (0.2 to 0.5 s instead of 1.4 to 4 s,
+# K = 20, 10,000 answers of subset selection under the learned prior), and two chains of 800 draws are closer to long
+# runs: 0.0002 to 0.007 in TV, where a chain of 500 of NUTS is 0.0003 to 0.010 off.
 MANY_ROWS = 2500
+# The same for the thousands of posteriors of a study, where tenths of a second count. In eight settings with K = 20
+# (adaptive RRRR by four utilities, and designs; 82 to 2,600 rows) two chains of 800 draws of sgld_cv took 0.03 to 0.4 s
+# and were 0.0007 to 0.011 off in TV, but for one that mixes slowly (0.031). A chain of 500 draws of NUTS took 0.14 to
+# 0.7 s and was farther off in all of them but one.
+MANY_ROWS_IN_STUDY = 60
+# Sets in a store from which on sgld_cv reads them packed: fewer are faster laid out.
+MANY_SETS = 200_000
+# Distinct answers times categories beyond which the grading of samplers leaves out those that visit all answers at each
+# step (NUTS and Gibbs): they take minutes at this size, and as many times longer as there are more.
+MOST_VISITED = 2_000_000
+# Answers beyond which it leaves out SGLD, which draws people by their numbers: these would fill the memory.
+MOST_NUMBERED = 20_000_000
 
 
-def has_many_rows(responses: Responses | Gathered) -> bool:
-    """Tell whether answers hardly ever repeat, so that SGLD with control variates is quicker than NUTS."""
-    if len(responses) <= MANY_ROWS:
+def has_many_rows(responses: Responses | Gathered, limit: int | None = None) -> bool:
+    """Tell whether answers hardly ever repeat, so that SGLD with control variates is quicker than NUTS.
+
+    The limit is `MANY_ROWS` unless another is given.
+    """
+    most = MANY_ROWS if limit is None else limit
+    if len(responses) <= most:
         return False
-    stored = isinstance(responses, Gathered) and responses.store is not None
-    return stored or responses.evidence().n_rows > MANY_ROWS
+    return _is_stored(responses) or responses.evidence().n_rows > most
+
+
+def packed_sets(responses: Responses | Gathered) -> PackedSets | None:
+    """Return the sets of a large store as sgld_cv reads them, or None where evidence is as good."""
+    if not isinstance(responses, Gathered) or responses.store is None or len(responses.store) < MANY_SETS:
+        return None
+    packed = np.asarray(responses.store.packed)
+    # All answers of such a mechanism are 1 + inside·θ(set), with the same number.
+    first = evidence_of(Tally(packed[:1], np.ones(1, dtype=np.int64)), responses.mechanism)
+    return PackedSets(packed, float(first.inside[0]), responses.n_categories)
+
+
+def left_out(responses: Responses | Gathered, prior: float | str) -> dict[str, str]:
+    """Return the samplers that cannot be graded on these answers under this prior, and the argument that is why.
+
+    Returns
+    -------
+    dict of str to {"different", "reference", "number", "prior"}
+        Too many different answers, nothing to be graded against, too many answers, or a prior below what control
+        variates take.
+    """
+    if has_many_rows(responses) and len(responses) * responses.n_categories > MOST_VISITED:
+        return {"nuts": "different", "gibbs": "different", "sgld": "reference"}
+    found = {"sgld": "number"} if len(responses) > MOST_NUMBERED else {}
+    below = not isinstance(prior, str) and prior < LEAST_PRIOR
+    return found | ({"sgld_cv": "prior"} if below else {})
 
 
 def quick_sample(
@@ -39,11 +94,11 @@ def quick_sample(
     random_seed: int,
     progressbar: bool = False,
 ) -> "xr.DataTree":
-    """Return the draws of `sample`, by the quickest sampler at the posterior; the attribute ``sampler`` names it.
+    """Return the draws of `sample` by the quickest sampler that is right; the attribute ``sampler`` names it.
 
-    By NUTS, unless answers hardly ever repeat: then by SGLD with control variates, and by NUTS after all where that
-    cannot take the prior, leaves the finite numbers, says of itself that it is not at the posterior, or has not
-    converged. Answers in a store, which NUTS could not hold in memory, have no such way out: warnings tell.
+    It is NUTS, unless answers hardly ever repeat. Then it is SGLD with control variates, and NUTS after all where that
+    cannot take the prior, leaves the finite numbers, warns that its draws are biased, or has not converged. For answers
+    in a store, which NUTS could not hold in memory, there is no second choice: warnings are logged.
 
     Parameters
     ----------
@@ -55,24 +110,18 @@ def quick_sample(
     from adobest_pp.samplers.sampling import sample
 
     options: dict[str, Any] = {"draws": draws, "random_seed": random_seed, "progressbar": progressbar}
-    if has_many_rows(responses) and isinstance(responses, Gathered) and responses.store is not None:
+    many = has_many_rows(responses)
+    if many and _is_stored(responses):
         return sample(responses, "sgld_cv", prior, **options)
-    if has_many_rows(responses) and _is_possible(prior, responses):
+    if many and _takes(_concentrations(prior, responses)):
         try:
-            with without_warnings_of(BIASED, NOT_CONVERGED) as left_out:
+            with without_warnings_of(BIASED, NOT_CONVERGED) as problems:
                 tree = sample(responses, "sgld_cv", prior, **options)
-            if not left_out:
+            if not problems:
                 return tree
         except RuntimeError:
             pass  # its chains left the finite numbers
     return sample(responses, "nuts", prior, **options)
-
-
-def _is_possible(prior: Any, responses: Responses | Gathered) -> bool:
-    """Tell whether SGLD with control variates takes a prior, or raise ValueError if nothing takes it."""
-    if isinstance(prior, str):
-        return True
-    return bool(check_prior(prior, responses.n_categories, responses.categories).min() >= LEAST_PRIOR)
 
 
 def quick_draws(
@@ -80,15 +129,15 @@ def quick_draws(
 ) -> NDArray[np.float64]:
     """Return draws of θ, all chains as one, of shape (chains·draws, K), for one of many posteriors.
 
-    By SGLD with control variates, which is at the posterior and the fastest; by NUTS where that cannot take the prior,
-    leaves the finite numbers, or says of itself that it is not at the posterior.
+    By SGLD with control variates, the fastest; by NUTS where that cannot take the prior, leaves the finite numbers, or
+    warns that its draws are biased.
     """
     k = responses.n_categories
-    if isinstance(prior, str) or prior.min() >= LEAST_PRIOR:
+    if _takes(prior):
         try:
-            with without_warnings_of(BIASED) as left_out:
+            with without_warnings_of(BIASED) as problems:
                 variables, _, _ = sgld_cv_draws(responses.evidence(), prior, draws, tune, chains, seed)
-            if not left_out:
+            if not problems:
                 return variables["theta"].reshape(-1, k)
         except RuntimeError:
             pass  # its chains left the finite numbers
@@ -97,3 +146,18 @@ def quick_draws(
     sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": 1}
     tree = sample_nuts(responses, prior=prior, random_seed=seed, progressbar=False, **sizes)
     return np.asarray(tree["posterior"]["theta"].values, dtype=np.float64).reshape(-1, k)
+
+
+def _is_stored(responses: Responses | Gathered) -> bool:
+    """Tell whether answers are in a store, and not in memory."""
+    return isinstance(responses, Gathered) and responses.store is not None
+
+
+def _concentrations(prior: Any, responses: Responses | Gathered) -> NDArray[np.float64] | str:
+    """Return the concentrations of a prior, or its name, or raise ValueError if no sampler takes it."""
+    return prior if isinstance(prior, str) else check_prior(prior, responses.n_categories, responses.categories)
+
+
+def _takes(prior: NDArray[np.float64] | str) -> bool:
+    """Tell whether SGLD with control variates takes a prior."""
+    return isinstance(prior, str) or bool(prior.min() >= LEAST_PRIOR)

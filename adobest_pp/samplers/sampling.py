@@ -1,7 +1,6 @@
 """One call from responses to labelled draws."""
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -20,127 +19,24 @@ from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered, check_responses
 from adobest_pp.answers.responses import Responses
-from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.likelihood.core import row_probabilities
-from adobest_pp.mechanisms import ExtremalMechanism
 from adobest_pp.samplers.checks import logger, warn_of_problems
-from adobest_pp.samplers.gibbs.augmentation import dirichlet, gibbs_draws
-from adobest_pp.samplers.sgld.settings import Langevin, LangevinSettings
-from adobest_pp.samplers.sgld_cv.control_variates import PackedSets
+from adobest_pp.samplers.choice import packed_sets
+from adobest_pp.samplers.gibbs.sampler import Block, gibbs_chain
+from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
+from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE, sgld_cv_draws
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["add_log_likelihood", "fresh_seed", "gibbs_chain", "recorded_arguments", "sample", "sgld_chain"]
-
-
-# Whole chains of the compiled samplers, without PyMC, which adds some hundred microseconds to each draw.
-#
-# Each is a generator over blocks of draws, so that the caller can show progress or stop.
-
-
-# The most draws in a block, random numbers held at once, and rows of evidence visited. A block takes a second or two:
-# Ctrl-C is handled between blocks only.
-BLOCK = 200
-MAX_NUMBERS = 2_000_000
-MAX_ROWS = 100_000_000
-
-Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
-
-
-def gibbs_chain(
-    evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
-) -> Iterator[Block]:
-    """Yield blocks of θ and of stats, from a start drawn from the prior.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Collapsed responses.
-    prior : array of shape (K,)
-        Concentration of the Dirichlet prior.
-    n_draws : int
-        Draws in all.
-    rng : numpy.random.Generator
-        The chain's own.
-    """
-    theta = np.empty(prior.size)
-    dirichlet(rng, prior, theta)
-    block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
-    for start in range(0, n_draws, block):
-        draws = np.empty((min(block, n_draws - start), prior.size))
-        before = theta.copy()
-        gibbs_draws(rng, theta, prior, evidence, draws)
-        distance = 0.5 * np.abs(np.diff(draws, axis=0, prepend=before[None])).sum(axis=1)
-        yield draws, {"gibbs_distance": distance}
-
-
-def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> Iterator[Block]:
-    """Yield blocks of θ = φ/Σφ and of stats.
-
-    Parameters
-    ----------
-    langevin : Langevin
-        Gradient, diffusion and settings.
-    n_draws, rng
-        As for `gibbs_chain`.
-    """
-    settings, evidence, n, k = langevin.settings, langevin.evidence, langevin.n_responses, langevin.prior.size
-    phi, anchor = langevin.start(rng), langevin.first_anchor()
-    per_update = k + min(settings.batch_size or 0, n)
-    rows = per_update if settings.batch_size else evidence.n_rows + k * (evidence.n_sets + 1)
-    most_updates = min(MAX_NUMBERS // per_update, MAX_ROWS // rows)
-    block = max(1, min(BLOCK, most_updates // settings.updates_per_draw))
-    for start in range(0, n_draws, block):
-        draws = np.empty((min(block, n_draws - start), k))
-        done, todo = start * settings.updates_per_draw, len(draws) * settings.updates_per_draw
-        randomness = settings.randomness(rng, done, todo, (n,), k)
-        anchor = langevin.next_anchor(phi, anchor)
-        stats = langevin.updates(rng, phi, randomness, anchor, draws)
-        yield (
-            draws,
-            {
-                "sgld_step_size": randomness[0][settings.updates_per_draw - 1 :: settings.updates_per_draw],
-                "sgld_gradient_norm": stats[:, 0],
-                "sgld_reflections": stats[:, 1].astype(np.int64),
-                "sgld_rejected": stats[:, 2].astype(np.int64),
-            },
-        )
-
-
-# The log-likelihood of each response under each draw, for model comparison.
-
-
-def add_log_likelihood(tree: "xr.DataTree", responses: Responses) -> None:
-    """Add the group ``log_likelihood`` with ``y`` by chain, draw and response, as `arviz.loo` reads it."""
-    import xarray as xr
-
-    theta = np.asarray(tree["posterior"]["theta"].transpose("chain", "draw", "category").values, dtype=np.float64)
-    evidence, row_of = responses.evidence_and_index()
-    terms = np.empty((*theta.shape[:2], len(responses)))
-    _row_logs(theta.reshape(-1, theta.shape[2]), evidence, row_of, terms.reshape(-1, len(responses)))
-    coords = {name: tree["posterior"][name].values for name in ("chain", "draw")}
-    tree["log_likelihood"] = xr.DataTree(xr.Dataset({"y": (("chain", "draw", "response"), terms)}, coords))
-
-
-@njit(cache=True)
-def _row_logs(thetas, evidence, row_of, out):  # type: ignore[no-untyped-def]
-    for s in range(len(thetas)):
-        h = row_probabilities(thetas[s], evidence)
-        for u in range(h.size):
-            h[u] = np.log(h[u]) + evidence.log_scale[u] if h[u] > 0.0 else -np.inf
-        for i in range(row_of.size):
-            out[s, i] = h[row_of[i]]
+__all__ = ["add_log_likelihood", "fresh_seed", "recorded_arguments", "sample"]
 
 
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion", "gradient")
 SGLD_OPTIONS = (*RECORDED_OPTIONS, "step_size")
-
-# Sets in a store from which on they stay packed: fewer are faster laid out.
-MANY_SETS = 200_000
 
 # The paper makes this many updates for each person that answers.
 UPDATES_PER_DRAW = 20
@@ -169,7 +65,7 @@ def sample(
     sampler : {"nuts", "gibbs", "sgld", "sgld_cv"}
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
-        small. ``"sgld_cv"`` is at the posterior: stochastic gradients with control variates, and every choice made
+        small. ``"sgld_cv"`` samples the posterior: stochastic gradients with control variates, and every choice made
         for you (`adobest_pp.samplers.sgld_cv.sampler`); the fastest, above all where answers are many and all
         different.
     prior : float or array of shape (K,) or "learned", default 1.0
@@ -267,7 +163,7 @@ def sample(
     elapsed = time.perf_counter() - began
     if isinstance(concentration, str):
         details["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
-    known = None if _as_packed(responses) else responses.evidence()
+    known = None if packed_sets(responses) else responses.evidence()
     warn_of_problems(tree, known, sampler, concentration, settings.updates_per_draw if settings else 1)
     details["fit_p_value"] = _check_answer_fit(responses)
     if log_likelihood and isinstance(responses, Responses):
@@ -394,18 +290,9 @@ def _sample_cv(
 ) -> tuple["xr.DataTree", dict[str, Any]]:
     """Run SGLD with control variates; return the draws with their labels, and what was chosen."""
     with SlowProgress(sizes["chains"] * (sizes["tune"] + sizes["draws"]), "Sampling", progressbar) as progress:
-        evidence = _as_packed(responses) or responses.evidence()
+        evidence = packed_sets(responses) or responses.evidence()
         variables, stats, choices = sgld_cv_draws(evidence, prior, seed=seed, advance=progress.advance, **sizes)
     return _tree(variables, stats, responses), choices
-
-
-def _as_packed(responses: Responses | Gathered) -> PackedSets | None:
-    """Return the sets of a large store, or None where evidence is as good."""
-    if not isinstance(responses, Gathered) or responses.store is None or len(responses.store) < MANY_SETS:
-        return None
-    assert isinstance(responses.mechanism, ExtremalMechanism)
-    inside = math.expm1(responses.mechanism.log_odds)
-    return PackedSets(np.asarray(responses.store.packed), inside, responses.n_categories)
 
 
 def _tree(
@@ -461,3 +348,28 @@ def _labelled(tree: "xr.DataTree", responses: Responses | Gathered, settings: di
     }
     tree["posterior"].attrs |= {name: settings[name] for name in ("sampler", "sampling_time")}
     return tree
+
+
+# The log-likelihood of each response under each draw, for model comparison.
+
+
+def add_log_likelihood(tree: "xr.DataTree", responses: Responses) -> None:
+    """Add the group ``log_likelihood`` with ``y`` by chain, draw and response, as `arviz.loo` reads it."""
+    import xarray as xr
+
+    theta = np.asarray(tree["posterior"]["theta"].transpose("chain", "draw", "category").values, dtype=np.float64)
+    evidence, row_of = responses.evidence_and_index()
+    terms = np.empty((*theta.shape[:2], len(responses)))
+    _row_logs(theta.reshape(-1, theta.shape[2]), evidence, row_of, terms.reshape(-1, len(responses)))
+    coords = {name: tree["posterior"][name].values for name in ("chain", "draw")}
+    tree["log_likelihood"] = xr.DataTree(xr.Dataset({"y": (("chain", "draw", "response"), terms)}, coords))
+
+
+@njit(cache=True)
+def _row_logs(thetas, evidence, row_of, out):  # type: ignore[no-untyped-def]
+    for s in range(len(thetas)):
+        h = row_probabilities(thetas[s], evidence)
+        for u in range(h.size):
+            h[u] = np.log(h[u]) + evidence.log_scale[u] if h[u] > 0.0 else -np.inf
+        for i in range(row_of.size):
+            out[s, i] = h[row_of[i]]

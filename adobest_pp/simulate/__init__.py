@@ -1,6 +1,8 @@
-"""Collections of simulated people."""
+"""Collections of simulated people. The package is itself the function: ``ad.simulate(…)`` works once it is imported."""
 
-from typing import TYPE_CHECKING
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from adobest_pp._lazy import lazy_names
 
@@ -16,3 +18,13 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+
+class _Callable(ModuleType):
+    """The import system sets ``adobest_pp.simulate`` to this package, over the function of that name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.simulate(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -13,7 +13,7 @@ from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.adaptive.loop import Chain, new_chain, ready, run, sample_round
+from adobest_pp.adaptive.loop import Chain, new_chain, run, sample_round
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
 from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.concat import concat
@@ -147,17 +147,16 @@ def simulate(
         ρ of the Dirichlet prior; 1 by default. With ``"design"`` it may be learned, and is by default.
     updates, batch_size : int
         M updates of the sampler for each choice of a subset (sweeps of Gibbs, gradients of the exact one), and the
-        responses m in a batch of SGLD (8 at most with control variates).
+        responses m in a batch of SGLD.
     step_size, schedule
         Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     final_updates : int
         Updates after the last answer; `chain_mean` averages the last half of them.
     adapt_every : int
         People asked between two choices.
-    sampler : {"sgld", "gibbs", "exact", "sgld_cv"}
+    sampler : {"sgld", "gibbs", "exact"}
         What draws Θ_t, warm-started from Θ_{t-1}: the paper's SGLD; the paper's Gibbs sampler, whose sweeps are on
-        counts here; Hamiltonian Monte Carlo; or SGLD with control variates, which chooses its steps and takes at most
-        about twice the time of the paper's. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
+        counts here; or Hamiltonian Monte Carlo. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
         them gives independent draws.
     smallest_size : int
         The smallest candidate for ``|S|``; the authors' program leaves 0 out.
@@ -222,7 +221,7 @@ def simulate(
     batch_size = min(settings.plan.batch_size, x.size)
     chain = new_chain(settings.prior, batch_size, chain_seed, settings.sampler)
     chain, records, sizes, people, path = _ask_everyone(settings, chain, x, n_path, progressbar)
-    estimate = _final_estimate(settings, ready(chain, records, at_the_end=True), records, n_final)
+    estimate = _final_estimate(settings, chain, records, n_final)
     description = settings.describe() | {
         "n_people": x.size,
         **({} if shares is None else {"theta": shares.tolist()}),
@@ -326,7 +325,6 @@ def _ask_everyone(
     with SlowProgress(n_rounds, "collecting", progressbar) as progress:
         r = 0
         while r < n_rounds:
-            chain = ready(chain, records)
             rounds = np.arange(r, min(r + at_once, n_rounds))[:, None]
             at_hand = np.minimum((rounds + 1) * round_size, x.size)
             steps = settings.steps(rounds * n_updates, n_updates, at_hand)

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 from adobest_pp._checks import check_integer
-from adobest_pp._dask import PATIENCE, check_address, connect
+from adobest_pp._dask import Cluster, check_address, connect
 from adobest_pp._progress import SlowProgress
 from adobest_pp.studies.grid import Study, cells_of
 from adobest_pp.studies.processes import Processes
@@ -22,17 +22,12 @@ from adobest_pp.studies.run_function import DONE, FAILED, Batch, Outcome, run_ba
 from adobest_pp.studies.store import StudyStore
 from adobest_pp.studies.summary import StudyStatus, study_status
 
-if TYPE_CHECKING:
-    from distributed import Client
-
 __all__ = ["run_study"]
 
 # Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
 # killed process loses little.
 _BATCH_SECONDS = 2.0
 _BATCHES_PER_THREAD = 2
-_RECOUNT_SECONDS = 5.0
-_POLL_SECONDS = 0.05
 
 
 def run_study(
@@ -96,7 +91,7 @@ def run_study(
 
 
 class _Workers(Protocol):
-    """Who makes batches of runs: `Processes` of this machine, or a `_Cluster`."""
+    """Who makes batches of runs: `Processes` of this machine, or a `Cluster`."""
 
     def slots(self) -> int:
         """Return how many batches are made at a time."""
@@ -186,62 +181,12 @@ class _Driver:
         return []
 
 
-class _Cluster:
-    """The workers of a Dask scheduler."""
-
-    def __init__(self, client: "Client") -> None:
-        from distributed import as_completed
-
-        self._client = client
-        self._batches: dict[Any, Batch] = {}
-        self._finished = as_completed(with_results=True, raise_errors=False, loop=client.loop)
-        self._threads = 0
-        self._counted_at = -math.inf
-        self._deserted_at = math.inf
-
-    def slots(self) -> int:
-        if time.monotonic() - self._counted_at >= _RECOUNT_SECONDS:
-            try:
-                self._threads = sum(self._client.nthreads().values())
-            except OSError as problem:
-                raise OSError(f"the scheduler is lost ({problem}); run the same command again to go on") from None
-            self._counted_at = time.monotonic()
-            self._deserted_at = math.inf if self._threads else min(self._deserted_at, self._counted_at)
-        return self._threads
-
-    def submit(self, batch: Batch) -> None:
-        future = self._client.submit(run_batch, batch, pure=False)
-        self._batches[future] = batch
-        self._finished.add(future)
-
-    def next(self) -> tuple[Batch, list[Outcome] | None]:
-        """Wait for a batch, but not forever where there are no workers left to make it."""
-        from distributed import KilledWorker
-
-        while not self._finished.has_ready():
-            time.sleep(_POLL_SECONDS)
-            self.slots()
-            if self._counted_at - self._deserted_at >= PATIENCE:
-                raise OSError(
-                    f"the scheduler has had no workers for {PATIENCE:g} s; run the same command again to go on"
-                )
-        future, result = next(self._finished)
-        batch = self._batches.pop(future)
-        if isinstance(result, list):
-            return batch, result
-        if future.status == "error" and isinstance(future.exception(), KilledWorker):
-            return batch, None
-        if future.status == "error":
-            raise OSError(f"a worker could not do its task: {future.exception()}")
-        raise OSError(f"the scheduler is lost or dropped a task ({result!r}); run the same command again to go on")
-
-
 @contextmanager
 def _workers(scheduler: str | None, count: int | None) -> Iterator[_Workers]:
     """Start so many workers on this machine, one for each core by default, or use those of a scheduler."""
     if scheduler is not None:
         with connect(scheduler) as client:
-            yield _Cluster(client)
+            yield Cluster(client, run_batch)
         return
     from dask.system import CPU_COUNT  # which knows the limits of containers
 

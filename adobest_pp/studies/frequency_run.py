@@ -17,11 +17,11 @@ from adobest_pp.design.overview import DESIGN
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
-from adobest_pp.samplers.choice import quick_draws
+from adobest_pp.samplers.choice import MANY_ROWS_IN_STUDY, has_many_rows, quick_draws
 from adobest_pp.simulate.simulation import simulate
 from adobest_pp.studies.run_function import Measure, Run, declares
 
-__all__ = ["MEASURES", "Collected", "Posterior", "collect", "exact_posterior", "frequency_run", "plan_of"]
+__all__ = ["MEASURES", "Collected", "Posterior", "cell_settings", "collect", "exact_posterior", "frequency_run"]
 
 MEASURES = {
     "tv": Measure("total variation distance of the estimate from the truth"),
@@ -39,12 +39,8 @@ MEASURES = {
 # chains mix slowly: with 300 tuning draws the change was up to 7 %; with 500 it is 4.6 % at most and 0.7 % on average
 # (twelve settings with K = 20 and ρ ≤ 0.1), though a single mean may be 0.03 off.
 DRAWS, TUNE, TUNE_LEARNED = 500, 300, 500
-# NUTS visits every distinct answer at each step. With more of them than this, SGLD with control variates is quicker,
-# and two chains of 800 draws are closer to long runs: in eight settings with K = 20 (adaptive RRRR by four utilities,
-# and designs; 82 to 2,600 rows) they took 0.03 to 0.4 s and were 0.0007 to 0.011 off in TV, but for one that mixes
-# slowly (0.031); NUTS as above took 0.14 to 0.7 s and was farther off in all of them but one.
-MANY_ROWS = 60
-CV_SIZES = (800, 500, 2)  # draws, tuning draws, chains
+# Draws, tuning draws and chains where SGLD with control variates is quicker.
+CV_SIZES = (800, 500, 2)
 INTERVAL = 0.95
 
 
@@ -82,7 +78,7 @@ class Collected:
     chain_mean: NDArray[np.float64] | None
     prior: float | str
     fit_seed: np.random.SeedSequence
-    many_rows: int = MANY_ROWS
+    many_rows: int = MANY_ROWS_IN_STUDY
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -115,8 +111,8 @@ class Collected:
         raise ValueError(f"measures must be of {', '.join(map(repr, MEASURES))}, got {name!r}")
 
 
-class Plan(NamedTuple):
-    """The settings of one cell, checked; see `plan_of`."""
+class CellSettings(NamedTuple):
+    """The settings of one cell, checked; see `cell_settings`."""
 
     mechanism: Mechanism
     designed: bool
@@ -129,7 +125,7 @@ class Plan(NamedTuple):
     sampler: str
 
 
-def plan_of(
+def cell_settings(
     *,
     mechanism: str = "rrrr",
     utility: str | None = None,
@@ -141,7 +137,7 @@ def plan_of(
     prior: float | str = "flat",
     sampler: str = "exact",
     **mechanism_settings: Any,
-) -> Plan:
+) -> CellSettings:
     """Check the settings of a cell, or raise ValueError.
 
     Parameters
@@ -187,7 +183,7 @@ def plan_of(
     truth = None if theta is None else check_probabilities(theta, k)
     share = 1.0 if rho is None else check_rho(rho)
     n = check_count(n_people, "people")
-    return Plan(built, mechanism == DESIGN, utility, alpha, share, truth, n, concentration, sampler)
+    return CellSettings(built, mechanism == DESIGN, utility, alpha, share, truth, n, concentration, sampler)
 
 
 def collect(run: Run, **settings: Any) -> Collected:
@@ -202,9 +198,9 @@ def collect(run: Run, **settings: Any) -> Collected:
     run : Run
         Which run it is.
     **settings
-        As of `plan_of`.
+        As of `cell_settings`.
     """
-    plan = plan_of(**settings)
+    plan = cell_settings(**settings)
     k, theta = plan.mechanism.n_categories, plan.theta
     shared = run.rng(n_categories=k, rho=plan.rho) if theta is None else run.rng(theta=theta)
     truth = check_probabilities(draw_dirichlet(shared, np.full(k, plan.rho)) if theta is None else theta / theta.sum())
@@ -234,17 +230,19 @@ def collect(run: Run, **settings: Any) -> Collected:
     return Collected(truth, found.responses, found.sizes, None if exact else found.chain_mean, plan.prior, fit_seed)
 
 
-@declares(MEASURES, plan_of)
+@declares(MEASURES, cell_settings)
 def frequency_run(run: Run, **settings: Any) -> dict[str, float]:
-    """Make one run with the settings of `plan_of`, and take the `MEASURES` that are asked for."""
+    """Make one run with the settings of `cell_settings`, and take the `MEASURES` that are asked for."""
     collected = collect(run, **settings)
     return {name: collected.measure(name) for name in run.measures}
 
 
-def exact_posterior(responses: Responses, prior: float | str, seed: int, many_rows: int = MANY_ROWS) -> Posterior:
+def exact_posterior(
+    responses: Responses, prior: float | str, seed: int, many_rows: int = MANY_ROWS_IN_STUDY
+) -> Posterior:
     """Sample the posterior under Dirichlet(prior) or under one whose concentration is learned."""
     law = prior if isinstance(prior, str) else np.full(responses.n_categories, float(prior))
-    many = responses.evidence().n_rows > many_rows
+    many = has_many_rows(responses, many_rows)
     theta = quick_draws(responses, law, *CV_SIZES, seed) if many else _by_nuts(responses, law, seed)
     central = np.quantile(theta, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
     return Posterior(theta.mean(axis=0), central, shortest_intervals(theta, INTERVAL))

@@ -48,8 +48,6 @@ def write_page(dataset: xr.Dataset, folder: str | Path, *, progressbar: bool = F
     list of Path
         What was written, the page last.
     """
-    from adobest_pp.plots import plot_study
-
     summary.check_study(dataset)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

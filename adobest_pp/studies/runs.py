@@ -25,7 +25,7 @@ from adobest_pp.studies.layout import RUNS_IN_A_CHUNK, coordinates_of, read_root
 from adobest_pp.studies.locks import is_locked
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome, canonical
 
-__all__ = ["Journal", "StoredRuns", "read_runs", "read_store", "refuse_damaged"]
+__all__ = ["RunJournal", "StoredRuns", "read_runs", "read_store", "refuse_damaged"]
 
 _NAMED = 5
 _ATTEMPTS, _PAUSE = 5, 0.05
@@ -33,7 +33,7 @@ _EMPTY: dict[str, Any] = {"error": "", "checksum": 0, "status": NOT_RUN}
 
 
 @dataclass(frozen=True)
-class Journal:
+class RunJournal:
     """A batch that is being committed: what became of some runs of one cell, and when."""
 
     cell: int
@@ -57,7 +57,7 @@ class Journal:
         _file(path).unlink(missing_ok=True)
 
     @classmethod
-    def read(cls, path: Path, study: Study) -> "Journal | None":
+    def read(cls, path: Path, study: Study) -> "RunJournal | None":
         """Return the journal that the store of a study has; raise ValueError for one that is damaged or of another."""
         try:
             checksum, content = json.loads(_file(path).read_bytes())
@@ -121,14 +121,14 @@ class StoredRuns:
         for cell in np.flatnonzero(self.damaged.any(axis=1)).tolist():
             self._read(cell)
 
-    def put(self, journal: Journal) -> None:
+    def put(self, journal: RunJournal) -> None:
         """Take the runs from a journal."""
         cell, runs = journal.cell, journal.runs
         for name, column in self.columns(journal).items():
             self.values[name][cell, runs] = column
         self.damaged[cell, runs] = False
 
-    def columns(self, journal: Journal) -> dict[str, list[Any]]:
+    def columns(self, journal: RunJournal) -> dict[str, list[Any]]:
         """Return what a batch is in the store, by variable, in the order of `values`."""
         outcomes = journal.outcomes
         columns: dict[str, list[Any]] = {
@@ -223,7 +223,7 @@ def read_store(path: Path) -> tuple[dict[str, Any], StoredRuns]:
     """
     root = read_root(path)
     study = Study.from_dict(json.loads(root["attributes"]["study"]))
-    journal = Journal.read(path, study)
+    journal = RunJournal.read(path, study)
     stored, wrong = read_runs(path, root)
     if wrong:
         refuse_damaged(path, stored, wrong)
@@ -233,7 +233,7 @@ def read_store(path: Path) -> tuple[dict[str, Any], StoredRuns]:
         if not stored.damaged.any() or not is_locked(path):
             break
         time.sleep(_PAUSE * (attempt > 0))
-        journal = Journal.read(path, study)
+        journal = RunJournal.read(path, study)
         stored.read_again()
     return root, stored
 

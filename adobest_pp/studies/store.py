@@ -21,7 +21,7 @@ from adobest_pp.studies.grid import Study
 from adobest_pp.studies.layout import check_same, create, differing, grow, mend, read_root, record_sources, sources_of
 from adobest_pp.studies.locks import lock_folder
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome
-from adobest_pp.studies.runs import Journal, read_runs, refuse_damaged
+from adobest_pp.studies.runs import RunJournal, read_runs, refuse_damaged
 
 __all__ = ["StudyStore"]
 
@@ -83,12 +83,12 @@ class StudyStore:
     def _open(self, repair: bool) -> None:
         """Read the runs, commit what a killed process was about to, refuse what is damaged, and make room."""
         try:
-            journal = Journal.read(self.path, self._as_stored())
+            journal = RunJournal.read(self.path, self._as_stored())
         except ValueError:
             if not repair:
                 raise
             journal = None
-            Journal.remove(self.path)
+            RunJournal.remove(self.path)
         if repair:
             mend(self.path)
         wrong = self._load()
@@ -132,7 +132,7 @@ class StudyStore:
 
     def commit(self, cell: int, outcomes: Sequence[Outcome]) -> None:
         """Write what became of some runs of one cell."""
-        journal = Journal(cell, tuple(outcomes), time.time())
+        journal = RunJournal(cell, tuple(outcomes), time.time())
         try:
             journal.write(self.path, self.study.digest())
             self._write(journal)
@@ -145,7 +145,7 @@ class StudyStore:
     def _status(self) -> NDArray[np.int8]:
         return np.where(self._stored.damaged, NOT_RUN, self._stored.values["status"])
 
-    def _write(self, journal: Journal) -> None:
+    def _write(self, journal: RunJournal) -> None:
         """Write the runs of a journal, `status` last; only errors that are over are removed after it."""
         cell, runs, columns = journal.cell, journal.runs, self._stored.columns(journal)
         errors = columns.pop("error")
@@ -155,7 +155,7 @@ class StudyStore:
         for name, column in (*columns.items(), ("error", kept), ("status", status), ("error", errors)):
             self._write_column(name, cell, runs, column)
         self._stored.damaged[cell, runs] = False
-        Journal.remove(self.path)
+        RunJournal.remove(self.path)
 
     def _write_column(self, name: str, cell: int, runs: NDArray[np.int64], column: list[Any]) -> None:
         row, array = self._stored.values[name][cell], self._arrays[name]

@@ -3,6 +3,6 @@
 The lessons themselves are marimo notebooks in `lessons/`. Only `showing`, `serving` and `pages` need marimo.
 """
 
-from adobest_pp.teaching.asking import Exercise, Question, Statement, state
+from adobest_pp.teaching.asking import Exercise, Prediction, Statement, state
 
-__all__ = ["Exercise", "Question", "Statement", "state"]
+__all__ = ["Exercise", "Prediction", "Statement", "state"]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from adobest_pp.teaching.running import Confined, NotRun
 
-__all__ = ["Exercise", "Question", "Statement", "Verdict", "state"]
+__all__ = ["Exercise", "Grade", "Prediction", "Statement", "state"]
 
 NOT_CHECKED = "Exercises are not checked by an optimized Python: start adobest teach without -O and PYTHONOPTIMIZE."
 
@@ -56,7 +56,7 @@ def state(text: str, claimed: float, computed: float, tolerance: float | None = 
 
 
 @dataclass(frozen=True)
-class Question:
+class Prediction:
     """A question to answer before looking.
 
     Parameters
@@ -87,7 +87,7 @@ class Question:
         return answer == self.right, self.options[answer]
 
 
-class Verdict(NamedTuple):
+class Grade(NamedTuple):
     """Whether an exercise is right, what to say to it, and what the code printed."""
 
     right: bool
@@ -118,16 +118,16 @@ class Exercise:
     solution: str
     check: Callable[[Callable[..., Any]], None]
 
-    def grade(self, code: str) -> Verdict:
+    def grade(self, code: str) -> Grade:
         """Have the reader's code run by a process that can do nothing but compute, and check what it returns."""
         if sys.flags.optimize:  # then Python leaves out every `assert` of the check
-            return Verdict(False, NOT_CHECKED)
+            return Grade(False, NOT_CHECKED)
         try:
             with Confined(code, self.name) as process:
                 right, told = self._check(process)
         except NotRun as problem:
-            return Verdict(False, str(problem))
-        return Verdict(right, told, process.printed)
+            return Grade(False, str(problem))
+        return Grade(right, told, process.printed)
 
     def _check(self, process: Confined) -> tuple[bool, str]:
         try:

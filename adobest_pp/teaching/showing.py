@@ -13,7 +13,7 @@ from typing import Any
 import marimo as mo
 from matplotlib.figure import Figure
 
-from adobest_pp.teaching.asking import Exercise, Question
+from adobest_pp.teaching.asking import Exercise, Prediction
 from adobest_pp.teaching.running import OFF, can_run
 
 __all__ = [
@@ -92,7 +92,7 @@ def controls(*elements: Any) -> Any:
     return mo.Html(f'<p class="controls">{told}. <i>The live lesson has sliders here.</i></p>')
 
 
-def ask(question: Question, answer: Any) -> Any:
+def ask(question: Prediction, answer: Any) -> Any:
     """Show a question with its radio buttons, and what to say to the answer; `answer` is `mo.ui.radio(options)`."""
     title = mo.md(f"**Predict first.** {question.text}").text
     if not _live():

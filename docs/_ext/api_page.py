@@ -23,7 +23,7 @@ def public_names() -> dict[str, list[str]]:
         listed[module] = [part for name in listed[module] for part in _within(name)]
     rest = top - {name.rpartition(".")[2] for names in listed.values() for name in names}
     for name in sorted(rest):
-        listed[adobest_pp._HOMES[name].partition(".")[0]].append(f"adobest_pp.{name}")
+        listed.setdefault(adobest_pp._HOMES[name].partition(".")[0], []).append(f"adobest_pp.{name}")
     return listed
 
 

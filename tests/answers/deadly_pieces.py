@@ -7,11 +7,11 @@ from adobest_pp.answers.gather import pieces
 ALWAYS, ONCE = "always.parquet", "once.parquet"
 
 
-def read_piece(piece, question):
+def read_piece(task):
     """End the process, as a fault in compiled code would: at every reading of a file, or at the first of another."""
-    folder, name = os.path.split(piece.path)
+    folder, name = os.path.split(task[0].path)
     mark = os.path.join(folder, "seen")
     if name == ALWAYS or (name == ONCE and not os.path.exists(mark)):
         open(mark, "w").close()
         os._exit(1)
-    return pieces.read_piece(piece, question)
+    return pieces.read_piece(task)

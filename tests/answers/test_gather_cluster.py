@@ -10,7 +10,6 @@ from distributed import LocalCluster
 
 import adobest_pp as ad
 from adobest_pp.answers import DamagedAnswers
-from adobest_pp.answers.gather import executors as piece_readers
 from tests.answers import deadly_pieces
 from tests.strategies import simulated
 
@@ -45,29 +44,6 @@ def test_a_worker_that_dies_once_loses_nothing_and_nothing_counts_twice(tmp_path
     first, *others = files(tmp_path, RRRR, [deadly_pieces.ONCE, "a.parquet", "b.parquet", "c.parquet"]).values()
     assert ad.gather(tmp_path, scheduler=scheduler, progressbar=False).evidence() == first.merge(*others)
     assert (tmp_path / "seen").exists()
-
-
-class LostOnce:
-    """A future that was done when it was asked, and is not any more: the worker that had its result died."""
-
-    def __init__(self):
-        self.status = "lost"
-
-    def done(self):
-        return True
-
-    def result(self):
-        return "read again"
-
-
-def test_a_piece_whose_result_died_with_its_worker_is_waited_for():
-    future = LostOnce()
-    running = {future: ("piece", "question")}
-    assert list(piece_readers._finished(None, running)) == []
-    assert running
-    future.status = "finished"
-    assert list(piece_readers._finished(None, running)) == [(("piece", "question"), "read again")]
-    assert not running
 
 
 def test_a_file_that_workers_die_of_is_named_and_the_others_kept(tmp_path, scheduler, monkeypatch):

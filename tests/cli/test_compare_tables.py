@@ -8,7 +8,6 @@ import pytest
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp.report import findings
 from adobest_pp.samplers import choice as quick_draws
 from tests.cli.test_main import run_here
 
@@ -78,7 +77,7 @@ def test_a_csv_file_needs_three_options_and_empty_rows_are_told(tmp_path, capsys
 @pytest.mark.filterwarnings("ignore")
 def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(quick_draws, "MANY_ROWS", 100)
-    monkeypatch.setattr(findings, "MOST_VISITED", 500)
+    monkeypatch.setattr("adobest_pp.samplers.choice.MOST_VISITED", 500)
     theta = np.arange(1, 25) / 300
     responses = simulated(ad.UnaryEncoding(24, epsilon=2.0), 700, theta)
     responses.to_parquet(tmp_path / "bits.parquet")
@@ -104,7 +103,7 @@ def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsy
 
 def test_draws_that_say_that_they_are_biased_have_no_conclusion(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(quick_draws, "MANY_ROWS", 10)
-    monkeypatch.setattr(findings, "MOST_VISITED", 10)
+    monkeypatch.setattr("adobest_pp.samplers.choice.MOST_VISITED", 10)
     monkeypatch.setattr("adobest_pp.samplers.sgld_cv.sampler.Run.is_right", lambda _: False)
     simulated(ad.UnaryEncoding(24, epsilon=2.0), 200, np.full(24, 1 / 24)).to_parquet(tmp_path / "bits.parquet")
     told = compared(capsys, tmp_path, "--responses", tmp_path / "bits.parquet", "--prior", 1)

@@ -134,7 +134,7 @@ def moving(theta, coefficients):
     return mass * (coefficients.inner + coefficients.inner_own)
 
 
-@pytest.mark.parametrize("sampler", ["sgld", "gibbs", "exact", "sgld_cv"])
+@pytest.mark.parametrize("sampler", ["sgld", "gibbs", "exact"])
 @pytest.mark.parametrize(
     "utility", ["honest", Utility("moving", "θ(S)·P(Y = X | X ∈ S)", moving)], ids=["honest", "moving"]
 )

@@ -22,7 +22,6 @@ SETTINGS = [
     {},
     {"utility": "semi_adaptive", "alpha": 0.8, "adapt_every": 7},
     {"utility": "mse", "sampler": "exact", "prior": 0.5},
-    {"utility": "tv1", "sampler": "sgld_cv", "prior": 0.5},
     {"utility": "tv1", "schedule": DecayingSteps(0.01, 0.6), "batch_size": 3, "updates": 4},
     {"utility": "nonadaptive", "step_size": 1e-3, "prior": [1, 2, 3, 4, 5]},
 ]
@@ -531,24 +530,6 @@ EDITS = {
     "a short center": (
         lambda ds: changed("collector_state", center=[])(changed("collector_settings", sampler="exact")(ds)),
         "center must be",
-    ),
-    "a short x": (
-        lambda ds: changed("collector_state", x=[], step=0.1, learned=3)(
-            changed("collector_settings", sampler="sgld_cv")(ds)
-        ),
-        "x must be",
-    ),
-    "a step of zero": (
-        lambda ds: changed("collector_state", step=0.0, learned=3)(
-            changed("collector_settings", sampler="sgld_cv")(ds)
-        ),
-        "step must be",
-    ),
-    "more learned than there is": (
-        lambda ds: changed(
-            "collector_state", x=[0.0] * 5, momentum=[0.0] * 5, step=0.1, learned=10**9, learned_from=[1] * 4
-        )(changed("collector_settings", sampler="sgld_cv")(ds)),
-        "learned must be",
     ),
     "a published category": (changed("collector_state", published=[9]), "subset must be"),
     "published words": (changed("collector_state", published="all"), "subset must be"),

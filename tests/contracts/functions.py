@@ -19,7 +19,7 @@ from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, 
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
 from adobest_pp.simulate import simulate
 from adobest_pp.studies import open_study, plot_study, read_study, study_status
-from adobest_pp.studies.frequency_run import plan_of
+from adobest_pp.studies.frequency_run import cell_settings
 from tests.contracts.kinds import (
     NAMES,
     RESPONSES,
@@ -417,7 +417,7 @@ FILES = [
     function("Gathered.open", ad.answers.Gathered.open, {"store": "no such folder"}, store=never),
     function("poll_of_people", poll_of_people, {"path": "no such file", "column": "vote", "epsilon": 1.0},
              epsilon=no_matter),
-    function("plan_of", plan_of, {**K_EPSILON, "kappa": 0.5, "rho": 1.0, "people": 10, "mechanism": "rrrr",
+    function("cell_settings", cell_settings, {**K_EPSILON, "kappa": 0.5, "rho": 1.0, "people": 10, "mechanism": "rrrr",
                                   "utility": "honest"}, rho=POSITIVE, mechanism=no_matter, utility=no_matter),
 ]
 MODEL = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adobest_pp.teaching import Exercise, Question, state
+from adobest_pp.teaching import Exercise, Prediction, state
 from adobest_pp.teaching import pages as where
 from adobest_pp.teaching.pages import INDEX, LESSONS, folder, lesson_file, page_of, run_lesson
 from adobest_pp.teaching.running import TRUST
@@ -88,7 +88,7 @@ def test_statements_are_what_the_code_computes(number):
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_questions_have_one_right_answer_that_the_code_proves(number):
-    questions = of_type(number, Question)
+    questions = of_type(number, Prediction)
     assert len(questions) == 2
     for question in questions:
         assert question.proof
@@ -140,4 +140,4 @@ def test_a_statement_that_is_no_longer_true_is_noticed():
 
 def test_a_question_without_its_right_answer_is_refused():
     with pytest.raises(ValueError, match="right must be one of the options, got 'c'"):
-        Question("?", {"a": "", "b": ""}, "c", True)
+        Prediction("?", {"a": "", "b": ""}, "c", True)

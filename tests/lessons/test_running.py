@@ -103,7 +103,7 @@ def test_nothing_is_right_where_python_leaves_out_asserts():
     code = "from tests.lessons.test_running import ASSERTING; print(ASSERTING.grade('double = lambda x: x'))"
     where = Path(__file__).parents[2]
     told = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True, cwd=where)
-    assert told.stdout.startswith("Verdict(right=False, told='Exercises are not checked by an optimized Python: ")
+    assert told.stdout.startswith("Grade(right=False, told='Exercises are not checked by an optimized Python: ")
 
 
 @confines

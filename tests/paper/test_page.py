@@ -32,7 +32,13 @@ def test_everything_is_on_the_page_of_the_whole_study(tmp_path):
     main, program = small(), small(methods=UTILITIES, budgets="published")
     equal = main.assign(exact_tv=main.tv)
     text, names = page_of(main, tmp_path / "page", program, equal, REFERENCE)
-    assert names >= {"tv_boxes_K10.png", "subset_sizes_K10.svg", "honest_response.png", "medians.csv", "settings.json"}
+    assert names >= {
+        "tv_kappa_0.8.png",
+        "subset_sizes_kappa_0.9.svg",
+        "honest_response.png",
+        "medians.csv",
+        "settings.json",
+    }
     assert names >= {"medians_as_published.csv", "medians_equal_privacy_exact_tv.md"}
     for part in ("| seed | 5 |", "| runs of each cell | 8 |", "The advantage as published", "Figure 2"):
         assert part in text

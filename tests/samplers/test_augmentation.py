@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from adobest_pp.samplers.gibbs import augmentation
-from adobest_pp.samplers.sampling import gibbs_chain
+from adobest_pp.samplers.gibbs.sampler import allocate, dirichlet, gibbs_chain
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -27,7 +26,7 @@ def allocations(responses, theta, n_draws, seed=0):
     rng = np.random.default_rng(seed)
     out = np.empty((n_draws, theta.size), dtype=np.int64)
     for allocation in out:
-        augmentation.allocate(rng, theta, evidence, allocation)
+        allocate(rng, theta, evidence, allocation)
     return out
 
 
@@ -91,7 +90,7 @@ def test_dirichlet_has_its_moments():
     rng = np.random.default_rng(2)
     draws = np.empty((20_000, 4))
     for draw in draws:
-        augmentation.dirichlet(rng, concentration, draw)
+        dirichlet(rng, concentration, draw)
     exact = stats.dirichlet(concentration)
     np.testing.assert_allclose(draws.sum(axis=1), 1.0)
     errors = (draws.mean(axis=0) - exact.mean()) / np.sqrt(exact.var() / len(draws))
@@ -104,7 +103,7 @@ def test_dirichlet_of_tiny_concentration_is_positive_and_finite():
     rng = np.random.default_rng(2)
     draws = np.empty((2000, 3))
     for draw in draws:
-        augmentation.dirichlet(rng, np.full(3, 1e-4), draw)
+        dirichlet(rng, np.full(3, 1e-4), draw)
     assert np.isfinite(draws).all()
     assert (draws > 0).all()
     np.testing.assert_allclose(draws.sum(axis=1), 1.0)

@@ -14,9 +14,9 @@ import xarray as xr
 import adobest_pp as ad
 from adobest_pp import _interrupts
 from adobest_pp._interrupts import raising_interrupts
-from adobest_pp.samplers import sampling as chains
 from adobest_pp.samplers.nuts import sampler as nuts
-from adobest_pp.samplers.sgld.settings import Langevin, LangevinSettings
+from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
+from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.simulate import simulation
 from tests.strategies import simulated
 
@@ -161,7 +161,7 @@ def test_how_often_signals_are_heard_changes_nothing(monkeypatch):
         return draws, ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), **options).chain_mean
 
     draws, estimate = results()
-    monkeypatch.setattr(chains, "MAX_ROWS", 5000)
+    monkeypatch.setattr("adobest_pp.samplers.gibbs.sampler.MAX_ROWS", 5000)
     monkeypatch.setattr(simulation, "_UPDATES_AT_ONCE", 300)
     in_parts, of_parts = results()
     np.testing.assert_array_equal(in_parts, draws)
@@ -171,8 +171,8 @@ def test_how_often_signals_are_heard_changes_nothing(monkeypatch):
 def test_sgld_of_the_whole_data_is_cut_into_parts_too(monkeypatch):
     """One update goes through all rows of evidence, not through a batch."""
     evidence, row_of = simulated(ad.SRR(5, 1.0), 100, seed=1).evidence_and_index()
-    monkeypatch.setattr(chains, "MAX_ROWS", 300)
+    monkeypatch.setattr("adobest_pp.samplers.sgld.loop.MAX_ROWS", 300)
     settings = LangevinSettings.of(None, updates_per_draw=3)
     langevin = Langevin(evidence, row_of, np.ones(5), settings)
-    blocks = chains.sgld_chain(langevin, 20, np.random.default_rng(1))
+    blocks = sgld_chain(langevin, 20, np.random.default_rng(1))
     assert max(len(theta) for theta, _ in blocks) == 300 // 10 // 3

@@ -1,4 +1,4 @@
-"""SGLD with control variates: its pieces against definitions, and its draws against quadrature.
+"""SGLD with control variates: its parts against definitions, and its draws against quadrature.
 
 Moments are held to four Monte Carlo errors (one false alarm in 16 000 each, on fixed seeds) and 2 % of an sd.
 """
@@ -12,12 +12,9 @@ from scipy import integrate, special, stats
 import adobest_pp as ad
 import oracles
 from adobest_pp._random import seed_state
-from adobest_pp.samplers.sgld_cv import control_variates
-from adobest_pp.samplers.sgld_cv import coordinates as concentration
-from adobest_pp.samplers.sgld_cv import coordinates as normal_coordinates
-from adobest_pp.samplers.sgld_cv import initial_draws as first_draws
+from adobest_pp.samplers.sgld_cv import control_variates, dynamics
+from adobest_pp.samplers.sgld_cv import initial_draws as starts
 from adobest_pp.samplers.sgld_cv import sampler as sgld_cv
-from adobest_pp.samplers.sgld_cv import sampler as sgld_cv_choices
 from adobest_pp.samplers.sgld_cv.dynamics import FULL, Target, underdamped_draws
 from tests.samplers import harness
 from tests.strategies import simulated
@@ -47,9 +44,9 @@ def pieces(responses, prior, seed=0):
     evidence = responses.evidence()
     k, rows = responses.n_categories, control_variates.rows_of(evidence)
     theta = rng.dirichlet(np.full(k, 5.0), size=200)
-    coordinates, x = normal_coordinates.coordinates_of(theta, prior, np.full(k, 0.01), rng)
+    coordinates, x = dynamics.coordinates_of(theta, prior, np.full(k, 0.01), rng)
     anchor = control_variates.anchor_at(theta.mean(axis=0), evidence, rows)
-    fixed = concentration.Prior(prior, np.zeros(1), False, -1.0, 1.0)
+    fixed = dynamics.Prior(prior, np.zeros(1), False, -1.0, 1.0)
     return Target(fixed, coordinates, rows, anchor), x
 
 
@@ -93,7 +90,7 @@ def test_gradient_of_patterns_is_that_of_the_matrix():
     anchor = control_variates.anchor_at(theta, evidence, rows)
     information = (dense * (evidence.count / h**2)[:, None]).T @ dense
     np.testing.assert_allclose(anchor.information, information, rtol=1e-9)
-    assert sgld_cv_choices.choose_batch(0.1, 1.0, rows) == FULL
+    assert sgld_cv.choose_batch(0.1, 1.0, rows) == FULL
 
 
 @pytest.mark.parametrize("name", RESPONSES)
@@ -138,10 +135,10 @@ def test_rows_are_drawn_by_their_counts():
 
 @pytest.mark.parametrize("rho", [0.01, 0.1, 1.0, 30.0])
 def test_quantiles_are_those_of_the_gamma_law(rho):
-    tables, index = normal_coordinates.quantile_tables(np.array([rho]))
+    tables, index = dynamics.quantile_tables(np.array([rho]))
     for z in (-3.0, -0.4, 0.0, 0.71, 2.2, 4.0):
         rates, logs, spare, theta = np.empty((4, 1))
-        normal_coordinates.write_theta(np.array([z]), tables, index, np.zeros(1), rates, logs, spare, theta)
+        dynamics.write_theta(np.array([z]), tables, index, np.zeros(1), rates, logs, spare, theta)
         exact = stats.gamma.isf(stats.norm.sf(z), rho) if z > 0 else stats.gamma.ppf(stats.norm.cdf(z), rho)
         # Below the smallest number that a double has, only the power law is left.
         expected = np.log(exact) if exact > 1e-290 else (stats.norm.logcdf(z) + special.gammaln(1 + rho)) / rho
@@ -177,11 +174,11 @@ def test_the_largest_curvature_is_found():
     target, x = pieces(RESPONSES["rrrr"](), np.ones(6))
     state, step = seed_state(1), 1e-4
     largest = 0.0
-    for place in sgld_cv_choices._some(x, sgld_cv_choices.CURVATURE_PLACES):
+    for place in sgld_cv._some(x, sgld_cv.CURVATURE_PLACES):
         ends = [[gradient_at(place + s * e, target, FULL, state) for e in np.eye(6)] for s in (step, -step)]
         hessian = (np.array(ends[1]) - np.array(ends[0])) / (2 * step)
         largest = max(largest, np.abs(np.linalg.eigvalsh((hessian + hessian.T) / 2)).max())
-    found = sgld_cv_choices.largest_curvature(x, target, FULL, state)
+    found = sgld_cv.largest_curvature(x, target, FULL, state)
     assert 0.8 * largest <= found <= 1.01 * largest
 
 
@@ -200,10 +197,10 @@ def test_small_priors_and_empty_categories(k, rho, epsilon, n):
 
 
 def test_batches_give_the_exact_posterior_too(monkeypatch):
-    monkeypatch.setattr(sgld_cv_choices, "WORTH_A_BATCH", 0.0)
+    monkeypatch.setattr(sgld_cv, "WORTH_A_BATCH", 0.0)
     case = harness.Case("rrrr", 3, 2000)
     tree = sampled(case.responses(), case.prior)
-    assert choices(tree)["batch"] >= sgld_cv_choices.SMALLEST_BATCH
+    assert choices(tree)["batch"] >= sgld_cv.SMALLEST_BATCH
     harness.check_posterior(tree["posterior"]["theta"].values, case, BIAS)
 
 
@@ -218,8 +215,8 @@ def test_batches_are_chosen_where_answers_are_all_different():
 
 
 def test_a_step_that_is_too_long_is_halved(monkeypatch):
-    monkeypatch.setattr(sgld_cv_choices, "REACH", 20.0)
-    monkeypatch.setattr(sgld_cv_choices, "LONGEST_STEP", 3.0)
+    monkeypatch.setattr(sgld_cv, "REACH", 20.0)
+    monkeypatch.setattr(sgld_cv, "LONGEST_STEP", 3.0)
     case = harness.Case("srr", 3, 7)
     tree = sampled(case.responses(), case.prior)
     assert choices(tree)["halvings"] > 0
@@ -249,7 +246,7 @@ def test_concentration_given_theta_follows_its_density():
     mass, first, second = (integrate.quad(lambda u, p=p: u**p * density(u), -8, 4)[0] for p in range(3))
     state, draws, log_a = seed_state(7), [], 0.0
     for _ in range(20_000):
-        log_a = concentration.draw_log_concentration(state, log_a, k, total, mean, sd)
+        log_a = dynamics.draw_log_concentration(state, log_a, k, total, mean, sd)
         draws.append(log_a)
     chain = np.array(draws).reshape(4, -1)
     harness.check_moment(chain, "mean", first / mass)
@@ -257,9 +254,9 @@ def test_concentration_given_theta_follows_its_density():
 
 
 def test_a_part_of_much_evidence_has_rows_of_the_whole(monkeypatch):
-    monkeypatch.setattr(first_draws, "ROWS", 10)
+    monkeypatch.setattr(starts, "ROWS", 10)
     evidence = simulated(ad.RRRR(6, 1.0, 0.8), 300, seed=1).evidence()
-    part = first_draws.some_rows(evidence, np.random.default_rng(0))
+    part = starts.some_rows(evidence, np.random.default_rng(0))
     whole = {tuple(row) for row in evidence.matrix().round(12)}
     assert part.n_rows == part.n_responses == 10
     assert all(tuple(row) in whole for row in part.matrix().round(12))
@@ -321,8 +318,8 @@ def test_refuses_what_it_cannot_do(settings, message):
 
 def test_chains_that_never_stay_finite_are_refused(monkeypatch):
     monkeypatch.setattr(sgld_cv, "MOST_HALVINGS", 0)
-    monkeypatch.setattr(sgld_cv_choices, "REACH", 1e9)
-    monkeypatch.setattr(sgld_cv_choices, "LONGEST_STEP", 100.0)
+    monkeypatch.setattr(sgld_cv, "REACH", 1e9)
+    monkeypatch.setattr(sgld_cv, "LONGEST_STEP", 100.0)
     with pytest.raises(RuntimeError, match=r"'sgld_cv' did not finish: .* use 'nuts'"):
         sampled(RESPONSES["srr"]())
 
@@ -330,9 +327,9 @@ def test_chains_that_never_stay_finite_are_refused(monkeypatch):
 def test_quantiles_below_the_grid_fall_no_faster_than_they_do():
     """Where a learned concentration is tiny, chains get there; steeper quantiles would drive them to minus infinity."""
     rho, z = 0.03, np.linspace(-120.0, -16.0, 209)
-    tables, index = normal_coordinates.quantile_tables(np.full(z.size, rho))
+    tables, index = dynamics.quantile_tables(np.full(z.size, rho))
     rates, logs, spare, theta = (np.empty(z.size) for _ in range(4))
-    normal_coordinates.write_theta(z, tables, index, np.zeros(z.size), rates, logs, spare, theta)
+    dynamics.write_theta(z, tables, index, np.zeros(z.size), rates, logs, spare, theta)
     np.testing.assert_allclose(logs, (special.log_ndtr(z) + special.gammaln(1 + rho)) / rho, rtol=1e-2)
     right = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - special.log_ndtr(z)) / rho
     assert (rates <= right * (1 + 1e-6)).all()

@@ -12,11 +12,9 @@ from arviz_stats.base import array_stats
 import adobest_pp as ad
 import oracles
 from adobest_pp._random import seed_state
+from adobest_pp.samplers.checks import width_check
 from adobest_pp.samplers.sgld_cv import sampler as sgld_cv
-from adobest_pp.samplers.sgld_cv import sampler as sgld_cv_choices
-from adobest_pp.samplers.sgld_cv.coordinates import step_at
-from adobest_pp.samplers.sgld_cv.dynamics import FULL
-from adobest_pp.samplers.sgld_cv.sampler import too_narrow
+from adobest_pp.samplers.sgld_cv.dynamics import FULL, step_at
 from tests.samplers import harness
 
 BIAS = 0.02
@@ -108,10 +106,10 @@ def test_the_step_suits_every_concentration():
     for a in (0.1, 1.0, 10.0, 1e3, 1e5):
         prior = chain.target.prior._replace(log_scale=np.array([math.log(a)]))
         there = chain.target._replace(prior=prior)
-        met = sgld_cv_choices.largest_curvature(places, there, FULL, seed_state(1))
+        met = sgld_cv.largest_curvature(places, there, FULL, seed_state(1))
         step = step_at(a, chosen.step, chosen.stiff_from, chosen.stiffness)
         # The power method may fall short of the largest eigenvalue by some percent, where the step was chosen.
-        assert step * math.sqrt(met) <= 1.1 * sgld_cv_choices.REACH
+        assert step * math.sqrt(met) <= 1.1 * sgld_cv.REACH
     assert step < chosen.step / 10
 
 
@@ -143,18 +141,18 @@ def test_too_narrow_draws_are_found_and_others_are_not():
     shares, n = np.array([0.5, 0.3, 0.2]), 10_000
     draws, information = rng.dirichlet(n * shares, size=200), np.diag(n / shares)
     flat = np.ones(3)
-    assert not too_narrow(draws, flat, information).any()
+    assert not width_check(draws, flat, information).any()
     narrower = draws.mean(axis=0) + 0.1 * (draws - draws.mean(axis=0))
-    assert too_narrow(narrower, flat, information).all()
-    assert not too_narrow(narrower[:50], flat, information).any()
+    assert width_check(narrower, flat, information).all()
+    assert not width_check(narrower[:50], flat, information).any()
     # A prior that is as strong as a hundred times the answers allows it.
-    assert not too_narrow(narrower, 100 * n * shares, information).any()
+    assert not width_check(narrower, 100 * n * shares, information).any()
 
 
 def test_a_share_beside_empty_ones_may_be_narrower_than_its_information():
     """θ ≤ 1 ends the posterior; and where only one category is held, nothing is told."""
     draws = np.random.default_rng(0).dirichlet([1000.0, 0.01, 0.01], size=500)
-    assert not too_narrow(draws, np.full(3, 0.01), np.diag([1000.0, 1000.0, 1000.0])).any()
+    assert not width_check(draws, np.full(3, 0.01), np.diag([1000.0, 1000.0, 1000.0])).any()
 
 
 def run_of(virial):

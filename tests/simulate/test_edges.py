@@ -27,7 +27,7 @@ def populations(draw):
 
 # Utility and sampler know nothing of each other, and each pair is compiled for seconds: every one of both is in some
 # quick test, and all pairs are in slow ones.
-SAMPLERS = ["sgld", "gibbs", "exact", "sgld_cv"]
+SAMPLERS = ["sgld", "gibbs", "exact"]
 ALL = [(utility, sampler) for utility in UTILITY_CODES for sampler in SAMPLERS]
 QUICK = [pair for pair in ALL if pair[1] == "sgld" or pair[0] == "honest"]
 PAIRS = [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in ALL]
@@ -51,8 +51,6 @@ def arguments(draw, pairs):
         "step_size": draw(st.one_of(st.none(), moderate_decades, decades)),
         "random_seed": draw(st.integers(0, 2**32)),
     }
-    if sampler == "sgld_cv":
-        options["prior"] = draw(st.sampled_from([0.01, 0.3, 1.0, 30.0]))
     if utility == "semi_adaptive":
         options["alpha"] = draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))
     epsilon = draw(st.one_of(st.floats(0.01, 30.0), st.sampled_from([0.01, 1.0, 30.0])))
@@ -159,7 +157,7 @@ PEOPLE = {"theta": None, "n_people": None}
         ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
         ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
         ({"utility": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
-        ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'gibbs', 'exact', 'sgld_cv'"),
+        ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'gibbs', 'exact'"),
         ({"theta": [0.5, 0.5, 0.5]}, "theta must sum to 1"),
         ({"theta": [0.5, 0.5]}, "theta must be 3 finite"),
         ({"theta": [0, 1, 1]}, "theta must sum to 1"),

@@ -122,6 +122,6 @@ def test_a_cache_folder_is_the_users_alone(tmp_path, monkeypatch):
 
 def test_no_file_of_a_known_name_is_in_the_shared_temporary_folder():
     for path in Path(adobest_pp.__file__).parent.rglob("*.py"):
-        if path.name == "set_store.py":  # its folder there has a random name and is nobody else's
+        if path.name == "gathered.py":  # its folder there has a random name and is nobody else's
             continue
         assert not re.search(r"gettempdir|mktemp\b|[\"'/]tmp/", path.read_text(encoding="utf-8")), path

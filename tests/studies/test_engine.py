@@ -12,6 +12,8 @@ import psutil
 import pytest
 from distributed import KilledWorker
 
+from adobest_pp import _dask
+from adobest_pp._dask import Cluster
 from adobest_pp.studies import Study, engine, open_study, processes, run_study, study_status
 from tests.studies import deadly
 from tests.studies.small import (
@@ -162,38 +164,35 @@ def test_nobody_gets_in_and_ctrl_c_keeps_finished_runs_and_ends_the_workers(tmp_
     assert (status.done, status.missing, status.running) == (2, 2, False)
 
 
-class Ready:
-    """What has come back from a cluster."""
+class Future:
+    """A future of Dask that is done."""
 
-    def __init__(self, future, result):
-        self._pair = future, result
+    def __init__(self, status, problem=None):
+        self.status, self._problem = status, problem
 
-    def has_ready(self):
+    def done(self):
         return True
 
-    def __next__(self):
-        return self._pair
+    def result(self):
+        if self._problem is not None:
+            raise self._problem
+        return "made"
 
 
-class Failed:
-    """A future of Dask."""
+def test_a_task_that_workers_died_of_is_distinguished_from_one_that_they_refused():
+    cluster = Cluster(None, None)
+    cluster._running = {Future("error", KilledWorker("batch", None, 3)): "batch"}
+    assert cluster.next() == ("batch", None)
+    cluster._running = {Future("error", ValueError("other files")): "batch"}
+    with pytest.raises(OSError, match="a worker could not do its task: other files"):
+        cluster.next()
 
-    status = "error"
 
-    def __init__(self, problem):
-        self.exception = lambda: problem
-
-
-def test_a_batch_that_workers_of_a_cluster_died_of_is_told_from_one_that_they_refused():
-    cluster = object.__new__(engine._Cluster)
-    for problem in (KilledWorker("batch", None, 3), ValueError("other files")):
-        future = Failed(problem)
-        cluster._finished, cluster._batches = Ready(future, problem), {future: "batch"}
-        if isinstance(problem, KilledWorker):
-            assert cluster.next() == ("batch", None)
-        else:
-            with pytest.raises(OSError, match="a worker could not do its task: other files"):
-                cluster.next()
+def test_a_task_whose_result_died_with_its_worker_is_waited_for():
+    cluster = Cluster(None, None)
+    cluster._running = {Future("lost"): "first", Future("finished"): "second"}
+    assert cluster.next() == ("second", "made")
+    assert list(cluster._running.values()) == ["first"]
 
 
 def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path, monkeypatch):
@@ -270,9 +269,9 @@ def test_a_cluster_that_has_lost_its_workers_is_not_waited_for_forever(tmp_path)
     # Without a nanny nobody starts a worker again that died.
     with pytest.MonkeyPatch.context() as patch, cluster_of(1, tmp_path, "--no-nanny") as (_, address):
         patch.setattr(engine, "run_batch", deadly.run_batch)
-        patch.setattr(engine, "_RECOUNT_SECONDS", 0.1)
+        patch.setattr(_dask, "RECOUNT_SECONDS", 0.1)
         patch.setattr(engine._Driver, "run", with_patience(2.0, engine._Driver.run))
-        with pytest.raises(OSError, match="scheduler has had no workers for 2 s; run the same command again to go on"):
+        with pytest.raises(OSError, match="scheduler has had no workers for 2 s; run the same command again to resume"):
             run_study(made, store, scheduler=address, progressbar=False)
     status = study_status(store)
     assert (status.failed, status.running) == (0, False)
@@ -286,7 +285,7 @@ def with_patience(seconds, run):
 
     def patient(driver, bar):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "_PATIENCE", seconds)
+            patch.setattr(_dask, "PATIENCE", seconds)
             run(driver, bar)
 
     return patient
@@ -302,7 +301,7 @@ def test_a_scheduler_that_is_lost_stops_the_study_in_one_line(tmp_path, file):
         scheduler.kill()
         code, _, errors = finish(driver)
     assert code == 2
-    assert "run the same command again to go on" in errors
+    assert "run the same command again to resume" in errors
     assert len(errors.splitlines()) == 1, errors
     assert_partial(store, study())
 
@@ -329,7 +328,7 @@ def test_what_is_no_address_is_refused_at_once(tmp_path, address):
 
 
 def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("adobest_pp.studies.engine._PATIENCE", 0.5)
+    monkeypatch.setattr("adobest_pp._dask.PATIENCE", 0.5)
     with pytest.raises(OSError, match="scheduler must be the address of a Dask scheduler"):
         run_study(study(), tmp_path / "small.zarr", scheduler="tcp://127.0.0.1:9", progressbar=False)
     with pytest.raises(ValueError, match="workers must be left out"):
@@ -341,7 +340,7 @@ def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):
 
 def test_a_worker_with_other_sources_stops_the_study(tmp_path, monkeypatch):
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch_of_other_sources)
-    with pytest.raises(OSError, match=r"worker must have the sources .* got others of adobest_pp\.online\.loop"):
+    with pytest.raises(OSError, match=r"worker must have the sources .* got others of adobest_pp\.adaptive\.loop"):
         run_study(study(), tmp_path / "small.zarr", workers=1, progressbar=False)
     assert study_status(tmp_path / "small.zarr").done == 0
 

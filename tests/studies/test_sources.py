@@ -56,7 +56,7 @@ def test_sources_of_the_default_run_are_what_makes_it():
     found = sources_of(study())
     for name in (
         "studies.frequency_run",
-        "online.loop",
+        "adaptive.loop",
         "mechanisms.rrrr",
         "samplers.nuts",
         "model.simplex",

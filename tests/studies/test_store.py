@@ -173,7 +173,7 @@ def test_the_journal_of_another_study_is_refused(made, path, tmp_path):
     other = study(runs=4, seed=made.seed + 1)
     with StudyStore(path, made), StudyStore(tmp_path / "other.zarr", other):
         pass
-    batch = runs.Journal(1, (outcome(made, 2, 10.0),), 1.0)
+    batch = runs.RunJournal(1, (outcome(made, 2, 10.0),), 1.0)
     batch.write(tmp_path / "other.zarr", other.digest())
     assert study_status(tmp_path / "other.zarr").done == 1
     shutil.copy(tmp_path / "other.zarr" / "journal.json", path)
@@ -185,7 +185,7 @@ def test_the_journal_of_another_study_is_refused(made, path, tmp_path):
 def test_a_journal_of_no_batch_of_the_study_is_refused(made, path, cell, run, error):
     with StudyStore(path, made):
         pass
-    runs.Journal(cell, (Outcome(run, {}, 0.5, error),), 1.0).write(path, made.digest())
+    runs.RunJournal(cell, (Outcome(run, {}, 0.5, error),), 1.0).write(path, made.digest())
     with pytest.raises(ValueError, match=r"journal.json is damaged or of another study"):
         study_status(path)
 

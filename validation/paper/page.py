@@ -16,8 +16,9 @@ from adobest_pp.studies import page as plain
 from adobest_pp.studies.summary import check_study, done, markdown_table, median_rows, medians, write_csv
 from validation.paper.comparisons import Statement, paper_part, published_part
 from validation.paper.equal_privacy import equal_privacy_section, short_answer
+from validation.paper.figures import adaptive, plot_errors, plot_sizes
 from validation.paper.methods import method_label
-from validation.paper.size_plot import adaptive, plot_subset_sizes
+from validation.paper.reference import ReferenceRow, read_reference
 from validation.paper.size_statements import honest_response_statement
 from validation.paper.statements import METHODOLOGY, published_note, published_statements, statements
 
@@ -30,6 +31,8 @@ _PAPER = (
 )
 
 JSON = ("study", "sources", "accepted_sources", "created_with")
+# What the paper has at each κ.
+FIGURES = {0.8: (" (Figure 3)", " (Figure 5)"), 0.9: (" (Figure 4)", " (Figure 6)")}
 CONTENTS = {
     ".csv": "medians, quartiles and intervals",
     ".md": "the same, to read",
@@ -80,7 +83,9 @@ def write_page(
         answers += equal_privacy_section(dataset, as_published, equal_privacy, Path(reference) if reference else None)
         written = [*_tables(studies, target), _write_settings(studies, target)]
         progress.advance(1)
-        figures, drawn = _figures(_labelled(dataset, "study"), target)
+        rows = [] if reference is None else read_reference(Path(reference))
+        labelled = _labelled(dataset, "study")
+        figures, drawn = _figures(labelled, studies["as_published"], rows, target)
         progress.advance(2)
     settings = markdown_table(["setting", "value"], plain.settings_rows(dataset))
     parts = [plain.title(dataset), f"Beside the paper: {_PAPER}.", *short, "## Settings", settings]
@@ -166,26 +171,43 @@ def _write_settings(studies: Mapping[str, xr.Dataset | None], target: Path) -> P
     return plain.write_text([json.dumps(recorded, indent=2, ensure_ascii=False)], target / "settings.json")
 
 
-def _figures(dataset: xr.Dataset, target: Path) -> tuple[list[str], list[Path]]:
-    """Draw errors and subset sizes for each K, and the paper's Figure 2."""
-    from adobest_pp.plots import plot_honest_response, plot_study
+def _figures(
+    dataset: xr.Dataset, published: xr.Dataset | None, rows: list[ReferenceRow], target: Path
+) -> tuple[list[str], list[Path]]:
+    """Draw the paper's Figures 3 to 6, as the program runs the methods and as proved, and its Figure 2."""
+    from adobest_pp.plots import plot_honest_response
 
+    ours = {"budgets of Theorem 1": dataset}
+    sides = ours if published is None else {"as the program runs it": published} | ours
     parts: list[str] = []
     written: list[Path] = []
-    by_size = {k: dataset.isel(cell=np.flatnonzero(dataset["K"].values == k)) for k in np.unique(dataset["K"].values)}
-    for measure, name in (("tv", "SGLD's estimate"), ("exact_tv", "the exact posterior mean")):
-        for k, study in by_size.items():
-            if measure in study and np.isfinite(done(study, measure)).any():
-                figure = plot_study(study, measure).ravel()[0].figure
-                caption = f"TV error of {name} by ε and method, K = {k} (Figures 3 and 4 of the paper)"
-                parts += plain.save(figure, target, f"{measure}_boxes_K{k}", caption, written)
-    for k, study in by_size.items():
-        chosen = adaptive(study)
-        if "mean_size" in study and np.isfinite(done(study, "mean_size")[chosen]).any():
-            panels = plot_subset_sizes(study, int(k))
-            caption = f"Average |S| by method, ρ and ε, K = {k} (Figures 5 and 6); |S| = 0 is SRR on all categories"
-            parts += plain.save(panels[0].figure, target, f"subset_sizes_K{k}", caption, written)
+    for kappa in np.unique(dataset["kappa"].dropna("cell").values).tolist():
+        figure, sizes = FIGURES.get(kappa, ("", ""))
+        for measure, name in (("tv", "SGLD's estimate"), ("exact_tv", "the exact posterior mean")):
+            if measure in dataset and np.isfinite(done(dataset, measure)).any():
+                drawn = plot_errors(sides, kappa, measure, rows)
+                caption = f"TV error of {name}, κ = {kappa:g}{figure}"
+                parts += plain.save(drawn, target, f"{measure}_kappa_{kappa:g}", caption, written)
+        if "mean_size" in dataset and np.isfinite(done(dataset, "mean_size")[adaptive(dataset)]).any():
+            caption = f"Average |S|, κ = {kappa:g}{sizes}; |S| = 0 is SRR on all categories"
+            parts += plain.save(plot_sizes(sides, kappa), target, f"subset_sizes_kappa_{kappa:g}", caption, written)
     panels = plot_honest_response()
     caption = "P(Y = X) of RRRR by subset size (Figure 2), from the mechanism itself"
     parts += plain.save(panels[0].figure, target, "honest_response", caption, written)
-    return parts, written
+    return [_figures_note(published is not None, bool(rows)), *parts], written
+
+
+def _figures_note(published: bool, reference: bool) -> str:
+    note = "Each has the panels of the figure of the paper that it names."
+    if published:
+        note += (
+            " The rows *as the program runs it* are our runs with the program's budgets, step and subsets: they stand "
+            "for the authors' figures, which are not copied here. Errors are on a logarithmic scale; in the paper it "
+            "goes from 0 to 1. SRR and the semi-adaptive methods have no κ, and are the same in both."
+        )
+    if reference:
+        note += (
+            " A white diamond is the median of ten runs of the authors' program itself, made by us with Octave "
+            "(reference_tv.csv: K = 10, κ = 0.8, ε = 0.5 and 1, five of the twelve methods)."
+        )
+    return note

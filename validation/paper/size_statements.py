@@ -1,5 +1,6 @@
 """What section 7 of the paper says about the sizes of subsets, and its example about P(Y = X)."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -97,14 +98,16 @@ def falls_with_epsilon(grid: Grid) -> Statement | None:
 def largest(grid: Grid, method: str, place: int, name: str, paper: str) -> Statement | None:
     """Ask whether one utility has the largest subsets of all, at the study's smallest κ or its largest."""
     kappa = grid.levels("kappa")[place]
-    units = []
+    units: list[Unit] = []
+    means: list[dict[str, float]] = []
     for setting in (s for s in grid.settings if s.kappa == kappa):
         others = grid.utilities(setting)
         own = others.pop(method, None)
         if own is not None and others:
             rival = max(others.values(), key=lambda runs: float(np.nanmean(runs)))
             units.append(_above(setting, method, mean_interval(own - rival)))
-    return judge(
+            means.append({key: float(np.nanmean(runs)) for key, runs in ({method: own} | others).items()})
+    found = judge(
         f"{name} chooses the largest subsets at κ = {kappa:g}",
         paper,
         "For every K, ε and ρ: its average |S| is above that of the other utility with the largest (chosen with "
@@ -113,6 +116,20 @@ def largest(grid: Grid, method: str, place: int, name: str, paper: str) -> State
         ("epsilon", "rho"),
         _difference_text,
     )
+    return None if found is None else replace(found, found=f"{found.found} {_by_averages(method, means)}")
+
+
+def _by_averages(method: str, means: list[dict[str, float]]) -> str:
+    """Return what the averages say by themselves, which is what the paper's heat maps show."""
+    wins = sum(max(one, key=lambda name: one[name]) == method for one in means)
+    everywhere = {name: float(np.mean([one[name] for one in means if name in one])) for name in means[0]}
+    text = f"By the averages alone it is the largest in {wins} of {len(means)}; over all of them together it has "
+    text += f"{everywhere.pop(method):.2f}, and the largest of the others {max(everywhere.values()):.2f}."
+    empty = sum(one[method] == 0 for one in means)
+    if empty:
+        text += f" In {empty} of {len(means)} its average is 0: it asked by SRR on all K categories at every step. Who "
+        text += "counts that as |S| = K has it as the largest there."
+    return text
 
 
 def honest_response_statement(

@@ -17,9 +17,9 @@ from adobest_pp._text import brief
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.executors import Tasks, cluster, threads
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, SetStore, StoreWriter, notes_of
-from adobest_pp.answers.gather.pieces import FORMATS, Outcome, Piece, Plan, plan_of
+from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, split_file
 from adobest_pp.answers.gather.tables import SUBSET, Described, described, is_set
-from adobest_pp.answers.gather.tallies import Question, Tally, add_up, collapses
+from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import RRRR, SRR, Mechanism
@@ -140,14 +140,14 @@ def gather(
         from adobest_pp._dask import check_address
 
         check_address(scheduler)
-    plans = [plan_of(i, path, form) for i, (path, form) in enumerate(files.items())]
-    known, has_labels = _described_by(plans, list(files), mechanism, categories)
+    splits = [split_file(i, path, form) for i, (path, form) in enumerate(files.items())]
+    known, has_labels = _described_by(splits, list(files), mechanism, categories)
     columns = _columns_of(known.mechanism, column)
-    questions = [
-        _question(plan, path, form, known, columns, has_labels)
-        for plan, (path, form) in zip(plans, files.items(), strict=True)
+    formats = [
+        _table_format(split, path, form, known, columns, has_labels)
+        for split, (path, form) in zip(splits, files.items(), strict=True)
     ]
-    return _Gathering(list(files), plans, known, questions, store, copies).run(scheduler, progressbar)
+    return _Gathering(list(files), splits, known, formats, store, copies).run(scheduler, progressbar)
 
 
 class _Gathering:
@@ -156,18 +156,18 @@ class _Gathering:
     def __init__(
         self,
         paths: list[str],
-        plans: list[Plan],
+        splits: list[SplitFile],
         known: Described,
-        questions: list[Question],
+        formats: list[TableFormat],
         store: Source | None,
         copies: dict[int, int],
     ) -> None:
-        self._paths, self._plans, self._known, self._questions = paths, plans, known, questions
-        self._damaged = {i: plan.damaged for i, plan in enumerate(plans) if plan.damaged is not None}
-        self._left = {i: len(plan.pieces) for i, plan in enumerate(plans) if plan.damaged is None}
+        self._paths, self._splits, self._known, self._formats = paths, splits, known, formats
+        self._damaged = {i: split.damaged for i, split in enumerate(splits) if split.damaged is not None}
+        self._left = {i: len(split.pieces) for i, split in enumerate(splits) if split.damaged is None}
         self._counts = {i: FileCounts(0, 0) for i in self._left}
         self._parts: dict[int, list[Tally]] = {i: [] for i in self._left}
-        k, n_columns = known.mechanism.n_categories, len(questions[0].columns)
+        k, n_columns = known.mechanism.n_categories, len(formats[0].columns)
         packed = -(-k // 8)
         width = packed if is_set(known.mechanism) else packed * known.mechanism.publishes_subset + 8 * n_columns
         self._total = Tally(np.zeros((0, width), dtype=np.uint8), np.zeros(0, dtype=np.int64))
@@ -179,14 +179,14 @@ class _Gathering:
         self._writer: StoreWriter | None = None
 
     def run(self, scheduler: str | None, progressbar: bool) -> Gathered:
-        pieces = [piece for plan in self._plans for piece in plan.pieces]
+        pieces = [piece for split in self._splits for piece in split.pieces]
         workers = threads() if scheduler is None else cluster(scheduler)
         if not collapses(self._known.mechanism):
             self._writer = StoreWriter(self._store, self._total.keys.shape[1])
         try:
-            with SlowProgress(len(pieces), "Gathering", progressbar) as bar, workers as outcomes:
-                for piece, outcome in outcomes(self._tasks(pieces)):
-                    self._take(piece, outcome)
+            with SlowProgress(len(pieces), "Gathering", progressbar) as bar, workers as results:
+                for piece, result in results(self._tasks(pieces)):
+                    self._take(piece, result)
                     bar.advance(1)
             gathered = self._finish()
         except BaseException:
@@ -201,27 +201,27 @@ class _Gathering:
     def _tasks(self, pieces: list[Piece]) -> Tasks:
         for piece in pieces:
             if piece.file not in self._damaged:
-                yield piece, self._questions[piece.file]
+                yield piece, self._formats[piece.file]
 
-    def _take(self, piece: Piece, outcome: Outcome) -> None:
+    def _take(self, piece: Piece, result: PieceResult) -> None:
         file = piece.file
-        if outcome.refused is not None:
-            raise ValueError(f"{outcome.refused}, in {piece.path!r}")
-        if outcome.damaged is not None:
-            self._damaged.setdefault(file, outcome.damaged)
+        if result.refused is not None:
+            raise ValueError(f"{result.refused}, in {piece.path!r}")
+        if result.damaged is not None:
+            self._damaged.setdefault(file, result.damaged)
         if file in self._damaged:
             self._parts.pop(file, None)
             return
         self._left[file] -= 1
-        answers = 0 if outcome.tally is None else int(outcome.tally.count.sum())
+        answers = 0 if result.tally is None else int(result.tally.count.sum())
         before = self._counts[file]
-        self._counts[file] = FileCounts(before.answers + answers, before.empty + outcome.empty)
-        if file in self._copies and outcome.tally is not None:
-            self._refuse_copy(file, outcome.tally)
-        if outcome.tally is not None and self._writer is not None:
-            self._writer.write(file, outcome.tally.keys)
-        elif outcome.tally is not None:
-            self._parts[file] = [add_up([*self._parts[file], outcome.tally])]
+        self._counts[file] = FileCounts(before.answers + answers, before.empty + result.empty)
+        if file in self._copies and result.tally is not None:
+            self._refuse_copy(file, result.tally)
+        if result.tally is not None and self._writer is not None:
+            self._writer.write(file, result.tally.keys)
+        elif result.tally is not None:
+            self._parts[file] = [add_up([*self._parts[file], result.tally])]
         if self._left[file] == 0 and self._writer is None:
             self._total = add_up([self._total, *self._parts.pop(file)])
 
@@ -300,14 +300,14 @@ def _matching(path: str) -> list[str]:
 
 
 def _described_by(
-    plans: list[Plan], paths: list[str], mechanism: Mechanism | None, categories: Any
+    splits: list[SplitFile], paths: list[str], mechanism: Mechanism | None, categories: Any
 ) -> tuple[Described, bool]:
     """Return the one mechanism and the labels, and whether labels were told at all; or raise ValueError."""
     found = None if mechanism is None else mechanism
     labels = None if categories is None or found is None else check_labels(categories, found.n_categories)
-    for plan, path in zip(plans, paths, strict=True):
+    for split, path in zip(splits, paths, strict=True):
         try:
-            told = None if plan.schema is None else described(plan.schema.metadata)
+            told = None if split.schema is None else described(split.schema.metadata)
         except ValueError as problem:
             raise ValueError(f"{problem} in {path!r}") from None
         if told is None:
@@ -323,9 +323,9 @@ def _described_by(
                 f"paths must name answers with the categories {brief(list(labels))} in this order, "
                 f"got {brief(list(told.categories))} in {path!r}"
             )
-    for plan, path in zip(plans, paths, strict=True):
-        if found is None and plan.damaged is not None:
-            raise ValueError(f"paths must name whole files, got {path!r} ({plan.damaged})")
+    for split, path in zip(splits, paths, strict=True):
+        if found is None and split.damaged is not None:
+            raise ValueError(f"paths must name whole files, got {path!r} ({split.damaged})")
     if found is None:
         raise UntoldMechanism(f"mechanism must be given for files that do not tell it, as {paths[0]!r}, got None")
     return Described(found, labels or check_labels(None, found.n_categories)), labels is not None
@@ -343,33 +343,33 @@ def _columns_of(mechanism: Mechanism, column: Any) -> tuple[str, ...]:
     return given
 
 
-def _question(
-    plan: Plan, path: str, form: str, known: Described, columns: tuple[str, ...], has_labels: bool
-) -> Question:
+def _table_format(
+    split: SplitFile, path: str, form: str, known: Described, columns: tuple[str, ...], has_labels: bool
+) -> TableFormat:
     """Return how a file is to be read, or raise ValueError if it lacks a column."""
     mechanism = known.mechanism
     as_code = form == "csv" and not (has_labels and isinstance(mechanism, SRR | RRRR))
-    question = Question(mechanism, known.categories, columns, as_code)
-    if plan.schema is None:
-        return question
-    names = plan.schema.names
-    for name in question.needed:
+    table_format = TableFormat(mechanism, known.categories, columns, as_code)
+    if split.schema is None:
+        return table_format
+    names = split.schema.names
+    for name in table_format.needed:
         if names.count(name) != 1:
             hint = f" ({SUBSET!r} has the published subset)" if name == SUBSET and SUBSET not in columns else ""
             raise ValueError(
                 f"column must be there once, got {brief(name)}{hint}, which {path!r} has {names.count(name)} times: "
                 f"it has {brief(names)}"
             )
-    if has_labels and isinstance(mechanism, SRR | RRRR) and form != "csv" and described(plan.schema.metadata) is None:
-        _refuse_numbers(plan, path, known.categories, columns[0])
-    return question
+    if has_labels and isinstance(mechanism, SRR | RRRR) and form != "csv" and described(split.schema.metadata) is None:
+        _refuse_numbers(split, path, known.categories, columns[0])
+    return table_format
 
 
-def _refuse_numbers(plan: Plan, path: str, categories: tuple[str, ...], name: str) -> None:
+def _refuse_numbers(split: SplitFile, path: str, categories: tuple[str, ...], name: str) -> None:
     """Raise ValueError if a column of numbers could be codes or labels."""
     import pyarrow as pa
 
-    kind = plan.schema.field(name).type  # type: ignore[union-attr]
+    kind = split.schema.field(name).type  # type: ignore[union-attr]
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     others = [label for label in categories if label.lstrip("-").isdecimal()]
     if numeric and others and list(categories) != [str(i) for i in range(len(categories))]:

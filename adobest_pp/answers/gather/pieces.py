@@ -17,8 +17,8 @@ import numpy as np
 from adobest_pp._files import start_digest
 from adobest_pp._labels import MAX_LABEL
 from adobest_pp._text import visible
-from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP
-from adobest_pp.answers.gather.tallies import Question, Tally, add_up, collapses, counted
+from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP, csv_batches, csv_schema
+from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses, counted
 from adobest_pp.evidence import unique_rows
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "PLACEHOLDER",
-    "Outcome",
     "Piece",
-    "Plan",
+    "PieceResult",
+    "SplitFile",
     "add_checksum",
     "data_flaw",
     "footer_flaw",
-    "plan_of",
     "read_piece",
     "says_checksum",
+    "split_file",
 ]
 
 
@@ -117,7 +117,6 @@ FORMATS = {
 }
 # Rows of a piece at most, where the file has groups of rows that are smaller; and batches of an Arrow file.
 _ROWS, _BATCHES = 1 << 22, 64
-_CSV_BYTES = 1 << 24
 # Bytes of a value at most, beside one for each category, and of what Parquet adds to the values.
 _TEXT, _SPARE = 4 * MAX_LABEL, 1 << 20
 TOO_LARGE = "its values take more memory than answers do, or than there is"
@@ -137,7 +136,7 @@ class Piece(NamedTuple):
     last: int
 
 
-class Plan(NamedTuple):
+class SplitFile(NamedTuple):
     """The pieces of a file and the schema of its table; or why it cannot be read."""
 
     pieces: list[Piece]
@@ -145,7 +144,7 @@ class Plan(NamedTuple):
     damaged: str | None = None
 
 
-class Outcome(NamedTuple):
+class PieceResult(NamedTuple):
     """The answers of a piece, counted; or why it cannot be read; or what is wrong with what it holds."""
 
     tally: Tally | None
@@ -154,47 +153,46 @@ class Outcome(NamedTuple):
     refused: str | None = None
 
 
-def plan_of(file: int, path: str, form: str) -> Plan:
+def split_file(file: int, path: str, form: str) -> SplitFile:
     """Return the pieces of a file."""
     import pyarrow as pa
 
     try:
-        plan = _plan_of(file, path, form)
-        if plan.schema is not None and any("\0" in name for name in plan.schema.names):
-            return Plan([], None, NO_TEXT)
-        return plan
+        split = _split(file, path, form)
+        if split.schema is not None and any("\0" in name for name in split.schema.names):
+            return SplitFile([], None, NO_TEXT)
+        return split
     except UnicodeDecodeError:
-        return Plan([], None, NO_TEXT)
+        return SplitFile([], None, NO_TEXT)
     except (pa.ArrowException, OSError) as problem:
-        return Plan([], None, _reason(problem))
+        return SplitFile([], None, _reason(problem))
 
 
-def _plan_of(file: int, path: str, form: str) -> Plan:
+def _split(file: int, path: str, form: str) -> SplitFile:
     import pyarrow as pa
 
     if form == "parquet":
-        return _parquet_plan(file, path)
+        return _split_parquet(file, path)
     if form == "arrow":
         with pa.memory_map(path) as source:
             opened = _open_arrow(source)
             if not isinstance(opened, pa.ipc.RecordBatchFileReader):
-                return Plan([Piece(file, path, form, 0, 0)], opened.schema)
+                return SplitFile([Piece(file, path, form, 0, 0)], opened.schema)
             ends = range(0, opened.num_record_batches, _BATCHES)
             pieces = [Piece(file, path, form, i, min(i + _BATCHES, opened.num_record_batches)) for i in ends]
-            return Plan(pieces, opened.schema)
-    with _open_csv(path, None) as reader:
-        return Plan([Piece(file, path, form, 0, 0)], reader.schema)
+            return SplitFile(pieces, opened.schema)
+    return SplitFile([Piece(file, path, form, 0, 0)], csv_schema(path))
 
 
-def _parquet_plan(file: int, path: str) -> Plan:
+def _split_parquet(file: int, path: str) -> SplitFile:
     import pyarrow.parquet as pq
 
     has_digests, flaw = footer_flaw(path)
     if flaw is not None:
-        return Plan([], None, flaw)
+        return SplitFile([], None, flaw)
     with pq.ParquetFile(path) as opened:
         if not has_digests and says_checksum(opened.metadata.metadata):
-            return Plan([], None, "its SHA-256 is not readable")
+            return SplitFile([], None, "its SHA-256 is not readable")
         groups = opened.metadata.num_row_groups
         sizes = [opened.metadata.row_group(i).num_rows for i in range(groups)]
         schema = opened.schema_arrow
@@ -203,53 +201,54 @@ def _parquet_plan(file: int, path: str) -> Plan:
         if i + 1 == groups or sum(sizes[first : i + 2]) > _ROWS:
             pieces.append(Piece(file, path, "parquet", first, i + 1))
             first = i + 1
-    return Plan(pieces, schema)
+    return SplitFile(pieces, schema)
 
 
-def read_piece(piece: Piece, question: Question) -> Outcome:
+def read_piece(task: tuple[Piece, TableFormat]) -> PieceResult:
     """Return the answers of a piece, counted; never raise for what is in the file."""
     import pyarrow as pa
 
+    piece, table_format = task
     if piece.format == "checksum":
         try:
-            return Outcome(None, damaged=data_flaw(piece.path))
+            return PieceResult(None, damaged=data_flaw(piece.path))
         except OSError as problem:
-            return Outcome(None, damaged=_reason(problem))
+            return PieceResult(None, damaged=_reason(problem))
     tallies, empty = [], 0
-    batches = _batches(piece, question)
+    batches = _batches(piece, table_format)
     while True:
         try:
             batch = next(batches, None)
             if batch is None:
                 break
-            tally, none = counted(batch, question)
+            tally, none = counted(batch, table_format)
         except MemoryError:  # also of Arrow
-            return Outcome(None, damaged=TOO_LARGE)
+            return PieceResult(None, damaged=TOO_LARGE)
         except (pa.ArrowException, OSError) as problem:
-            return Outcome(None, damaged=_reason(problem))
+            return PieceResult(None, damaged=_reason(problem))
         except ValueError as problem:
-            return Outcome(None, refused=str(problem))
+            return PieceResult(None, refused=str(problem))
         tallies.append(tally)
         empty += none
     if not tallies:
-        return Outcome(None, empty)
-    if collapses(question.mechanism):
-        return Outcome(add_up(tallies), empty)
+        return PieceResult(None, empty)
+    if collapses(table_format.mechanism):
+        return PieceResult(add_up(tallies), empty)
     keys = np.concatenate([each.keys for each in tallies])
     in_order = keys[np.argsort(unique_rows(keys)[1], kind="stable")]
-    return Outcome(Tally(in_order, np.ones(len(keys), dtype=np.int64)), empty)
+    return PieceResult(Tally(in_order, np.ones(len(keys), dtype=np.int64)), empty)
 
 
-def _batches(piece: Piece, question: Question) -> Iterator["pa.RecordBatch"]:
+def _batches(piece: Piece, table_format: TableFormat) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = question.needed
+    columns = table_format.needed
     if piece.format == "parquet":
         with pq.ParquetFile(piece.path, page_checksum_verification=True) as opened:
             groups = range(piece.first, piece.last)
             for i in groups:
-                _check_room(opened.metadata.row_group(i), question)
+                _check_room(opened.metadata.row_group(i), table_format)
             yield from opened.iter_batches(ROWS_OF_A_GROUP, row_groups=groups, columns=columns, use_threads=False)
     elif piece.format == "arrow":
         with pa.memory_map(piece.path) as source:
@@ -265,8 +264,8 @@ def _batches(piece: Piece, question: Question) -> Iterator["pa.RecordBatch"]:
                 for start in range(0, max(1, len(needed)), ROWS_OF_A_GROUP):
                     yield needed.slice(start, ROWS_OF_A_GROUP)
     else:
-        with _open_csv(piece.path, columns) as reader:
-            yield from reader
+        # A blank line is a person without an answer.
+        yield from csv_batches(piece.path, columns, ignore_empty_lines=False)
 
 
 def _without_views(batch: "pa.RecordBatch") -> "pa.RecordBatch":
@@ -279,13 +278,13 @@ def _without_views(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     return batch.cast(pa.schema(fields))
 
 
-def _check_room(group: Any, question: Question) -> None:
+def _check_room(group: Any, table_format: TableFormat) -> None:
     """Raise MemoryError if some rows of a Parquet file ask for more room than answers take.
 
     A kilobyte of Parquet unpacks to any number of zeros. But a list has at most K members, and a text at most the
     length of a label, or K zeros and ones.
     """
-    k, needed = question.mechanism.n_categories, question.needed
+    k, needed = table_format.mechanism.n_categories, table_format.needed
     for i in range(group.num_columns):
         column = group.column(i)
         if column.path_in_schema.partition(".")[0] not in needed:
@@ -304,25 +303,6 @@ def _open_arrow(source: Any) -> Any:
     except pa.ArrowInvalid:
         source.seek(0)
         return pa.ipc.open_stream(source)
-
-
-def _open_csv(path: str, columns: list[str] | None) -> Any:
-    """Open a CSV file, whose columns are text."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
-    options = pc.ReadOptions(use_threads=False, block_size=_CSV_BYTES)
-    if columns is None:
-        return pc.open_csv(path, read_options=options)
-    convert = pc.ConvertOptions(
-        include_columns=columns,
-        column_types=dict.fromkeys(columns, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    # A blank line is a person without an answer.
-    parse = pc.ParseOptions(ignore_empty_lines=False)
-    return pc.open_csv(path, read_options=options, convert_options=convert, parse_options=parse)
 
 
 def _reason(problem: BaseException) -> str:

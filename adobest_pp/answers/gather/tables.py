@@ -15,8 +15,10 @@ Text without anything in it, null and NaN are empty values. Files that `Response
 and the categories in the metadata of their schema.
 """
 
+import codecs
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import normalize
 
@@ -39,11 +41,14 @@ __all__ = [
     "SUBSET",
     "Described",
     "codes_of",
+    "csv_batches",
+    "csv_schema",
     "describe",
     "described",
     "is_set",
     "is_there",
     "packed_sets",
+    "read_csv_table",
     "table_of",
 ]
 
@@ -309,3 +314,90 @@ def _in_range(numbers: NDArray[Any], highest: int, allowed: str) -> NDArray[np.i
 def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
     """Return the code of each label, as text in files is compared with it."""
     return {normalize("NFC", label): code for code, label in enumerate(categories)}
+
+
+# CSV files: UTF-8, or UTF-16 with a byte order mark; cells separated by commas, or by semicolons if the header has no
+# comma outside of quotes. Errors show no cell: a file without a header has a person's values in its first row.
+
+
+_CSV_BYTES = 1 << 24
+
+
+def csv_schema(path: str | os.PathLike[str], **parsing: Any) -> "pa.Schema":
+    """Return the columns of a CSV file."""
+    with _open_csv(path, None, lambda row: "skip", **parsing) as reader:
+        return reader.schema
+
+
+def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing: Any) -> Iterator["pa.RecordBatch"]:
+    """Yield these columns of a CSV file as text, null where a cell is empty, or raise ArrowInvalid.
+
+    If a name occurs twice, all columns of the file are read. `parsing` are options of `pyarrow.csv.ParseOptions`.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    wrong: list[str] = []
+
+    def refuse(row: Any) -> str:
+        cells = f"the header has {row.expected_columns} cells, row {row.number} has {row.actual_columns}"
+        wrong.append(f"{cells} (they are not shown)")
+        return "error"
+
+    convert = pc.ConvertOptions(
+        include_columns=columns if len({*columns}) == len(columns) else None,
+        column_types=dict.fromkeys(columns, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    try:
+        with _open_csv(path, convert, refuse, **parsing) as reader:
+            yield from reader
+    except pa.ArrowInvalid:
+        if wrong:  # Arrow's own message shows the row
+            raise pa.ArrowInvalid(wrong[0]) from None
+        raise
+
+
+def _open_csv(path: str | os.PathLike[str], convert: Any, on_wrong_row: Callable[[Any], str], **parsing: Any) -> Any:
+    import pyarrow.csv as pc
+
+    with open(path, "rb") as file:
+        start = file.read(1 << 20)
+    encoding = "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf8"
+    header = start.decode(encoding, errors="replace").partition("\n")[0]
+    outside = "".join(header.split('"')[::2])
+    delimiter = ";" if ";" in outside and "," not in outside else ","
+    read = pc.ReadOptions(use_threads=False, block_size=_CSV_BYTES, encoding=encoding)
+    parse = pc.ParseOptions(delimiter=delimiter, invalid_row_handler=on_wrong_row, **parsing)
+    return pc.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+
+
+def read_csv_table(path: str | os.PathLike[str]) -> "pa.Table":
+    """Return a CSV file with a header as a table of text, in which an empty cell is null.
+
+    Quoted cells may hold delimiters and line breaks. A blank line is a row with an empty cell in a file of one column;
+    in other files it is skipped.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a file. The message shows no cell.
+    """
+    import pyarrow as pa
+
+    allowed = f"path must name a CSV file in UTF-8 or UTF-16, got {os.fspath(path)!r}"
+    try:
+        with open(path, "rb") as file:
+            if sum(block.count(b'"') for block in iter(lambda: file.read(_CSV_BYTES), b"")) % 2:
+                raise ValueError(f"{allowed}, in which a quotation mark is not closed")
+        schema = csv_schema(path, newlines_in_values=True)
+        if any("\0" in name for name in schema.names):
+            raise UnicodeError
+        text = pa.schema([(name, pa.string()) for name in schema.names])
+        rows = csv_batches(path, schema.names, newlines_in_values=True, ignore_empty_lines=len(schema) > 1)
+        return pa.Table.from_batches(list(rows), text)
+    except UnicodeError:
+        raise ValueError(f"{allowed}, which has another encoding: save it as UTF-8") from None
+    except pa.ArrowException as problem:
+        raise ValueError(f"{allowed}, which is not one: {problem}") from None

@@ -18,7 +18,7 @@ from adobest_pp.mechanisms import RRRR, SRR, ExtremalMechanism, Mechanism, Publi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Question", "Tally", "add_up", "collapses", "counted", "decoded", "evidence_of"]
+__all__ = ["TableFormat", "Tally", "add_up", "collapses", "counted", "decoded", "evidence_of"]
 
 
 # Support sets that are counted, each with its number; where more are possible, answers hardly ever repeat.
@@ -28,7 +28,7 @@ _LARGEST_TABLE = 1 << 24
 _ANSWERS_AT_ONCE = 1 << 16
 
 
-class Question(NamedTuple):
+class TableFormat(NamedTuple):
     """What must be known to read a table of answers: the mechanism, the labels, and the names of the columns.
 
     `as_code` tells that text is a code, as in a CSV file of answers without labels.
@@ -71,33 +71,35 @@ def _tally(keys: NDArray[np.uint8], count: NDArray[np.int64]) -> Tally:
     return Tally(keys[first], total)
 
 
-def counted(batch: "pa.RecordBatch", question: Question) -> tuple[Tally, int]:
+def counted(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[Tally, int]:
     """Return the answers of some rows of a table, counted, and how many rows had none.
 
     Where answers hardly ever repeat (see `collapses`) every key is there as often as it was answered, counted once.
     """
     import pyarrow as pa
 
-    there = np.logical_and.reduce([is_there(batch.column(name)) for name in question.needed])
+    there = np.logical_and.reduce([is_there(batch.column(name)) for name in table_format.needed])
     if not there.all():
         batch = batch.filter(pa.array(there))
     empty = int(there.size - there.sum())
-    mechanism = question.mechanism
+    mechanism = table_format.mechanism
     if is_set(mechanism):
-        return _sets(_supports(batch, question), mechanism), empty
-    labels = labels_as_codes(question.categories)
+        return _sets(_supports(batch, table_format), mechanism), empty
+    labels = labels_as_codes(table_format.categories)
     if mechanism.answer_dims:
-        numbers = _numbers(batch, question)
+        numbers = _numbers(batch, table_format)
         mechanism.check_answers(numbers.reshape(len(numbers), *mechanism.answer_dims.values()))
         codes, places = np.arange(len(numbers)), np.arange(len(numbers))
     else:
         named = labels if isinstance(mechanism, SRR | RRRR) else None
         highest = mechanism.n_outputs - 1
-        codes = codes_of(batch.column(question.columns[0]), question.columns[0], highest, named, question.as_code)
+        codes = codes_of(
+            batch.column(table_format.columns[0]), table_format.columns[0], highest, named, table_format.as_code
+        )
         numbers, places = np.arange(mechanism.n_outputs)[:, None], codes
     if not mechanism.publishes_subset:
         return _of_codes(places, numbers, None, mechanism.n_categories), empty
-    sets, index = _subsets(batch, question, labels)
+    sets, index = _subsets(batch, table_format, labels)
     return _of_codes(index * len(numbers) + places, numbers, sets, mechanism.n_categories), empty
 
 
@@ -117,18 +119,18 @@ def _of_codes(
     return _tally(keys if sets is None else np.hstack([sets[subset], keys]), count)
 
 
-def _numbers(batch: "pa.RecordBatch", question: Question) -> NDArray[np.int64]:
-    columns = [codes_of(batch.column(name), name, 2**53, None, question.as_code) for name in question.columns]
+def _numbers(batch: "pa.RecordBatch", table_format: TableFormat) -> NDArray[np.int64]:
+    columns = [codes_of(batch.column(name), name, 2**53, None, table_format.as_code) for name in table_format.columns]
     return np.stack(columns, axis=1)
 
 
 def _subsets(
-    batch: "pa.RecordBatch", question: Question, labels: dict[str, int]
+    batch: "pa.RecordBatch", table_format: TableFormat, labels: dict[str, int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the distinct published subsets of the rows as packed bits, and that of each row."""
     import pyarrow as pa
 
-    column, k = batch.column(SUBSET), question.mechanism.n_categories
+    column, k = batch.column(SUBSET), table_format.mechanism.n_categories
     try:
         column = column if hasattr(column, "dictionary") else column.dictionary_encode()
     except NotImplementedError:  # lists
@@ -146,14 +148,16 @@ def _subsets(
     return sets, index.astype(np.int64)
 
 
-def _supports(batch: "pa.RecordBatch", question: Question) -> NDArray[np.uint8]:
+def _supports(batch: "pa.RecordBatch", table_format: TableFormat) -> NDArray[np.uint8]:
     """Return the support sets of answers as packed bits."""
-    mechanism = question.mechanism
+    mechanism = table_format.mechanism
     assert isinstance(mechanism, ExtremalMechanism)
-    if len(question.columns) == 1:
-        labels = labels_as_codes(question.categories)
-        return packed_sets(batch.column(question.columns[0]), question.columns[0], mechanism.n_categories, labels)
-    answers = mechanism.check_answers(_numbers(batch, question))
+    if len(table_format.columns) == 1:
+        labels = labels_as_codes(table_format.categories)
+        return packed_sets(
+            batch.column(table_format.columns[0]), table_format.columns[0], mechanism.n_categories, labels
+        )
+    answers = mechanism.check_answers(_numbers(batch, table_format))
     parts = [
         np.packbits(mechanism.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
         for start in range(0, len(answers), _ANSWERS_AT_ONCE)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pymc.step_methods.compound import StepMethodState
 
-from adobest_pp.samplers.gibbs.augmentation import gibbs_draws
+from adobest_pp.samplers.gibbs.sampler import gibbs_draws
 from adobest_pp.samplers.model_structure import DirichletStep, Point
 
 __all__ = ["DataAugmentationGibbs"]
@@ -30,7 +30,7 @@ class DataAugmentationGibbs(DirichletStep):
     See Also
     --------
     adobest_pp.sample : The same sampler without a model to write.
-    adobest_pp.samplers.gibbs.augmentation : How people are allocated.
+    adobest_pp.samplers.gibbs.sampler : How people are allocated.
 
     References
     ----------

@@ -1,1 +1,1 @@
-"""Reflected stochastic-gradient Langevin dynamics, in pieces: gradients, diffusions, the loop, the step method."""
+"""Stochastic-gradient Langevin dynamics: settings, gradients, diffusions, the loop, the step method."""

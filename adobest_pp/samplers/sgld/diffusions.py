@@ -1,48 +1,54 @@
-"""The paper's diffusion: Langevin dynamics [1]_ on the Gamma surrogate φ, reflected at zero [2]_.
+"""Diffusions that leave the posterior of θ = φ/Σφ invariant: each takes one step along an estimate of the gradient.
+
+A diffusion is a named tuple of arrays and a compiled function that moves φ in place. If the slope of the prior is part
+of the gradient that it follows, a second function writes that slope first. `DIFFUSIONS`, `BEGIN` and `ADVANCE` at the
+end list them, and `diffusion_of` makes one: a new diffusion is a tuple and a function here, and an entry in each.
 
 References
 ----------
-.. [1] M. Welling and Y. W. Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
+.. [1] M. Welling and Y. W. Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML.
 .. [2] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive
    Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
+.. [3] S. Patterson and Y. W. Teh (2013), Stochastic gradient Riemannian Langevin dynamics on the probability simplex,
+   NeurIPS 26.
+.. [4] Y.-P. Hsieh, A. Kavis, P. Rolland and V. Cevher (2018), Mirrored Langevin dynamics, NeurIPS 31.
+.. [5] M. Girolami and B. Calderhead (2011), Riemann manifold Langevin and Hamiltonian Monte Carlo methods, Journal of
+   the Royal Statistical Society B 73(2).
+.. [6] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2018), Large-scale stochastic sampling from the probability
+   simplex, NeurIPS 31.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
+from adobest_pp._linalg import TINY
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor
 
 __all__ = [
-    "TINY",
+    "ADVANCE",
+    "BEGIN",
+    "DIFFUSIONS",
+    "DIFFUSIONS_OF_PHI",
     "CoxIngersollRoss",
+    "Diffusion",
     "LogRatio",
     "Mirrored",
     "Preconditioned",
     "Reflected",
-    "advance_cox_ingersoll_ross",
-    "advance_log_ratio",
-    "advance_mirrored",
-    "advance_preconditioned",
-    "advance_reflected",
     "begin_at_zero",
-    "begin_preconditioned",
-    "begin_reflected",
-    "by_log_ratio",
+    "diffusion_of",
     "least_phi",
     "metric_at",
-    "move_log_ratios",
     "prior_gradient",
-    "reflect",
 ]
 
 
-# The smallest normal double: a lower bound that keeps positive numbers positive.
-TINY = 2.2250738585072014e-308
+# The paper's: Langevin dynamics [1]_ on the Gamma surrogate φ, reflected at zero [2]_.
 
 
 class Reflected(NamedTuple):
@@ -103,17 +109,12 @@ def reflect(phi, proposal):  # type: ignore[no-untyped-def]
     return reflections
 
 
-# Langevin dynamics on φ whose steps shrink with φ: the expanded mean of [1]_.
+# Langevin dynamics on φ whose steps shrink with φ: the expanded mean of [3]_.
 #
 # The diffusion that leaves a density π unchanged with noise of covariance D(φ) has the drift ½(D ∇ln π + ∇·D). For the
-# metric G = diag(φ)⁻¹, D = diag(φ) and (∇·D)_i = ∂φ_i/∂φ_i = 1 (in [1]_, the sum of two correction terms, 2 and −1).
+# metric G = diag(φ)⁻¹, D = diag(φ) and (∇·D)_i = ∂φ_i/∂φ_i = 1 (in [3]_, the sum of two correction terms, 2 and −1).
 # With the Gamma prior alone the drift is (ρ_i − φ_i)/2: the slope that is unbounded at zero is gone, and small
 # categories stay small.
-#
-# References
-# ----------
-# .. [1] S. Patterson and Y. W. Teh, Stochastic Gradient Riemannian Langevin Dynamics on the Probability Simplex,
-#    NeurIPS 2013.
 
 
 class Preconditioned(NamedTuple):
@@ -137,15 +138,11 @@ def advance_preconditioned(diffusion, rng, phi, slope, step, noise):  # type: ig
     return reflect(phi, slope)
 
 
-# Mirrored Langevin dynamics [1]_ with the entropic mirror map: no boundary, and no metric to find.
+# Mirrored Langevin dynamics [4]_ with the entropic mirror map: no boundary, and no metric to find.
 #
 # The map takes θ to y_i = ln(θ_i/θ_K), i < K, on which the chain moves freely. The Jacobian of θ makes the prior's part
 # of the slope ρ_i − θ_i·Σρ, so it has no singularity for small ρ. All directions have the same step: where some
 # categories are nearly empty, or the answers say little about some directions, it mixes slowly.
-#
-# References
-# ----------
-# .. [1] Y.-P. Hsieh, A. Kavis, P. Rolland and V. Cevher (2018), Mirrored Langevin dynamics, NeurIPS 31.
 
 
 class Mirrored(NamedTuple):
@@ -202,18 +199,12 @@ def advance_mirrored(diffusion, rng, phi, slope, step, noise):  # type: ignore[n
     return move_log_ratios(phi, slope)
 
 
-# Langevin dynamics on log-ratios in the metric of the information [1]_: all directions mix alike, whatever ε.
+# Langevin dynamics on log-ratios in the metric of the information [5]_: all directions mix alike, whatever ε.
 #
-# The coordinates are y_i = ln(θ_i/θ_K), those of `mirrored`, and a step is y ← y + (h/2)·C·∇ + √h·C^½·W, with C
-# constant:
+# The coordinates are y_i = ln(θ_i/θ_K), those of `Mirrored`, and a step is y ← y + (h/2)·C·∇ + √h·C^½·W. C is constant:
 # the inverse of the information about y at the mode. A linear change of coordinates changes C with them, so that no
 # category is special. Of an empty category the answers tell nothing about ln θ_i: what the prior tells, the variance
 # ψ′(ρ_i) of the logarithm of its Gamma variable, bounds the variances.
-#
-# References
-# ----------
-# .. [1] M. Girolami and B. Calderhead (2011), Riemann manifold Langevin and Hamiltonian Monte Carlo methods, Journal of
-#    the Royal Statistical Society B 73(2).
 
 
 class LogRatio(NamedTuple):
@@ -249,23 +240,15 @@ def advance_log_ratio(diffusion, rng, phi, slope, step, noise):  # type: ignore[
     return move_log_ratios(phi, moves)
 
 
-# The stochastic Cox–Ingersoll–Ross process [1]_: exact transitions, so no error from steps near zero.
+# The stochastic Cox–Ingersoll–Ross process [6]_: exact transitions, so no error from steps near zero.
 #
-# With a_i fixed, dφ_i = (a_i − φ_i)dt + √(2φ_i)dW leaves Gamma(a_i, 1) invariant, and φ_i after a time h is ½(1 −
-# e^(−h))
-# times a noncentral χ² with 2a_i degrees of freedom and noncentrality 2φ_i·e^(−h)/(1 − e^(−h)). Here a_i is ρ_i plus
-# how
-# many people of category i are expected, given θ and the answers, so φ has the density Πφ^(ρ−1)·e^(−Σφ)·Π(g·φ), under
-# which θ has its posterior and Σφ, independent of θ, follows Gamma(n + Σρ).
+# With a_i fixed, dφ_i = (a_i − φ_i)dt + √(2φ_i)dW leaves Gamma(a_i, 1) invariant, and φ_i after a time h is
+# ½(1 − e^(−h)) times a noncentral χ² with 2a_i degrees of freedom and noncentrality 2φ_i·e^(−h)/(1 − e^(−h)). Here a_i
+# is ρ_i plus how many people of category i are expected, given θ and the answers, so φ has the density
+# Πφ^(ρ−1)·e^(−Σφ)·Π(g·φ), under which θ has its posterior and Σφ, independent of θ, follows Gamma(n + Σρ).
 #
 # That a_i is fixed along a step is the only error. To first order it makes variances too small by a share of at most
 # h/2, the more the less the answers tell. It mixes as slowly as Gibbs does where ε is small.
-#
-# References
-# ----------
-# .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2018), Large-scale stochastic sampling from the probability
-#    simplex, NeurIPS 31.
-
 
 # A noncentral χ² is drawn by way of a Poisson count, which must fit in 64 bits.
 MOST_NONCENTRAL = 1e18
@@ -297,3 +280,40 @@ def advance_cox_ingersoll_ross(diffusion, rng, phi, slope, step, noise):  # type
         noncentrality = 2.0 * phi[i] * (1.0 - rest) / rest
         phi[i] = max(0.5 * rest * rng.noncentral_chisquare(2.0 * slope[i], noncentrality), TINY)
     return 0
+
+
+# All of them, by name.
+
+Diffusion = Reflected | Preconditioned | LogRatio | CoxIngersollRoss | Mirrored
+
+DIFFUSIONS: dict[str, type[Diffusion]] = {
+    "reflected": Reflected,
+    "preconditioned": Preconditioned,
+    "log_ratio": LogRatio,
+    "cox_ingersoll_ross": CoxIngersollRoss,
+    "mirrored": Mirrored,
+}
+# Those that move φ itself under its prior, which is all that they need of a model.
+DIFFUSIONS_OF_PHI = ("reflected", "preconditioned")
+
+# What the gradient of the log-likelihood is added to: `begin_at_zero` for those that are not listed.
+BEGIN: dict[type[Any], Any] = {Reflected: begin_reflected, Preconditioned: begin_preconditioned}
+ADVANCE: dict[type[Any], Any] = {
+    Reflected: advance_reflected,
+    Preconditioned: advance_preconditioned,
+    LogRatio: advance_log_ratio,
+    CoxIngersollRoss: advance_cox_ingersoll_ross,
+    Mirrored: advance_mirrored,
+}
+
+
+def diffusion_of(name: str, prior: NDArray[np.float64], n_responses: int = 0, mode: Anchor | None = None) -> Diffusion:
+    """Return a diffusion by its name, for n responses and an anchor near the mode where it needs them."""
+    if name == "log_ratio":
+        assert mode is not None
+        return metric_at(mode, prior)
+    if name == "cox_ingersoll_ross":
+        return CoxIngersollRoss(prior, float(n_responses))
+    if name == "mirrored":
+        return Mirrored(prior)
+    return Reflected(prior) if name == "reflected" else Preconditioned(prior)

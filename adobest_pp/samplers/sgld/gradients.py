@@ -1,12 +1,17 @@
-"""The paper's gradient estimator: a batch of responses, each standing for n/m of them [1]_.
+"""Estimates of the gradient of the log-likelihood with respect to φ: a minibatch, control variates, or all evidence.
+
+Each estimator is a named tuple of arrays, and a compiled function that adds its estimate to `slope`. `GRADIENTS` and
+`ADD` at the end list them: a new one is a tuple and a function here, and an entry in each.
 
 References
 ----------
-.. [1] M. Welling and Y. W. Teh, Bayesian Learning via Stochastic Gradient Langevin Dynamics, ICML 2011.
+.. [1] M. Welling and Y. W. Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML.
+.. [2] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC, Statistics
+   and Computing 29.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,15 +21,10 @@ from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, taylor_gradient
 
-__all__ = [
-    "AnchoredBatch",
-    "FullEvidence",
-    "Minibatch",
-    "add_anchored_batch",
-    "add_full_evidence",
-    "add_minibatch",
-    "has_left",
-]
+__all__ = ["ADD", "GRADIENTS", "AnchoredBatch", "FullEvidence", "Gradient", "Minibatch", "has_left"]
+
+
+# The paper's estimator: a batch of responses, each standing for n/m of them [1]_.
 
 
 class Minibatch(NamedTuple):
@@ -60,7 +60,7 @@ def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
         slope[i] += shared
 
 
-# The gradient on all responses, without noise: each distinct row of evidence once, weighted by its count.
+# All responses, without noise: each distinct row of evidence once, weighted by its count.
 
 
 class FullEvidence(NamedTuple):
@@ -80,17 +80,11 @@ def add_full_evidence(gradient, update, phi, slope):  # type: ignore[no-untyped-
         slope[i] += (by_theta[i] - n) / total
 
 
-# Control variates [1]_ as a gradient estimator: the gradient at an anchor, and a batch for what has changed since.
+# Control variates [2]_: the gradient at an anchor, and a batch for what has changed since.
 #
-# `control_variates` has the formula, to second order in the distance from the anchor. The estimate is unbiased for
-# every
-# anchor, and its noise grows with the distance, so an anchor that the chain has left is replaced by where the chain is.
-#
-# References
-# ----------
-# .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC,
-#    Statistics and Computing 29.
-
+# `adobest_pp.samplers.sgld_cv.control_variates` has the formula, to second order in the distance from the anchor. The
+# estimate is unbiased for every anchor, and its noise grows with the distance, so an anchor that the chain has left is
+# replaced by where the chain is.
 
 # Standard deviations of χ² by which a chain must be further from its anchor than a normal posterior would have it.
 FAR = 5.0
@@ -141,3 +135,17 @@ def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped
         average += theta[i] * by_theta[i]
     for i in range(k):
         slope[i] += (by_theta[i] - average) / total
+
+
+Gradient = Minibatch | AnchoredBatch | FullEvidence
+
+GRADIENTS: dict[str, type[Gradient]] = {
+    "minibatch": Minibatch,
+    "control_variates": AnchoredBatch,
+    "full": FullEvidence,
+}
+ADD: dict[type[Any], Any] = {
+    Minibatch: add_minibatch,
+    AnchoredBatch: add_anchored_batch,
+    FullEvidence: add_full_evidence,
+}

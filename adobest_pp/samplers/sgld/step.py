@@ -19,10 +19,11 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
+from adobest_pp._linalg import TINY
 from adobest_pp.samplers.model_structure import surrogate_of, value_variables
-from adobest_pp.samplers.sgld import loop as kernels
-from adobest_pp.samplers.sgld.diffusions import TINY, Reflected, least_phi, prior_gradient
-from adobest_pp.samplers.sgld.settings import DIFFUSIONS_OF_PHI, Langevin, LangevinSettings, Schedule, of_phi
+from adobest_pp.samplers.sgld.diffusions import DIFFUSIONS_OF_PHI, Reflected, diffusion_of, least_phi, prior_gradient
+from adobest_pp.samplers.sgld.loop import Langevin, add_slope, advance
+from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -66,11 +67,11 @@ class SGLD(ArrayStepShared):
     diffusion : {"reflected", "preconditioned", "log_ratio", "cox_ingersoll_ross", "mirrored"}
         The paper's; the expanded mean of [3]_, which is better where categories may be empty; log-ratios of θ in the
         metric of the information; exact transitions of Gamma processes; log-ratios of θ without a metric. Their
-        references are in the files of these names in `adobest_pp.samplers`.
+        references are in `adobest_pp.samplers.sgld.diffusions`.
     gradient : {"minibatch", "control_variates", "full"}
         A batch for the whole gradient; a batch for what has changed since an anchor near the mode, whose noise does not
         grow with n; or all evidence. A chain that has left its anchor takes another, where it is, before its next draw
-        (`anchored_batch.has_left`). ``"control_variates"`` does not go with ``"cox_ingersoll_ross"``, whose shapes it
+        (`has_left`). ``"control_variates"`` does not go with ``"cox_ingersoll_ross"``, whose shapes it
         may estimate as negative.
 
     Notes
@@ -197,7 +198,7 @@ def _check_positive_and_untransformed(values: Sequence[Any], model: "Model") -> 
 # Estimates of the gradient of a log-posterior from minibatches of responses: for our evidence, or for any model.
 #
 # Both take the indices of a batch, and give the same gradient for the same indices. The diffusion decides how close to
-# zero the slope of the prior is taken: see `reflected.least_phi`.
+# zero the slope of the prior is taken: see `least_phi`.
 
 
 Array = NDArray[np.float64]
@@ -232,7 +233,7 @@ class EvidenceGradient:
     surrogate : Surrogate
         The prior, the evidence, and the row of evidence of each response.
     settings : LangevinSettings
-        Which pieces.
+        Which gradient and diffusion.
     """
 
     def __init__(self, surrogate: "Surrogate", settings: LangevinSettings) -> None:
@@ -261,7 +262,7 @@ class EvidenceGradient:
         """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
         out = np.empty(phi.size)
         prior_gradient(phi, self.langevin.prior, floor, out)
-        kernels.add_slope(self.langevin.estimator(batch[None], self._anchor), 0, phi, out)
+        add_slope(self.langevin.estimator(batch[None], self._anchor), 0, phi, out)
         return out
 
     def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
@@ -311,10 +312,10 @@ class ModelGradient:
         settings: LangevinSettings,
         compile_kwargs: dict[str, Any],
     ) -> None:
-        _check_pieces(settings)
+        _check_parts(settings)
         batch_size = settings.batch_size
         self.anchor: Array | None = None
-        self._diffusion = of_phi(settings.diffusion, np.empty(0))
+        self._diffusion = diffusion_of(settings.diffusion, np.empty(0))
         self.shared = make_shared_replacements(initial_point, variables, model)
         self._batch_size = batch_size
         self._size = sum(np.size(initial_point[variable.name]) for variable in variables)
@@ -365,14 +366,14 @@ class ModelGradient:
         for step, batch, white in zip(*randomness, strict=True):
             slope = self.gradient(phi, batch, least_phi(step) if isinstance(self._diffusion, Reflected) else TINY)
             norm = float(np.linalg.norm(slope))
-            reflected = kernels.advance(self._diffusion, rng, phi, slope, step, white)
+            reflected = advance(self._diffusion, rng, phi, slope, step, white)
             reflections += max(reflected, 0)
             rejected += reflected < 0
         return norm, reflections, rejected
 
 
-def _check_pieces(settings: LangevinSettings) -> None:
-    """Raise ValueError for pieces that only the posterior of one Dirichlet given private answers has."""
+def _check_parts(settings: LangevinSettings) -> None:
+    """Raise ValueError for settings that only the posterior of one Dirichlet given private answers has."""
     rule = "for a model that is not frequency_model(responses, surrogate=True)"
     if settings.diffusion not in DIFFUSIONS_OF_PHI:
         allowed = " or ".join(map(repr, DIFFUSIONS_OF_PHI))

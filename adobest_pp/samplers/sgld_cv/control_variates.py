@@ -37,12 +37,10 @@ __all__ = [
     "PackedSets",
     "Rows",
     "add_batch",
-    "add_moments",
     "add_packed_batch",
     "anchor_at",
     "draw_row",
     "full_gradient",
-    "mirror",
     "packed_moments",
     "rows_of",
     "some_sets",
@@ -50,16 +48,14 @@ __all__ = [
 ]
 
 
-# Answers that are their support sets, kept as packed bits: what `sgld_cv` needs of them, without laying them out.
-#
-# An answer takes ⌈K/8⌉ bytes, which may be in a memory-mapped file. Batches are read where they are drawn; the anchor
-# of
-# control variates (`control_variates`) takes one pass over all of them, in parts that do not depend on the machine, so
-# that sums are the same to the last bit everywhere.
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+# Sums may be taken in any order: loops of products then use all lanes of the processor.
+REORDER = {"reassoc", "contract", "nsz"}
 
 
-# Parts that a pass over all sets is made in.
-_PARTS = 64
+# Answers, as the compiled functions read them.
 
 
 class PackedSets(NamedTuple):
@@ -73,83 +69,6 @@ class PackedSets(NamedTuple):
     def n_responses(self) -> int:
         """The number n of answers."""
         return len(self.packed)
-
-
-def some_sets(sets: PackedSets, count: int, rng: np.random.Generator) -> Evidence:
-    """Return the evidence of so many answers, drawn with replacement."""
-    chosen = sets.packed[np.sort(rng.integers(len(sets.packed), size=count))]
-    return support_rows(chosen, sets.inside, np.zeros(count), np.arange(count), sets.n_categories)
-
-
-def packed_moments(theta: NDArray[np.float64], sets: PackedSets) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Σ g/h and Σ g·gᵀ/h² over all answers, of rows g without their base."""
-    bounds = np.linspace(0, len(sets.packed), _PARTS + 1).astype(np.int64)
-
-    def part(i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        found: tuple[NDArray[np.float64], NDArray[np.float64]]
-        found = _packed_moments(theta, sets.inside, sets.packed[bounds[i] : bounds[i + 1]])
-        return found
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        parts = list(pool.map(part, range(_PARTS)))
-    gradient, upper = sum(each[0] for each in parts), sum(each[1] for each in parts)
-    return np.asarray(gradient), np.asarray(np.triu(upper) + np.triu(upper, 1).T)
-
-
-@njit(cache=True, inline="always")
-def _members(row, k, members):  # type: ignore[no-untyped-def]
-    """Write the members of a packed set, and return how many there are. Without branches, as bits are random."""
-    count = 0
-    for i in range(k):
-        members[count] = i
-        count += (row[i >> 3] >> np.uint8(7 - (i & 7))) & np.uint8(1)
-    return count
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _packed_moments(theta, inside, packed):  # type: ignore[no-untyped-def]
-    k = theta.size
-    gradient, upper, members = np.zeros(k), np.zeros((k, k)), np.empty(k + 1, np.int64)
-    for u in range(len(packed)):
-        size = _members(packed[u], k, members)
-        mass = 0.0
-        for a in range(size):
-            mass += theta[members[a]]
-        weight = inside / (1.0 + inside * mass)
-        square = weight * weight
-        for a in range(size):
-            i = members[a]
-            gradient[i] += weight
-            row = upper[i]
-            for b in range(a, size):
-                row[members[b]] += square
-    return gradient, upper
-
-
-@njit(cache=True, error_model="numpy")
-def add_packed_batch(state, batch, inside, hat, delta, packed, slope):  # type: ignore[no-untyped-def]
-    """Add n/m·Σ (g/ĥ)·r²/(1+r) of `batch` answers, drawn with replacement, to `slope`, as `add_batch` does."""
-    n, k = len(packed), delta.size
-    share, members = n / batch, np.empty(k + 1, np.int64)
-    for _ in range(batch):
-        u = min(np.int64(uniform(state) * n), n - 1)
-        size = _members(packed[u], k, members)
-        there, change = 0.0, 0.0
-        for a in range(size):
-            there += hat[members[a]]
-            change += delta[members[a]]
-        relative = inside / (1.0 + inside * there)
-        r = relative * change
-        pull = share * relative * r * r / (1.0 + r)
-        for a in range(size):
-            slope[members[a]] += pull
-
-
-_HALF = np.uint64(32)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-
-# Sums may be taken in any order: loops of products then use all lanes of the processor.
-REORDER = {"reassoc", "contract", "nsz"}
 
 
 class Rows(NamedTuple):
@@ -170,7 +89,7 @@ class Rows(NamedTuple):
     n_responses : float
         n.
     packed : array of shape (n, ⌈K/8⌉)
-        Where answers are too many to lay out (`packed_sets`): the packed bits of each, and a single row above with what
+        Where answers are too many to lay out (`PackedSets`): the packed bits of each, and a single row above with what
         they share. Elsewhere empty.
     """
 
@@ -286,7 +205,7 @@ def _moments(k, relative, rows):  # type: ignore[no-untyped-def]
     gradient, upper = np.zeros(k), np.zeros((k, k))
     for u in range(len(relative)):
         weight, own, inside = numbers[u, 3], relative[u, 0], relative[u, 1]
-        add_moments(weight, own, inside, places[u, 0], places[u, 2], places[u, 3], members, gradient, upper)
+        _add_moments(weight, own, inside, places[u, 0], places[u, 2], places[u, 3], members, gradient, upper)
         v = places[u, 1]
         if first_pattern <= v < first_pattern + len(patterns):
             y, pattern = places[u, 0], patterns[v - first_pattern]
@@ -295,12 +214,12 @@ def _moments(k, relative, rows):  # type: ignore[no-untyped-def]
                 upper[min(i, y), max(i, y)] += weight * own * inside * pattern[i] * (2.0 if i == y else 1.0)
                 for j in range(i, k):
                     upper[i, j] += weight * inside * inside * pattern[i] * pattern[j]
-    mirror(upper)
+    _mirror(upper)
     return gradient, upper
 
 
 @njit(cache=True, error_model="numpy")
-def add_moments(weight, own, inside, y, begin, end, members, gradient, upper):  # type: ignore[no-untyped-def]
+def _add_moments(weight, own, inside, y, begin, end, members, gradient, upper):  # type: ignore[no-untyped-def]
     """Add weight·g/h and, above the diagonal and on it, weight·g·gᵀ/h² of a row with own/h and inside/h."""
     gradient[y] += weight * own
     upper[y, y] += weight * own * own
@@ -316,11 +235,14 @@ def add_moments(weight, own, inside, y, begin, end, members, gradient, upper):  
 
 
 @njit(cache=True)
-def mirror(upper):  # type: ignore[no-untyped-def]
+def _mirror(upper):  # type: ignore[no-untyped-def]
     """Copy what is above the diagonal below it."""
     for i in range(len(upper)):
         for j in range(i):
             upper[i, j] = upper[j, i]
+
+
+# The gradient.
 
 
 @njit(cache=True, error_model="numpy")
@@ -394,3 +316,83 @@ def add_batch(state, batch, n, delta, relative, places, members, threshold, alia
         pull = weight * inside
         for j in range(begin, end):
             slope[members[j]] += pull
+
+
+# Answers that are their support sets, kept as packed bits: the same, without laying them out.
+#
+# An answer takes ⌈K/8⌉ bytes, which may be in a memory-mapped file. Batches are read where they are drawn; the anchor
+# takes one pass over all of them, in parts that do not depend on the machine, so that sums are the same to the last bit
+# everywhere.
+
+# Parts that a pass over all sets is made in.
+_PARTS = 64
+
+
+def some_sets(sets: PackedSets, count: int, rng: np.random.Generator) -> Evidence:
+    """Return the evidence of so many answers, drawn with replacement."""
+    chosen = sets.packed[np.sort(rng.integers(len(sets.packed), size=count))]
+    return support_rows(chosen, sets.inside, np.zeros(count), np.arange(count), sets.n_categories)
+
+
+def packed_moments(theta: NDArray[np.float64], sets: PackedSets) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Σ g/h and Σ g·gᵀ/h² over all answers, of rows g without their base."""
+    bounds = np.linspace(0, len(sets.packed), _PARTS + 1).astype(np.int64)
+
+    def part(i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found: tuple[NDArray[np.float64], NDArray[np.float64]]
+        found = _packed_moments(theta, sets.inside, sets.packed[bounds[i] : bounds[i + 1]])
+        return found
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        parts = list(pool.map(part, range(_PARTS)))
+    gradient, upper = sum(each[0] for each in parts), sum(each[1] for each in parts)
+    return np.asarray(gradient), np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+
+
+@njit(cache=True, inline="always")
+def _members(row, k, members):  # type: ignore[no-untyped-def]
+    """Write the members of a packed set, and return how many there are. Without branches, as bits are random."""
+    count = 0
+    for i in range(k):
+        members[count] = i
+        count += (row[i >> 3] >> np.uint8(7 - (i & 7))) & np.uint8(1)
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _packed_moments(theta, inside, packed):  # type: ignore[no-untyped-def]
+    k = theta.size
+    gradient, upper, members = np.zeros(k), np.zeros((k, k)), np.empty(k + 1, np.int64)
+    for u in range(len(packed)):
+        size = _members(packed[u], k, members)
+        mass = 0.0
+        for a in range(size):
+            mass += theta[members[a]]
+        weight = inside / (1.0 + inside * mass)
+        square = weight * weight
+        for a in range(size):
+            i = members[a]
+            gradient[i] += weight
+            row = upper[i]
+            for b in range(a, size):
+                row[members[b]] += square
+    return gradient, upper
+
+
+@njit(cache=True, error_model="numpy")
+def add_packed_batch(state, batch, inside, hat, delta, packed, slope):  # type: ignore[no-untyped-def]
+    """Add n/m·Σ (g/ĥ)·r²/(1+r) of `batch` answers, drawn with replacement, to `slope`, as `add_batch` does."""
+    n, k = len(packed), delta.size
+    share, members = n / batch, np.empty(k + 1, np.int64)
+    for _ in range(batch):
+        u = min(np.int64(uniform(state) * n), n - 1)
+        size = _members(packed[u], k, members)
+        there, change = 0.0, 0.0
+        for a in range(size):
+            there += hat[members[a]]
+            change += delta[members[a]]
+        relative = inside / (1.0 + inside * there)
+        r = relative * change
+        pull = share * relative * r * r / (1.0 + r)
+        for a in range(size):
+            slope[members[a]] += pull

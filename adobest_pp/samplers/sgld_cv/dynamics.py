@@ -1,21 +1,42 @@
-"""Underdamped Langevin dynamics in normal coordinates, by the splitting BAOAB [1]_, with any gradient estimator.
+"""Underdamped Langevin dynamics in coordinates in which a posterior under a Dirichlet(ρ) prior is nearly normal.
 
-One gradient for each update. For a normal target the positions are distributed exactly, whatever the step, so that
-the bias of a nearly normal one is small at long steps; reflected or overdamped dynamics have no such property.
+**The coordinates.** θ = φ/Σφ with φ_i = s_i·Q_i(z_i), where Q_i takes a standard normal number to the same quantile of
+Gamma(ρ_i, 1). The density of the Dirichlet is then exp(−z²/2) but for the factor e^(φ_i/s_i) of each category, so its
+singularities at θ_i = 0, cliffs of 1/ρ in log-ratios, are gone; and φ is nearly linear in z where a category is held,
+so that a linear constraint on θ, which is what answers are, stays nearly linear. In log-ratios such a constraint bends,
+and a direction that the answers tell precisely turns with the others: no constant metric serves there.
+
+The sum T = Σφ tells nothing about θ, and its law is free: here ln T ~ N(0, τ²), which makes the density of φ
+
+    Π φ_i^(ρ_i−1) · T^(−Σρ) · exp(−(ln T)²/(2τ²)) · P(answers | φ/T),
+
+under which θ has its posterior exactly: Πφ^(ρ−1)dφ is Πθ^(ρ−1)dθ times T^(Σρ−1)dT. With τ about as large as the spread
+of φ itself, T is no stiff direction. This is the Gamma surrogate of the paper's section 4 with another law of the sum,
+on the marginal transform of Gaussian copulas.
+
+The chain moves x, with z = center + factor·x and factor·factorᵀ the covariance of z: nearly standard normal itself.
+
+**The dynamics** are the splitting BAOAB [1]_, with any gradient estimator and one gradient for each update. For a
+normal target the positions are distributed exactly, whatever the step, so that the bias of a nearly normal one is small
+at long steps; reflected or overdamped dynamics have no such property.
 
 References
 ----------
 .. [1] B. Leimkuhler and C. Matthews (2013), Rational construction of stochastic numerical methods for molecular
    sampling, Applied Mathematics Research eXpress 2013(1).
+.. [2] R. M. Neal (2003), Slice sampling, Annals of Statistics 31(3).
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+from scipy import special
 
-from adobest_pp._random import normal
+from adobest_pp._random import normal, uniform
 from adobest_pp.samplers.sgld_cv.control_variates import (
     REORDER,
     Anchor,
@@ -25,9 +46,266 @@ from adobest_pp.samplers.sgld_cv.control_variates import (
     full_gradient,
     taylor_gradient,
 )
-from adobest_pp.samplers.sgld_cv.coordinates import Coordinates, Prior, draw_log_concentration, step_at, write_theta
 
-__all__ = ["FULL", "Target", "underdamped_draws"]
+__all__ = [
+    "FULL",
+    "Coordinates",
+    "Prior",
+    "Target",
+    "coordinates_of",
+    "draw_log_concentration",
+    "position_of",
+    "step_at",
+    "underdamped_draws",
+    "write_exponentials",
+    "write_theta",
+]
+
+
+# Coordinates.
+
+# The grid of z for the tables of quantiles, and its points in a unit: cubics between them are good to 1e-7.
+LOWEST, HIGHEST, PER_UNIT = -16.0, 14.0, 32
+# Of a sum with a spread beyond this, rays from the origin are no longer parallel.
+LARGEST_TOTAL_SD = 0.3
+# The logarithm of a quantile below which only its power law is left in double precision.
+POWER_LAW = -36.0
+# The least share that is told from zero, and the least variance of z.
+SMALLEST, SMALLEST_VARIANCE = 1e-300, 1e-10
+
+
+class Coordinates(NamedTuple):
+    """What takes x to θ. Kernels take it as one argument.
+
+    Attributes
+    ----------
+    tables : array of shape (R, G, 4)
+        ln Q(z) for each distinct ρ: the coefficients of a cubic for each cell of the grid.
+    table_index : array of int, shape (K,)
+        The table of each category.
+    shape : array of shape (K,)
+        The shape of the Gamma law whose quantiles they are: ρ, or near it where it is learned.
+    log_scale : array of shape (K,)
+        ln s.
+    total_sd : float
+        τ of the logarithm of the sum.
+    center, factor : array of shape (K,) and (K, K)
+        z = center + factor·x; the factor is lower triangular.
+    """
+
+    tables: NDArray[np.float64]
+    table_index: NDArray[np.int64]
+    shape: NDArray[np.float64]
+    log_scale: NDArray[np.float64]
+    total_sd: float
+    center: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+
+def quantile_tables(shape: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the tables of ln Q for each distinct shape, and the table of each category."""
+    distinct, index = np.unique(shape, return_inverse=True)
+    return np.stack([_table(float(rho)) for rho in distinct]), index.astype(np.int64)
+
+
+@lru_cache(maxsize=64)
+def _table(rho: float) -> NDArray[np.float64]:
+    z = np.linspace(LOWEST, HIGHEST, int((HIGHEST - LOWEST) * PER_UNIT) + 1)
+    power_law = (special.log_ndtr(z) + special.gammaln(1 + rho)) / rho
+    with np.errstate(divide="ignore"):
+        below = np.log(special.gammaincinv(rho, special.ndtr(z)))
+        above = np.log(special.gammainccinv(rho, special.ndtr(-z)))
+    logs = np.where(power_law < POWER_LAW, power_law, np.where(z < 0, below, above))
+    log_normal = -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+    slopes = np.exp(log_normal - rho * logs + np.exp(logs) + special.gammaln(rho)) / PER_UNIT
+    rise, first, second = np.diff(logs), slopes[:-1], slopes[1:]
+    cubics = np.stack([logs[:-1], first, 3 * rise - 2 * first - second, first + second - 2 * rise], axis=1)
+    # Below the grid ln Q is nearly −z²/(2ρ). A cubic would fall faster, which drives chains on to minus infinity where
+    # a learned concentration is far below ρ and the slope of the prior hardly holds them.
+    cubics[0, 3] = 0.0
+    return cubics
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def write_theta(z, tables, table_index, log_scale, rates, logs, spare, theta):  # type: ignore[no-untyped-def]
+    """Write ln φ, its derivative with respect to z into `rates`, and θ; return the sum T. `spare` is overwritten."""
+    last = tables.shape[1] - 1
+    for i in range(z.size):
+        place = (z[i] - LOWEST) * PER_UNIT
+        # Beyond the grid its outermost cubics go on; what is no number takes the first.
+        cell = int(place) if 0.0 <= place < last else (last if place >= last else 0)
+        t, row = place - cell, table_index[i]
+        linear, square, cube = tables[row, cell, 1], tables[row, cell, 2], tables[row, cell, 3]
+        logs[i] = tables[row, cell, 0] + t * (linear + t * (square + t * cube)) + log_scale[i]
+        rates[i] = PER_UNIT * (linear + t * (2.0 * square + 3.0 * t * cube))
+    write_exponentials(logs, spare, theta)
+    total = 0.0
+    for i in range(z.size):
+        total += theta[i]
+    share = 1.0 / total
+    for i in range(z.size):
+        theta[i] *= share
+    return total
+
+
+def coordinates_of(
+    theta: NDArray[np.float64],
+    shape: NDArray[np.float64],
+    least_size: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> tuple[Coordinates, NDArray[np.float64]]:
+    """Return coordinates that suit draws of θ (N, K), and x of each draw, with a sum T drawn for it.
+
+    The scale of a category is E θ²/(E θ·(ρ+1)), which is s where θ is s·Gamma(ρ). The size E θ²/E θ, about θ where it
+    is held, is at least `least_size`, for draws that have not yet seen a category held. The covariance of z is that of
+    the draws, drawn towards its diagonal where they are few for so many categories.
+    """
+    n, k = theta.shape
+    tables, index = quantile_tables(shape)
+    size = np.maximum((theta**2).mean(axis=0) / np.maximum(theta.mean(axis=0), SMALLEST), least_size)
+    # The floor is divided as well: one of the scale itself is above θ/ρ where ρ is large, and all z would then stand at
+    # the lower end of the tables.
+    scale = size / (1 + shape)
+    least_total_sd = np.sqrt((least_size**2).sum())
+    total_sd = float(min(max(np.sqrt(theta.var(axis=0).sum()), least_total_sd), LARGEST_TOTAL_SD))
+    total = np.exp(total_sd * rng.standard_normal((n, 1)))
+    z = _z_of(np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale), tables, index)
+    covariance = np.cov(z.T).reshape(k, k) + SMALLEST_VARIANCE * np.eye(k)
+    diagonal = np.diag(np.diag(covariance))
+    factor = np.linalg.cholesky(diagonal + n / (n + 3 * k) * (covariance - diagonal))
+    center = z.mean(axis=0)
+    x = np.ascontiguousarray(np.linalg.solve(factor, (z - center).T).T)
+    return Coordinates(tables, index, shape, np.log(scale), total_sd, center, factor), x
+
+
+def position_of(theta: NDArray[np.float64], coordinates: Coordinates, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return x of θ (K,), with a sum T drawn for it."""
+    total = np.exp(coordinates.total_sd * rng.standard_normal())
+    logs = np.log(np.maximum(theta * total, SMALLEST)) - coordinates.log_scale
+    z = _z_of(logs[None], coordinates.tables, coordinates.table_index)[0]
+    return np.linalg.solve(coordinates.factor, z - coordinates.center)
+
+
+def _z_of(logs: NDArray[np.float64], tables: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return z of ln φ − ln s, of shape (N, K)."""
+    grid, z = LOWEST + np.arange(tables.shape[1]) / PER_UNIT, np.empty(logs.shape)
+    for row, table in enumerate(tables):
+        z[:, index == row] = np.interp(logs[:, index == row], table[:, 0], grid)
+    return z
+
+
+# Exponentials of a whole array at once: arithmetic that the compiler can do in all lanes, unlike calls of `math.exp`.
+#
+# e^x = 2^k·e^r with k the nearest integer to x/ln 2 and |r| ≤ ln 2/2 (Cody & Waite), and e^r its Taylor polynomial of
+# degree 12, whose error is below half a unit in the last place. Adding 1.5·2⁵² puts k into the last bits of a double,
+# from where it is moved to the exponent's.
+
+# The range in which 2^k is a normal number; what is beyond has the exponential of its end.
+LOWEST_EXPONENT, HIGHEST_EXPONENT = -708.0, 709.0
+SHIFT = 6755399441055744.0
+LOG2_E = 1.4426950408889634
+# ln 2 in two parts, of which the first has so few digits that its products with k are exact.
+LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
+C12, C11, C10, C9, C8, C7, C6, C5, C4, C3 = (1 / math.factorial(n) for n in range(12, 2, -1))
+_EXPONENT, _BIAS = np.int64(52), np.int64(1023)
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def write_exponentials(x, shifted, out):  # type: ignore[no-untyped-def]
+    """Write e^x into `out`; `shifted`, of the same size, is overwritten. What is no number stays none."""
+    for i in range(x.size):
+        clipped = x[i]
+        clipped = LOWEST_EXPONENT if clipped < LOWEST_EXPONENT else clipped
+        clipped = HIGHEST_EXPONENT if clipped > HIGHEST_EXPONENT else clipped
+        moved = clipped * LOG2_E + SHIFT
+        whole = moved - SHIFT
+        shifted[i] = moved
+        r = (clipped - whole * LN2_HIGH) - whole * LN2_LOW
+        high = ((((C12 * r + C11) * r + C10) * r + C9) * r + C8) * r + C7
+        low = (((high * r + C6) * r + C5) * r + C4) * r + C3
+        out[i] = ((low * r + 0.5) * r + 1.0) * r + 1.0
+    words = shifted.view(np.int64)
+    for i in range(x.size):
+        words[i] = (words[i] + _BIAS) << _EXPONENT
+    for i in range(x.size):
+        out[i] *= shifted[i]
+
+
+# The concentration of a learned prior, θ ~ Dirichlet(a, …, a) with ln a normal, given θ: by slice sampling [2]_.
+
+# The first interval of a slice, in units of ln a; the largest |ln a| that is a number as a.
+WIDTH, LARGEST = 0.5, 690.0
+
+
+class Prior(NamedTuple):
+    """The concentrations of a Dirichlet prior, a·weights. Kernels take it as one argument.
+
+    Attributes
+    ----------
+    weights : array of shape (K,)
+        The concentrations themselves where they are given, and ones where a is learned.
+    log_scale : array of shape (1,)
+        ln a, which kernels change where it is learned; 0 otherwise.
+    learned : bool
+        Whether a is learned.
+    mean, sd : float
+        Of ln a a priori.
+    stiff_from, stiffness : float
+        Of the curvature of ln p(θ), which grows with a: from where on, and how fast, it asks for shorter steps.
+    """
+
+    weights: NDArray[np.float64]
+    log_scale: NDArray[np.float64]
+    learned: bool
+    mean: float
+    sd: float
+    stiff_from: float = math.inf
+    stiffness: float = 0.0
+
+
+@njit(cache=True)
+def step_at(a, step, stiff_from, stiffness):  # type: ignore[no-untyped-def]
+    """Return the step where the concentration is a: shorter by the root of the curvature beyond `stiff_from`.
+
+    It holds until a changes, so θ given a keeps its law.
+    """
+    return step / math.sqrt(1.0 + stiffness * (a - stiff_from)) if a > stiff_from else step
+
+
+@njit(cache=True)
+def log_density(log_a, k, sum_of_logs, mean, sd):  # type: ignore[no-untyped-def]
+    """Return ln p(ln a | θ) up to a constant, for Σ ln θ over K categories."""
+    if not -LARGEST < log_a < LARGEST:
+        return -math.inf
+    a = math.exp(log_a)
+    distance = (log_a - mean) / sd
+    return math.lgamma(k * a) - k * math.lgamma(a) + a * sum_of_logs - 0.5 * distance * distance
+
+
+@njit(cache=True)
+def draw_log_concentration(state, log_a, k, sum_of_logs, mean, sd):  # type: ignore[no-untyped-def]
+    """Return ln a after one update that leaves p(ln a | θ) invariant."""
+    level = log_density(log_a, k, sum_of_logs, mean, sd) + math.log1p(-uniform(state))
+    # A chain that has left the finite numbers stays where it is, for its caller to find.
+    if not math.isfinite(level):
+        return log_a
+    low = log_a - WIDTH * uniform(state)
+    high = low + WIDTH
+    while log_density(low, k, sum_of_logs, mean, sd) > level:
+        low -= WIDTH
+    while log_density(high, k, sum_of_logs, mean, sd) > level:
+        high += WIDTH
+    while True:
+        proposed = low + (high - low) * uniform(state)
+        if log_density(proposed, k, sum_of_logs, mean, sd) >= level:
+            return proposed
+        if proposed < log_a:
+            low = proposed
+        else:
+            high = proposed
+
+
+# The dynamics.
 
 
 class Target(NamedTuple):

@@ -1,14 +1,15 @@
-"""Where a posterior is, roughly: draws of θ to start pilots from."""
+"""Where a posterior is, roughly: a θ near its mode, and draws of θ to start pilots from."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from adobest_pp._linalg import zero_sum_basis
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, packed_moments, some_sets
 
-__all__ = ["first_draws", "near_mode", "some_rows"]
+__all__ = ["initial_draws", "near_mode", "some_rows"]
 
 
 # Rows and iterations that the estimate of θ is made from: a pilot makes up for what they leave out.
@@ -20,7 +21,7 @@ MOST_STEPS, SMALL_CHANGE = 20, 0.01
 MOST_SUM, SWEEPS = 2.0, 10
 
 
-def first_draws(
+def initial_draws(
     evidence: Evidence | PackedSets,
     rows: Rows,
     prior: NDArray[np.float64],
@@ -36,8 +37,7 @@ def first_draws(
     k = prior.size
     theta = _towards_prior(near_mode(evidence, prior, rng, iterations), evidence, rows, prior)
     information = anchor_at(theta, evidence, rows).information + np.diag(np.maximum(prior - 1, 0) / theta**2)
-    # An orthonormal basis of the vectors that sum to zero, behind the one that does not.
-    basis = np.linalg.svd(np.ones((1, k)))[2][1:]
+    basis = zero_sum_basis(k)
     precision = basis @ information @ basis.T + (prior.sum() + 1) * np.eye(k - 1)
     covariance = basis.T @ np.linalg.inv(precision) @ basis
     sd = np.sqrt(np.diag(covariance))
@@ -97,7 +97,7 @@ def near_mode(
 
 def _nearer(theta: NDArray[np.float64], sets: PackedSets, prior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return θ after steps of Newton's method on all answers: a part of many leaves the mode many sds away."""
-    basis = np.linalg.svd(np.ones((1, theta.size)))[2][1:]
+    basis = zero_sum_basis(theta.size)
     for _ in range(NEWTON_STEPS):
         gradient, information = packed_moments(theta, sets)
         precision = basis @ information @ basis.T + (prior.sum() + 1) * np.eye(theta.size - 1)
@@ -114,7 +114,7 @@ def _towards_prior(
     pull = np.maximum(prior - 1, 0)
     if not pull.any():
         return theta
-    basis = np.linalg.svd(np.ones((1, theta.size)))[2][1:]
+    basis = zero_sum_basis(theta.size)
     for _ in range(MOST_STEPS):
         anchor = anchor_at(theta, evidence, rows)
         precision = basis @ (anchor.information + np.diag(pull / theta**2)) @ basis.T + np.eye(len(basis))

@@ -1,11 +1,13 @@
-"""SGLD that is at the posterior: control variates, normal coordinates, underdamped dynamics, and every choice made.
+"""SGLD that samples the posterior: control variates, normal coordinates, underdamped dynamics, and every choice made.
 
 Pilots find where the posterior is and how wide: each runs in the coordinates that suit the draws of the one before,
 around an anchor at their mean, and is twice as long, until chains agree. Then the step and the batch are chosen
-(`sgld_cv_choices`), and the run is made. Along it the virial −x·∂ln p/∂x is averaged, coordinate by coordinate: its
-mean is 1 at the posterior, and the ratio of variances beside a normal one. Where it shows a bias of more than
+(`choose`), and the run is made. Along it the virial −x·∂ln p/∂x is averaged, coordinate by coordinate: for draws of the
+posterior its mean is 1, and beside a normal one it is the ratio of variances. Where it shows a bias of more than
 `MOST_BIAS` standard deviations beyond its own error, or a chain has left the finite numbers, the step is halved and the
 run made again. Draws that are still biased, or narrower than the information allows, are never silent.
+
+`control_variates` has the gradient, `dynamics` the coordinates and the dynamics, `initial_draws` the start.
 """
 
 import itertools
@@ -17,16 +19,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._random import seed_state
 from adobest_pp.evidence import Evidence
-from adobest_pp.samplers.checks import BIASED, logger
+from adobest_pp.samplers.checks import BIASED, PILOT, logger, rank_rhat, width_check
 from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, rows_of
-from adobest_pp.samplers.sgld_cv.coordinates import Prior, coordinates_of
-from adobest_pp.samplers.sgld_cv.dynamics import FULL, Target, underdamped_draws
-from adobest_pp.samplers.sgld_cv.initial_draws import first_draws
+from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws
+from adobest_pp.samplers.sgld_cv.initial_draws import initial_draws
 
 __all__ = [
     "FRICTION",
@@ -40,28 +40,25 @@ __all__ = [
     "choose_step",
     "largest_curvature",
     "noise_of_a_row",
-    "rank_rhat",
     "sgld_cv_draws",
-    "too_narrow",
 ]
 
 
-# The choices of `sgld_cv`: a step from the curvature, and a batch from the noise, that a pilot has met.
+# The choices: a step from the curvature, and a batch from the noise, that a pilot has met.
 #
 # For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so its bias comes from
-# how
-# the curvature changes within a step. In seven of the paper's settings, the stiffest among them, runs of some 20 000
-# effective draws with step·√λ = `REACH`, λ being the largest that pilots meet, had the sds of runs with steps 3.5 times
-# shorter to within 3 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains exploded.
+# how the curvature changes within a step. In seven of the paper's settings, the stiffest among them, runs of some
+# 20 000 effective draws with step·√λ = `REACH`, λ being the largest that pilots meet, had the sds of runs with steps
+# 3.5 times shorter to within 3 %, which is what such runs can tell; at 1.9 one was 10 % off, and at 2.2 chains
+# exploded.
 #
 # An estimate of the gradient whose variance is V kicks momenta by step·√V more; friction takes that out at a rate of
 # 2·friction·step, so variances are too large by step·V/(2·friction): the batch makes that `EXCESS` at most.
 #
 # Where the concentration a of the prior is learned, the gradient is linear in it, and so is the curvature, which is
 # measured at the median of a and far above it. Between them a sum of largest eigenvalues is an upper bound. The
-# posterior
-# of a may span orders of magnitude (shares that are all alike allow any large a), so the step follows a along a chain.
-
+# posterior of a may span orders of magnitude (shares that are all alike allow any large a), so the step follows a along
+# a chain.
 
 FRICTION = 1.0
 REACH, SHORTEST_STEP, LONGEST_STEP = 1.3, 0.01, 0.7
@@ -98,7 +95,7 @@ class Choices:
     halvings : int
         How often the step was halved because a run was not right.
     stiff_from, stiffness : float
-        How the step depends on a concentration that is learned (`concentration.step_at`); None where it is given.
+        How the step depends on a concentration that is learned (`step_at`); None where it is given.
     """
 
     step: float
@@ -242,93 +239,7 @@ def cost_of(batch: int, rows: Rows) -> float:
     return float(batch * (15.0 + 3.0 * members) + 0.4 * k**2)
 
 
-# Whether draws are narrower than answers and prior allow: chains that are frozen agree, and tell nothing else.
-#
-# The variance of a share is at least its variance given others, and that is at least the inverse of the information
-# that is expected under the posterior (van Trees), which the information at the mean is close to where shares are held.
-# So the shares that are held are told given the others, whose posterior ends at zero and may have any width.
-
-
-# A category is held, and its share nearly normal, if it is so many standard deviations above zero.
-HELD = 4.0
-# Its draws are too narrow below this part of the sd that the information allows. Of 25 effective draws, the fewest that
-# pass for converged, less than one set in 10¹⁰ is.
-LEAST_PART = 0.3
-ENOUGH_DRAWS = 100
-
-
-def too_narrow(
-    draws: NDArray[np.float64], concentration: NDArray[np.float64], information: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return which categories have draws that are far too narrow.
-
-    Parameters
-    ----------
-    draws : array of shape (N, K)
-        Of θ. Fewer than 100 tell too little, and none is too narrow.
-    concentration : array of shape (K,)
-        Of the Dirichlet prior; its mean where it is learned.
-    information : array of shape (K, K)
-        Minus the second derivatives of the log-likelihood, near the mean.
-    """
-    found = np.zeros(draws.shape[1], dtype=np.bool_)
-    if len(draws) < ENOUGH_DRAWS:
-        return found
-    mean = draws.mean(axis=0)
-    # A concentration below one only makes the posterior wider.
-    of_prior = np.maximum(concentration - 1, 0) / np.maximum(mean, np.finfo(float).tiny ** 0.25) ** 2
-    precision = information + np.diag(of_prior)
-    held = np.flatnonzero(mean > HELD * _sds(precision))
-    if held.size < 2:
-        return found
-    sd = _sds(precision[np.ix_(held, held)])
-    found[held] = draws[:, held].std(axis=0) < LEAST_PART * sd
-    return found
-
-
-def _sds(precision: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sds of shares of a given sum, of shape (K,), for a precision of shape (K, K)."""
-    basis = np.linalg.svd(np.ones((1, len(precision))))[2][1:]
-    # One more answer, as in `first_draws`: without any, nothing is held.
-    inverse = np.linalg.inv(basis @ precision @ basis.T + np.eye(len(basis)))
-    return np.asarray(np.sqrt(np.einsum("ij,ik,jk->k", inverse, basis, basis, optimize=True)))
-
-
-# Do chains agree? The rank-normalized R-hat [1]_ of all categories at once.
-#
-# It is ArviZ's, which takes one variable at a time: for short pilots that took longer than to draw them.
-#
-# References
-# ----------
-# .. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner (2021), Rank-normalization, folding, and
-#    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
-
-
-Floats = NDArray[np.float64]
-
-
-def rank_rhat(draws: Floats) -> Floats:
-    """Return R-hat of each variable, from draws (chain, draw, variable); NaN where a variable does not move."""
-    half = draws.shape[1] // 2
-    parts = np.concatenate([draws[:, :half], draws[:, -half:]])
-    folded = np.abs(parts - np.median(parts, axis=(0, 1)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.maximum(_rhat(_normal_scores(parts)), _rhat(_normal_scores(folded)))
-
-
-def _normal_scores(draws: Floats) -> Floats:
-    from scipy.stats import rankdata  # here, because it takes as long to import as most commands take in all
-
-    flat = draws.reshape(-1, draws.shape[-1])
-    return np.asarray(ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)).reshape(draws.shape))
-
-
-def _rhat(draws: Floats) -> Floats:
-    n = draws.shape[1]
-    between = n * draws.mean(axis=1).var(axis=0, ddof=1)
-    within = draws.var(axis=1, ddof=1).mean(axis=0)
-    return np.asarray(np.sqrt((between / within + n - 1) / n))
-
+# The run, its check, and the chains.
 
 LEAST_PRIOR = 0.01
 # Of the coordinates where the concentration is learned, and may be smaller for a while.
@@ -341,8 +252,8 @@ MOST_ERRORS = 4.5
 # posterior. Of N draws it is about 1/√(2N) where they are right; so many times that is never too large.
 MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
-# Pilots until chains must agree, and at most; and what they agree at.
-PILOTS, MOST_PILOTS, MAX_RHAT = 3, 8, 1.1
+# Pilots until chains must agree, and at most.
+PILOTS, MOST_PILOTS = 3, 8
 # Draws that the first coordinates rest on, and those of a chain that only forget its start.
 FIRST_DRAWS, SETTLING = 400, 20
 # Parts that a chain is made in: Ctrl-C is heard between them, and their virials tell its error.
@@ -398,6 +309,109 @@ class Run:
             "worst_sd_bias": float(bias[worst]),
             "worst_sd_bias_error": float(error[worst]),
         }
+
+
+class Chains:
+    """Chains that go on from where they are, in coordinates that are learned from their draws."""
+
+    def __init__(
+        self, evidence: Evidence | PackedSets, prior: NDArray[np.float64] | str, chains: int, seed: int
+    ) -> None:
+        self.evidence, self.rows, self.learned = evidence, rows_of(evidence), isinstance(prior, str)
+        self.mean, self.sd = LOG_CONCENTRATION
+        k = evidence.n_categories
+        first = np.full(k, math.exp(self.mean)) if isinstance(prior, str) else prior
+        self.weights = np.ones(k) if self.learned else first
+        self.rng = np.random.default_rng(seed)
+        self.states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains + 1)]
+        self.halvings = 0
+        theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
+        self.least_size = sd / 2
+        if self.learned:
+            theta = np.column_stack([theta, np.full(len(theta), first[0])])
+        self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
+
+    def learn(self, draws: NDArray[np.float64]) -> None:
+        """Take coordinates, anchor, step and batch that suit draws (chain, draw, ·), and stand at the last of each."""
+        k = self.weights.size
+        theta = draws[..., :k].reshape(-1, k)
+        scale = float(np.median(draws[..., k])) if self.learned else 1.0
+        self.log_scales = np.log(draws[:, -1, k:]) if self.learned else np.zeros((len(draws), 1))
+        shape = np.maximum(scale * self.weights, LEAST_SHAPE) if self.learned else self.weights
+        coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng)
+        center = theta.mean(axis=0)
+        anchor = anchor_at(center / center.sum(), self.evidence, self.rows)
+        self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
+        self.choices = choose(x, self.target, self.states[-1]).halved(self.halvings)
+        self.x = x.reshape(*draws.shape[:2], k)[:, -1]
+
+    def warm_up(self, tune: int, advance: Callable[[int], None]) -> int:
+        """Make pilots until chains agree, and learn from each; return how many it took."""
+        lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
+        for pilot in range(MOST_PILOTS):
+            run = self.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
+            settled = run.draws[:, run.draws.shape[1] // 3 :]
+            self.learn(settled)
+            if pilot >= PILOTS - 1 and _agree(settled):
+                break
+        return pilot + 1
+
+    def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which categories have draws (chain, draw, ·) that are far narrower than the information allows."""
+        k = self.weights.size
+        scale = float(draws[..., k].mean()) if self.learned else 1.0
+        return width_check(draws[..., :k].reshape(-1, k), scale * self.weights, self.target.anchor.information)
+
+    def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
+        prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
+        if choices is None or choices.stiff_from is None or choices.stiffness is None:
+            return prior
+        return prior._replace(stiff_from=choices.stiff_from, stiffness=choices.stiffness)
+
+    def run(self, n_draws: int, is_good: Callable[[Run], bool], advance: Callable[[int], None] | None) -> Run:
+        """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
+        while True:
+            run = self._once(n_draws, advance)
+            if is_good(run) or self.halvings >= MOST_HALVINGS:
+                break
+            self.halvings, advance = self.halvings + 1, None
+            self.choices = self.choices.halved(1)
+        if not run.is_finite():
+            raise RuntimeError(
+                "'sgld_cv' did not finish: its chains leave the finite numbers at a step of "
+                f"{self.choices.step:.2g}; use 'nuts'"
+            )
+        self.x, self.log_scales = run.x, run.log_scales
+        return run
+
+    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> Run:
+        choices, x, log_scales = self.choices, self.x.copy(), self.log_scales.copy()
+        chains, k = x.shape
+        bounds = np.linspace(0, n_draws, min(PARTS, n_draws) + 1).astype(int)
+        draws, virial = np.empty((chains, n_draws, k + self.learned)), np.zeros((chains, bounds.size - 1, k))
+        settings = (choices.batch, choices.step, FRICTION, choices.updates_per_draw)
+        for c in range(chains):
+            momentum, force = self.rng.standard_normal(k), np.empty(k)
+            target = self.target._replace(prior=self._prior(log_scales[c], choices))
+            for part, (start, stop) in enumerate(itertools.pairwise(bounds)):
+                out = draws[c, start:stop]
+                underdamped_draws(self.states[c], x[c], momentum, *target, *settings, out, force, virial[c, part])
+                virial[c, part] /= (stop - start) * choices.updates_per_draw
+                if advance is not None:
+                    advance(int(stop - start))
+        return Run(draws, x, log_scales, virial)
+
+
+def _agree(theta: NDArray[np.float64]) -> bool:
+    """Return whether halves of chains agree: the warm-up is over."""
+    half = theta.shape[1] // 2
+    # The share of an empty category may be zero in all draws.
+    halves = theta[:, : 2 * half, np.ptp(theta, axis=(0, 1)) > 0].reshape(2 * len(theta), half, -1)
+    # Written so that NaN, of a chain that does not move, counts as a failure.
+    return bool((rank_rhat(halves) <= PILOT.max_r_hat).all())
+
+
+# The entry point.
 
 
 def sgld_cv_draws(
@@ -466,103 +480,3 @@ def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:
         raise ValueError(
             f"prior must be at least {LEAST_PRIOR:g} for 'sgld_cv', got {prior.min():g}; use 'nuts' for smaller ones"
         )
-
-
-class Chains:
-    """Chains that go on from where they are, in coordinates that are learned from their draws."""
-
-    def __init__(
-        self, evidence: Evidence | PackedSets, prior: NDArray[np.float64] | str, chains: int, seed: int
-    ) -> None:
-        self.evidence, self.rows, self.learned = evidence, rows_of(evidence), isinstance(prior, str)
-        self.mean, self.sd = LOG_CONCENTRATION
-        k = evidence.n_categories
-        first = np.full(k, math.exp(self.mean)) if isinstance(prior, str) else prior
-        self.weights = np.ones(k) if self.learned else first
-        self.rng = np.random.default_rng(seed)
-        self.states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains + 1)]
-        self.halvings = 0
-        theta, sd = first_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
-        self.least_size = sd / 2
-        if self.learned:
-            theta = np.column_stack([theta, np.full(len(theta), first[0])])
-        self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
-
-    def learn(self, draws: NDArray[np.float64]) -> None:
-        """Take coordinates, anchor, step and batch that suit draws (chain, draw, ·), and stand at the last of each."""
-        k = self.weights.size
-        theta = draws[..., :k].reshape(-1, k)
-        scale = float(np.median(draws[..., k])) if self.learned else 1.0
-        self.log_scales = np.log(draws[:, -1, k:]) if self.learned else np.zeros((len(draws), 1))
-        shape = np.maximum(scale * self.weights, LEAST_SHAPE) if self.learned else self.weights
-        coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng)
-        center = theta.mean(axis=0)
-        anchor = anchor_at(center / center.sum(), self.evidence, self.rows)
-        self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
-        self.choices = choose(x, self.target, self.states[-1]).halved(self.halvings)
-        self.x = x.reshape(*draws.shape[:2], k)[:, -1]
-
-    def warm_up(self, tune: int, advance: Callable[[int], None]) -> int:
-        """Make pilots until chains agree, and learn from each; return how many it took."""
-        lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
-        for pilot in range(MOST_PILOTS):
-            run = self.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
-            settled = run.draws[:, run.draws.shape[1] // 3 :]
-            self.learn(settled)
-            if pilot >= PILOTS - 1 and _agree(settled):
-                break
-        return pilot + 1
-
-    def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which categories have draws (chain, draw, ·) that are far narrower than the information allows."""
-        k = self.weights.size
-        scale = float(draws[..., k].mean()) if self.learned else 1.0
-        return too_narrow(draws[..., :k].reshape(-1, k), scale * self.weights, self.target.anchor.information)
-
-    def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
-        prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
-        if choices is None or choices.stiff_from is None or choices.stiffness is None:
-            return prior
-        return prior._replace(stiff_from=choices.stiff_from, stiffness=choices.stiffness)
-
-    def run(self, n_draws: int, is_good: Callable[[Run], bool], advance: Callable[[int], None] | None) -> Run:
-        """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
-        while True:
-            run = self._once(n_draws, advance)
-            if is_good(run) or self.halvings >= MOST_HALVINGS:
-                break
-            self.halvings, advance = self.halvings + 1, None
-            self.choices = self.choices.halved(1)
-        if not run.is_finite():
-            raise RuntimeError(
-                "'sgld_cv' did not finish: its chains leave the finite numbers at a step of "
-                f"{self.choices.step:.2g}; use 'nuts'"
-            )
-        self.x, self.log_scales = run.x, run.log_scales
-        return run
-
-    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> Run:
-        choices, x, log_scales = self.choices, self.x.copy(), self.log_scales.copy()
-        chains, k = x.shape
-        bounds = np.linspace(0, n_draws, min(PARTS, n_draws) + 1).astype(int)
-        draws, virial = np.empty((chains, n_draws, k + self.learned)), np.zeros((chains, bounds.size - 1, k))
-        settings = (choices.batch, choices.step, FRICTION, choices.updates_per_draw)
-        for c in range(chains):
-            momentum, force = self.rng.standard_normal(k), np.empty(k)
-            target = self.target._replace(prior=self._prior(log_scales[c], choices))
-            for part, (start, stop) in enumerate(itertools.pairwise(bounds)):
-                out = draws[c, start:stop]
-                underdamped_draws(self.states[c], x[c], momentum, *target, *settings, out, force, virial[c, part])
-                virial[c, part] /= (stop - start) * choices.updates_per_draw
-                if advance is not None:
-                    advance(int(stop - start))
-        return Run(draws, x, log_scales, virial)
-
-
-def _agree(theta: NDArray[np.float64]) -> bool:
-    """Return whether halves of chains agree: the warm-up is over."""
-    half = theta.shape[1] // 2
-    # The share of an empty category may be zero in all draws.
-    halves = theta[:, : 2 * half, np.ptp(theta, axis=(0, 1)) > 0].reshape(2 * len(theta), half, -1)
-    # Written so that NaN, of a chain that does not move, counts as a failure.
-    return bool((rank_rhat(halves) <= MAX_RHAT).all())

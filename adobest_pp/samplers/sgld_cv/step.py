@@ -9,8 +9,7 @@ from pymc.step_methods.state import dataclass_state
 
 from adobest_pp._random import seed_state
 from adobest_pp.samplers.model_structure import DirichletStep, Point
-from adobest_pp.samplers.sgld_cv.coordinates import position_of
-from adobest_pp.samplers.sgld_cv.dynamics import underdamped_draws
+from adobest_pp.samplers.sgld_cv.dynamics import position_of, underdamped_draws
 from adobest_pp.samplers.sgld_cv.sampler import FRICTION, Chains, Choices, check_prior_of_sgld_cv
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class SGLDCVState(StepMethodState):
 
 
 class SGLDCV(DirichletStep):
-    """SGLD that is at the posterior, for θ with a Dirichlet prior of constant concentration.
+    """SGLD that samples the posterior, for θ with a Dirichlet prior of constant concentration.
 
     Pilots choose the anchor of the control variates, the coordinates, the step and the batch when the step method is
     made, as `sample(..., "sgld_cv")` does; chains then go on from where the model starts them.

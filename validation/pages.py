@@ -1,0 +1,248 @@
+"""What README and the documentation quote from the results, and README's table of findings.
+
+Everything is read by name from the JSON files of `validation/results` and `benchmarks/results`.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from validation import results
+from validation.results import Result
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+BEGIN, END = "<!-- findings: python -m validation --render -->", "<!-- end of findings -->"
+
+
+@cache
+def result(program: str) -> Result:
+    """Return what a validation program wrote."""
+    return results.read(program)
+
+
+def frame(program: str, name: str, folder: Path = results.FOLDER) -> pd.DataFrame:
+    """Return the values of a table; a cell of several numbers is a tuple."""
+    table = results.read(program, folder).table(name)
+    return pd.DataFrame([[results.value_of(cell) for cell in row] for row in table.rows], columns=table.headers)
+
+
+def shown_table(program: str, name: str) -> pd.DataFrame:
+    """Return a table as it is shown, with its first column as the index."""
+    table = result(program).table(name)
+    return pd.DataFrame(table.texts(), columns=table.headers).set_index(table.headers[0])
+
+
+def mechanism_errors() -> pd.DataFrame:
+    """Return the median total variation to the truth, by prior, K, ε, mechanism and ρ (`mechanisms`)."""
+    rows = []
+    for table in result("mechanisms").tables("errors"):
+        setting = {name: table.setting[name] for name in ("prior", "K", "epsilon")}
+        for rho in table.setting["rho"]:
+            cells = zip(table.column(""), table.column(f"ρ = {rho:g}"), strict=True)
+            rows += [setting | {"mechanism": name, "rho": rho, "tv": median} for name, (median, _, _) in cells]
+    return pd.DataFrame(rows)
+
+
+def best_question() -> pd.DataFrame:
+    """Return the TV of each mechanism over that of subset selection, with intervals, by prior and ρ."""
+    return shown_table("best_question", "ratios").rename_axis(None)
+
+
+def sampler_verdicts() -> pd.DataFrame:
+    """Return the verdicts on samplers against NUTS, by K and ε (`sampler_accuracy`)."""
+    table = result("sampler_accuracy").table("verdicts")
+    return pd.DataFrame(table.texts(), columns=table.headers)
+
+
+def frontier() -> xr.Dataset:
+    """Return error and work of each sampler and length, medians over the settings of the paper (`frontier`)."""
+    table = result("frontier").tables("points")[0]
+    points = {name: table.column(name) for name in ("sampler", "length", "distance")}
+    for name, column in (("cpu_seconds", "seconds"), ("gradients", "gradients")):
+        points[name] = [value for value, _ in table.column(column)]  # beside it is the mark of the frontier
+    return xr.Dataset.from_dataframe(pd.DataFrame(points).set_index(["sampler", "length"]))
+
+
+def interval_candidates() -> pd.DataFrame:
+    """Return coverage, width and error of each prior and kind of interval, for fixed truths (`fixed_truths`)."""
+    return frame("fixed_truths", "candidates").set_index("candidate").astype(float)
+
+
+def calibration() -> pd.DataFrame:
+    """Return how often intervals hold the truth, by K, sampler and mechanism (`calibration`)."""
+    return frame("calibration", "calibration")
+
+
+def repaired_sgld() -> pd.DataFrame:
+    """Return what became of ``sgld_cv`` in each setting of the paper (`benchmarks/sgld.py`)."""
+    return frame("sgld", "against_nuts", ROOT / "benchmarks" / "results")
+
+
+def adapting_ratios() -> pd.DataFrame:
+    """Return the error of adaptive RRRR over SRR's in the same run, geometric means, by method, ε and ρ.
+
+    From the runs that are kept in `validation/best_question`, for K = 10 and 20 under the flat prior.
+    """
+    parts = []
+    for k in (10, 20):
+        with xr.open_dataset(ROOT / f"validation/best_question/runs_{k}.nc") as runs:
+            flat = runs.isel(cell=(runs["prior"] == "flat").values)
+            log_tv = flat["exact_tv"].reset_coords()[["exact_tv", "epsilon", "rho", "mechanism", "utility", "alpha"]]
+            parts.append(log_tv.to_dataframe().reset_index().assign(K=k))
+    table = pd.concat(parts).assign(log_tv=lambda frame: np.log(frame["exact_tv"]))
+    at = ["K", "epsilon", "rho", "run"]
+    srr = table[table["mechanism"] == "srr"].set_index(at)["log_tv"]
+    rrrr = table[(table["mechanism"] == "rrrr") & table["log_tv"].notna()].set_index(at)
+    rrrr = rrrr.assign(ratio=rrrr["log_tv"] - srr.reindex(rrrr.index)).reset_index()
+    semi = rrrr["alpha"].map("semi-adaptive, α = {:g}".format)
+    rrrr["method"] = semi.where(rrrr["utility"] == "semi_adaptive", "the six utilities")
+    rrrr["ε"] = rrrr["epsilon"].map("{:g}".format)
+    means = rrrr.groupby(["method", "ε", "rho", "K", "utility"])["ratio"].mean().groupby(["method", "ε", "rho"]).mean()
+    return np.exp(means).unstack("rho").sort_index(ascending=[False, True])
+
+
+# README's table of findings: a statement, its figures, and the command that made them.
+
+
+def readme_rows() -> list[tuple[str, str, str]]:
+    """Return the rows of the table. A row is left out if what it states was not found."""
+    rows = [*_privacy(), *_paper_sampler(), *_repaired(), *_adapting(), *_mechanisms(), *_best_question()]
+    return [(statement, figures, f"`{command}`") for statement, figures, command in rows]
+
+
+def readme_table() -> str:
+    """Return the table in Markdown."""
+    return results.make_table(("finding", "figures", "command"), readme_rows()).markdown()
+
+
+def write_readme(path: Path = README) -> None:
+    """Put the table between the two marks of README."""
+    text = path.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    path.write_text(f"{before}{BEGIN}\n{readme_table()}\n{END}{after}", encoding="utf-8")
+
+
+def _figures(program: str, name: str) -> dict[str, float]:
+    """Return the figures of a finding, which must have passed: a statement that does not hold has no place here."""
+    found = result(program).finding(name)
+    if not found.passed:
+        raise ValueError(f"finding {name!r} of {program} must have passed to be quoted, got a failure: {found.text}")
+    return dict(found.figures)
+
+
+def _privacy() -> list[tuple[str, str, str]]:
+    _figures("privacy", "private"), _figures("privacy", "program"), _figures("privacy", "program_semi_adaptive")
+    table = result("privacy").table("authors_program")
+    worst = max(loss for loss, epsilon in zip(table.column("loss"), table.column("ε"), strict=True) if epsilon == 5)
+    return [
+        (
+            "RRRR keeps ε in exact arithmetic; of the authors' program, SRR and the five semi-adaptive methods do, "
+            "the six utility-driven ones do not",
+            f"all {len(table.rows)} settings of the paper; a true loss of up to {worst:.1f} where ε = 5 is claimed",
+            "python -m validation.privacy",
+        )
+    ]
+
+
+def _paper_sampler() -> list[tuple[str, str, str]]:
+    program, command = result("paper_sampler"), "python -m validation.paper_sampler"
+    estimate, mixing = _figures("paper_sampler", "estimate"), _figures("paper_sampler", "mixing")
+    right = _figures("paper_sampler", "stationary_small_epsilon")
+    wide = _figures("paper_sampler", "stationary_high_epsilon")
+    _figures("paper_sampler", "estimate_as_a_draw")
+    updates = max(program.table("stationary").column("updates")) // 1_000_000
+    return [
+        (
+            "the paper's SGLD estimate is not the posterior mean",
+            f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} apart in "
+            f"{len(program.table('estimate').rows)} settings; for ε ≤ 1 and ρ ≥ 0.1 about as far as a single draw",
+            command,
+        ),
+        (
+            "its chains do not mix in the paper's budget",
+            f"R-hat {mixing['least']:.2f} to {mixing['greatest']:.1f} in the 1000 updates that it averages "
+            "(but for ε = 5, ρ = 0.01)",
+            command,
+        ),
+        (
+            "the law that they tend to is right at ε ≤ 1 and too wide at ε = 5",
+            f"not told from NUTS in {right['settings']:.0f} of {right['settings']:.0f} settings at ε ≤ 1 after "
+            f"{updates} million updates; sds up to {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's "
+            "at ε = 5",
+            command,
+        ),
+    ]
+
+
+def _repaired() -> list[tuple[str, str, str]]:
+    table = repaired_sgld()
+    good, times = (table["verdict"] == "indistinguishable").sum(), table["ESS/s over NUTS's"]
+    return [
+        (
+            'SGLD repaired (`"sgld_cv"`) samples the posterior',
+            f"not told from NUTS in {good} of {len(table)} settings, with {times.min():g} to {times.max():g} times its "
+            f"effective draws a second (median {times.median():.0f})",
+            "python benchmarks/sgld.py --full",
+        )
+    ]
+
+
+def _adapting() -> list[tuple[str, str, str]]:
+    ratios = adapting_ratios().loc[(slice(None), ["0.5", "1"]), :]
+    parts = []
+    for method, told in (("the six utilities", "six utilities"), ("semi-adaptive, α = 0.9",) * 2):
+        ends = ratios.loc[method].agg(["min", "max"])
+        low, high = (f"{ends[rho]['min']:.2f} to {ends[rho]['max']:.2f}" for rho in (0.01, 0.1))
+        parts.append(f"{told.replace(', α', ' with α')} {low} (ρ = 0.01) and {high} (ρ = 0.1)")
+    return [
+        (
+            "at equal, true ε, adapting RRRR pays for uneven θ, if the rule suits θ",
+            f"times SRR's error at ε ≤ 1: {', '.join(parts)}; for even θ nothing is gained",
+            "python -m validation.mechanisms",
+        )
+    ]
+
+
+def _mechanisms() -> list[tuple[str, str, str]]:
+    _figures("mechanisms", "selection_ahead_of_rrrr")
+    errors = mechanism_errors()
+    settings = errors[errors["rho"] >= 0.1].pivot_table(
+        index=["prior", "K", "epsilon", "rho"], columns="mechanism", values="tv"
+    )
+    best = settings.idxmin(axis=1)
+    first, semi = (best == "subset selection").sum(), best.str.startswith("semi-adaptive").sum()
+    return [
+        (
+            "for ρ ≥ 0.1, non-adaptive subset selection is ahead of RRRR by any of the six utilities",
+            f"smallest error of all in {first} of {len(settings)} settings (ε ≤ 1), semi-adaptive RRRR in {semi} with "
+            "one α or another",
+            "python -m validation.mechanisms",
+        )
+    ]
+
+
+def _best_question() -> list[tuple[str, str, str]]:
+    found = result("best_question").figures
+    over_all = _figures("best_question", "ahead")["ratio"]
+    _figures("best_question", "never_behind")
+    semi = " and ".join(
+        f"ahead of it in {found[f'semi_ahead_{prior}']:.0f} of {found[f'semi_settings_{prior}']:.0f} settings with the "
+        f"{prior} prior"
+        for prior in ("flat", "learned")
+    )
+    sizes = sorted(set(result("best_question").table("best").column("K")))
+    return [
+        (
+            f"the best question, asked in rounds, beats subset selection (K = {', '.join(map(str, sizes[:-1]))} and "
+            f"{sizes[-1]})",
+            f"{over_all:.2f} times its error over all settings, not shown behind in any of {found['settings']:.0f}; "
+            f"{found['uneven']:.2f} times where nearly everybody holds one category; semi-adaptive RRRR with its best "
+            f"α, in hindsight, is shown {semi}",
+            "python -m validation.best_question",
+        )
+    ]
