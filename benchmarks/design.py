@@ -9,13 +9,13 @@ import itertools
 import resource
 
 import numpy as np
-from timing import best_seconds, show
+from timing import Rows, best_seconds, show, shown
 
-from adobest_pp import SubsetSelection, asymptotic_variance, audit, optimal_mechanism
+from adobest_pp import SetFamily, SubsetSelection, asymptotic_variance, audit, optimal_mechanism
 from oracles.designs import best_value
 
 
-def accuracy_rows(settings: int) -> list[list[str]]:
+def accuracy_rows(settings: int) -> Rows:
     """Compare designs for K ≤ 8 with Frank and Wolfe's method over all 2^K sets, whose gap is at most 0.1 %."""
     rng = np.random.default_rng(1)
     worst, bounds, audits, gaps = 0.0, 0, 0, []
@@ -28,10 +28,10 @@ def accuracy_rows(settings: int) -> list[list[str]]:
         bounds += design.lower_bound <= upper * (1 + 1e-9)
         audits += audit(design.mechanism).holds
         gaps.append(design.gap)
-    return [[f"{settings}", f"{worst:.3%}", f"{bounds}", f"{audits}", f"{np.max(gaps):.3%}"]]
+    return [[settings, shown("{:.3%}", worst), bounds, audits, shown("{:.3%}", np.max(gaps))]]
 
 
-def time_rows() -> list[list[str]]:
+def time_rows() -> Rows:
     """Time designs, and compare them with subset selection, which has all sets of one size."""
     rows = []
     for k in (10, 20, 50, 100):
@@ -40,14 +40,23 @@ def time_rows() -> list[list[str]]:
             design = optimal_mechanism(theta, epsilon)
             seconds = best_seconds(lambda t=theta, e=epsilon: optimal_mechanism(t, e), 2 if k <= 20 else 1)
             selection = asymptotic_variance(SubsetSelection(k, epsilon), theta)
-            gap = "–" if np.isnan(design.gap) else f"{design.gap:.2%}"
-            sets = len(design.mechanism.sets)
-            row = [k, f"{epsilon:g}", f"{rho:g}", f"{seconds:.2f}", sets, gap, f"{design.value / selection:.3f}"]
-            rows.append(list(map(str, row)))
+            gap = "–" if np.isnan(design.gap) else shown("{:.2%}", design.gap)
+            # Where no family is better, the design is subset selection.
+            sets = len(design.mechanism.sets) if isinstance(design.mechanism, SetFamily) else "–"
+            row = [
+                k,
+                shown("{:g}", epsilon),
+                shown("{:g}", rho),
+                shown("{:.2f}", seconds),
+                sets,
+                gap,
+                shown("{:.3f}", design.value / selection),
+            ]
+            rows.append(row)
     return rows
 
 
-def few_rows(thetas: int) -> list[list[str]]:
+def few_rows(thetas: int) -> Rows:
     """Tell how well designs are certified that ask about few of 8, 14 and 20 categories."""
     asked = {
         "one category": lambda k: np.eye(k)[0],
@@ -64,7 +73,7 @@ def few_rows(thetas: int) -> list[list[str]]:
             design = optimal_mechanism(theta / theta.sum(), epsilon, weights=weights(k))
             gaps.append(design.gap)
             audits += audit(design.mechanism).holds
-        rows.append(list(map(str, [name, len(gaps), int(np.sum(np.less(gaps, 1e-3))), f"{max(gaps):.2%}", audits])))
+        rows.append([name, len(gaps), int(np.sum(np.less(gaps, 1e-3))), shown("{:.2%}", max(gaps)), audits])
     return rows
 
 

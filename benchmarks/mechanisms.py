@@ -4,7 +4,7 @@ Run with ``python benchmarks/mechanisms.py``.
 """
 
 import numpy as np
-from timing import best_seconds, show
+from timing import Rows, best_seconds, show, shown
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
 from adobest_pp.likelihood.marginal import gradient, log_likelihood
@@ -12,7 +12,7 @@ from adobest_pp.likelihood.marginal import gradient, log_likelihood
 K, EPSILON = 20, 1.0
 
 
-def sampling_rows(n: int = 500_000) -> list[list[str]]:
+def sampling_rows(n: int = 500_000) -> Rows:
     rng = np.random.default_rng(1)
     x = rng.integers(K, size=n)
     cases = [
@@ -26,7 +26,7 @@ def sampling_rows(n: int = 500_000) -> list[list[str]]:
             n / best_seconds(lambda m=mechanism, s=subset, g=generator: m.privatize(x, subset=s, rng=g))
             for generator in (None, rng)
         ]
-        rows.append([name, *(f"{rate / 1e6:.2f}" for rate in rates)])
+        rows.append([name, *(shown("{:.2f}", rate / 1e6) for rate in rates)])
     return rows
 
 
@@ -43,7 +43,7 @@ def random_responses(n: int, n_subsets: int = 50) -> tuple[Responses, np.ndarray
     return Responses.from_arrays(mechanism, answers, masks, index), theta
 
 
-def likelihood_rows() -> list[list[str]]:
+def likelihood_rows() -> Rows:
     rows = []
     for n in (10_000, 1_000_000):
         responses, theta = random_responses(n)
@@ -57,13 +57,13 @@ def likelihood_rows() -> list[list[str]]:
         dense_slope = best_seconds(lambda d=dense, t=theta: (1 / (d @ t)) @ d, 5)
         rows.append(
             [
-                f"{n:,}",
-                f"{evidence.n_rows:,}",
-                f"{collapse:.3f} s",
-                f"{value * 1e6:.1f} µs",
-                f"{dense_value / value:,.0f}×",
-                f"{slope * 1e6:.1f} µs",
-                f"{dense_slope / slope:,.0f}×",
+                shown("{:,}", n),
+                shown("{:,}", evidence.n_rows),
+                shown("{:.3f} s", collapse),
+                shown("{:.1f} µs", value * 1e6),
+                shown("{:,.0f}×", dense_value / value),
+                shown("{:.1f} µs", slope * 1e6),
+                shown("{:,.0f}×", dense_slope / slope),
             ]
         )
     return rows

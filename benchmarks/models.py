@@ -20,7 +20,7 @@ import numpy as np
 import nutpie
 import pymc as pm
 import pytensor.tensor as pt
-from timing import show
+from timing import Rows, show, shown
 
 import adobest_pp as ad
 
@@ -30,7 +30,7 @@ sys.path[0] = str(Path(__file__).parents[1])
 from models import regions, regression  # noqa: E402
 
 # The headings of a table, and its rows.
-Made = tuple[list[str], list[list[Any]]]
+Made = tuple[list[str], Rows]
 NAMES = ["a", "b", "c", "d"]
 MECHANISMS = {"SRR": ad.SRR(5, 1.0), "OUE": ad.UnaryEncoding(5, 1.0)}
 PEOPLE = 10_000
@@ -86,15 +86,15 @@ def regression_table() -> Made:
         rates = {way: sum(ess for ess, _ in runs) / sum(s for _, s in runs) for way, runs in found.items()}
         for way, runs in found.items():
             least = ", ".join(f"{ess:.0f}" for ess, _ in runs)
-            microseconds = f"{1e6 * gradient_seconds(models[way]):.0f}"
+            microseconds = shown("{:.0f}", 1e6 * gradient_seconds(models[way]))
             cells = [
                 least,
-                f"{sum(s for _, s in runs):.1f}",
-                f"{rates[way]:.0f}",
+                shown("{:.1f}", sum(s for _, s in runs)),
+                shown("{:.0f}", rates[way]),
                 microseconds,
-                f"{programs[way][1]:.1f}",
+                shown("{:.1f}", programs[way][1]),
             ]
-            ratio = f"{rates['ours'] / rates['dense']:.1f}×" if way == "ours" else ""
+            ratio = shown("{:.1f}×", rates["ours"] / rates["dense"]) if way == "ours" else ""
             rows.append([name, way, *cells, ratio])
     header = [
         "mechanism",
@@ -140,7 +140,9 @@ def groups_table() -> Made:
             x = (rng.random(n)[:, None] >= np.cumsum(theta, axis=1)[group]).sum(axis=1).clip(max=4)
             responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
             seconds.append(gradient_seconds(regions.build(responses, group)))
-        rows.append([name, *(f"{1e6 * each:.0f}" for each in seconds), f"{seconds[1] / seconds[0]:.2f}×"])
+        rows.append(
+            [name, *(shown("{:.0f}", 1e6 * each) for each in seconds), shown("{:.2f}×", seconds[1] / seconds[0])]
+        )
     return ["mechanism", "µs, n = 10⁴", "µs, n = 10⁶", "ratio"], rows
 
 
@@ -168,7 +170,10 @@ def compile_table() -> Made:
             check=True,
         )
     wall, cpu = json.loads(done.stdout.splitlines()[-1])
-    return ["cold compile of the regression", "s"], [["clock", f"{wall:.1f}"], ["processor", f"{cpu:.1f}"]]
+    return ["cold compile of the regression", "s"], [
+        ["clock", shown("{:.1f}", wall)],
+        ["processor", shown("{:.1f}", cpu)],
+    ]
 
 
 TABLES = {"regression": regression_table, "groups": groups_table, "compile": compile_table}

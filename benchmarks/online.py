@@ -10,17 +10,18 @@ import tracemalloc
 
 import numpy as np
 from numba import njit
-from timing import show
+from timing import Rows, Shown, show, shown
 
 from adobest_pp import RRRR, Responses, select_subset
 from adobest_pp._random import integer, normal, seed_state
 from adobest_pp.adaptive.hamiltonian import hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
-from adobest_pp.collect import AdaptiveCollector
+from adobest_pp.collect import Collection
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
 from adobest_pp.samplers.gibbs.sampler import gibbs_draws
-from adobest_pp.simulate import simulate
+from adobest_pp.simulate import simulate_adaptive
 
 K, M, BATCH, EPSILON = 20, 20, 50, 1.0
 
@@ -55,9 +56,13 @@ def update_cases(k: int = K, n: int = 10_000) -> dict[str, tuple[object, np.ndar
     settled, rng = select_subset(theta, mechanism, "honest"), np.random.default_rng(2)
     one_set = mechanism.privatize(rng.choice(k, n, p=theta), subset=settled, rng=rng)
     runs = {
-        "nonadaptive": simulate(theta, mechanism, "nonadaptive", n_people=n, random_seed=1).responses,
+        "nonadaptive": simulate_adaptive(
+            theta, AdaptiveSubset(mechanism, "nonadaptive"), n_people=n, random_seed=1
+        ).responses,
         "honest, one settled subset": Responses.from_arrays(mechanism, one_set, settled),
-        "honest, a whole run": simulate(theta, mechanism, "honest", n_people=n, random_seed=1).responses,
+        "honest, a whole run": simulate_adaptive(
+            theta, AdaptiveSubset(mechanism, "honest"), n_people=n, random_seed=1
+        ).responses,
     }
     return {name: (records_of(responses), theta * k) for name, responses in runs.items()}
 
@@ -80,7 +85,7 @@ def interleaved(calls: dict[str, object], repeats: int) -> dict[str, float]:
     return best
 
 
-def update_rows(n_updates: int = 2_000, repeats: int = 200) -> list[list[str]]:
+def update_rows(n_updates: int = 2_000, repeats: int = 200) -> Rows:
     n, state = 10_000, seed_state(1)
     indices, noise, steps = np.empty(BATCH, np.int64), np.empty(K), np.full(n_updates, 0.5 / n)
     cases, prior, work = update_cases(), np.ones(K), new_workspace(K, BATCH)
@@ -91,10 +96,12 @@ def update_rows(n_updates: int = 2_000, repeats: int = 200) -> list[list[str]]:
     calls = {name: updates(records, phi.copy()) for name, (records, phi) in cases.items()}
     calls["floor"] = lambda: draws_alone(state, n_updates, n, BATCH, K, indices, noise)
     best = interleaved(calls, repeats)
-    rows = [["the draws alone", "", f"{best['floor'] / n_updates * 1e9:.0f}", "1"]]
+    rows = [["the draws alone", "", shown("{:.0f}", best["floor"] / n_updates * 1e9), "1"]]
     for name, (records, _) in cases.items():
         n_sets = int(records.used[KINDS]) - FIRST_SET  # type: ignore[attr-defined]
-        rows.append([name, n_sets, f"{best[name] / n_updates * 1e9:.0f}", f"{best[name] / best['floor']:.2f}"])
+        rows.append(
+            [name, n_sets, shown("{:.0f}", best[name] / n_updates * 1e9), shown("{:.2f}", best[name] / best["floor"])]
+        )
     return rows
 
 
@@ -157,13 +164,15 @@ def numpy_choice(utility: str, mechanism: RRRR, *, matrices_once: bool):  # type
     return choose
 
 
-def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> list[list[str]]:
+def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> Rows:
     theta = np.random.default_rng(1).dirichlet(np.ones(K))
     mechanism = RRRR(K, EPSILON)
 
     def ours(utility):  # type: ignore[no-untyped-def]
         alpha = 0.9 if utility == "semi_adaptive" else None
-        return lambda: simulate(theta, mechanism, utility, alpha=alpha, n_people=n_people, updates=M, random_seed=1)
+        return lambda: simulate_adaptive(
+            theta, AdaptiveSubset(mechanism, utility, alpha=alpha, updates=M), n_people=n_people, random_seed=1
+        )
 
     def numpys(utility, once):  # type: ignore[no-untyped-def]
         choose = numpy_choice(utility, mechanism, matrices_once=once)
@@ -175,20 +184,20 @@ def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> li
     tuned = interleaved({utility: numpys(utility, True) for utility in UTILITY_CODES}, 2)
     rows = []
     for utility in UTILITY_CODES:
-        cells = [utility, f"{best[utility]:.3f} s"]
+        cells = [utility, shown("{:.3f} s", best[utility])]
         for seconds in (plain[utility], tuned[utility]):
             whole = seconds / n_numpy * n_people
-            cells += [f"{whole:.1f} s", f"{whole / best[utility]:.0f}×"]
+            cells += [shown("{:.1f} s", whole), shown("{:.0f}×", whole / best[utility])]
         rows.append(cells)
     return rows
 
 
 # ---------------------------------------------------------------- (c) growth
-def exponent(sizes: list[int], seconds: list[float]) -> str:
-    return f"{np.polyfit(np.log(sizes), np.log(seconds), 1)[0]:.2f}"
+def exponent(sizes: list[int], seconds: list[float]) -> Shown:
+    return shown("{:.2f}", np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def growth_rows() -> list[list[str]]:
+def growth_rows() -> Rows:
     cases = {"K": [10, 30, 100, 300, 1000], "T": [1_000, 3_000, 10_000, 30_000, 100_000], "m": [10, 50, 250, 1_250]}
     rows = []
     for name, sizes in cases.items():
@@ -198,8 +207,8 @@ def growth_rows() -> list[list[str]]:
                 usual = {"K": K, "T": 5_000, "m": BATCH} | {name: size}
                 k, n, m = usual.values()
                 theta = np.random.default_rng(1).dirichlet(np.ones(k))
-                calls[str(size)] = lambda k=k, n=n, m=m, theta=theta, utility=utility: simulate(
-                    theta, RRRR(k, EPSILON), utility, n_people=n, batch_size=m, random_seed=1
+                calls[str(size)] = lambda k=k, n=n, m=m, theta=theta, utility=utility: simulate_adaptive(
+                    theta, AdaptiveSubset(RRRR(k, EPSILON), utility, batch_size=m), n_people=n, random_seed=1
                 )
             best = interleaved(calls, 3)
             cells = ", ".join(f"{size:,}: {best[str(size)]:.3f}" for size in sizes)
@@ -217,27 +226,36 @@ def peak_bytes(call) -> int:  # type: ignore[no-untyped-def]
     return peak
 
 
-def round_rows() -> list[list[str]]:
+def round_rows() -> Rows:
     theta = np.random.default_rng(1).dirichlet(np.ones(K))
     mechanism = RRRR(K, EPSILON)
 
     def simulated(n):  # type: ignore[no-untyped-def]
-        simulate(theta, mechanism, "honest", n_people=n, adapt_every=10_000, random_seed=1)
+        simulate_adaptive(theta, AdaptiveSubset(mechanism, "honest", adapt_every=10_000), n_people=n, random_seed=1)
 
     def collected(n):  # type: ignore[no-untyped-def]
-        collector = AdaptiveCollector(mechanism, "honest", adapt_every=10_000, random_seed=1)
+        policy = AdaptiveSubset(mechanism, "honest", adapt_every=10_000)
+        collection = Collection.create(policy=policy, random_seed=1)
         rng = np.random.default_rng(1)
         for _ in range(n // 10_000):
-            subset = collector.next_subset()
-            collector.record(mechanism.privatize(rng.choice(K, 10_000, p=theta), subset=subset, rng=rng))
+            question = collection.next_question()
+            collection.record(question.privatize(rng.choice(K, 10_000, p=theta), rng=rng), question)
 
     rows = []
-    for name, call in (("simulate", simulated), ("AdaptiveCollector, with the people's answers", collected)):
+    for name, call in (("simulate_adaptive", simulated), ("Collection, with the people's answers", collected)):
         call(20_000)
         for n in (1_000_000, 10_000_000):
             seconds = timed(call, n)[1]
             peak = peak_bytes(lambda call=call, n=n: call(n))
-            rows.append([name, f"{n:,}", f"{seconds:.2f} s", f"{peak / 2**20:.0f} MiB", f"{peak / n:.0f}"])
+            rows.append(
+                [
+                    name,
+                    shown("{:,}", n),
+                    shown("{:.2f} s", seconds),
+                    shown("{:.0f} MiB", peak / 2**20),
+                    shown("{:.0f}", peak / n),
+                ]
+            )
     return rows
 
 
@@ -259,11 +277,11 @@ def hamiltonian_draws(state, phi, records, prior, exact, draws):  # type: ignore
     return trajectories
 
 
-def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
+def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> Rows:
     rows = []
     for k, epsilon in [(k, epsilon) for k in (10, 20) for epsilon in (0.5, 1.0, 5.0)]:
         theta = np.random.default_rng(1).dirichlet(np.ones(k))
-        responses = simulate(theta, RRRR(k, epsilon, 0.8), "honest", random_seed=1).responses
+        responses = simulate_adaptive(theta, AdaptiveSubset(RRRR(k, epsilon, 0.8), "honest"), random_seed=1).responses
         prior, records, evidence = (
             np.ones(k),
             records_of(responses, counted=True),
@@ -281,8 +299,12 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> list[list[str]]:
         gibbs = effective(draws)
         rates = ours / seconds, gibbs / gibbs_seconds
         costs = seconds / gradients, gibbs_seconds / sweeps
-        per_call = [f"{ours / gradients:.4f}", f"{gibbs / sweeps:.4f}", *(f"{cost * 1e6:.2f} µs" for cost in costs)]
-        per_second = [*(f"{rate:,.0f}" for rate in rates), f"{rates[0] / rates[1]:.1f}×"]
+        per_call = [
+            shown("{:.4f}", ours / gradients),
+            shown("{:.4f}", gibbs / sweeps),
+            *(shown("{:.2f} µs", cost * 1e6) for cost in costs),
+        ]
+        per_second = [*(shown("{:,.0f}", rate) for rate in rates), shown("{:.1f}×", rates[0] / rates[1])]
         rows.append([k, epsilon, len(responses.subsets), int(records.used[ROWS]), *per_call, *per_second])
     return rows
 

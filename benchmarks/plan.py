@@ -6,7 +6,7 @@ Run with ``python benchmarks/plan.py``. Nothing that is compiled counts: each is
 import time
 from typing import Any
 
-from timing import show
+from timing import show, shown
 
 import adobest_pp as ad
 
@@ -30,7 +30,7 @@ def main() -> None:
         seconds = time.perf_counter() - began
         methods = sorted(set(made.table["method"].values.tolist()))
         told = ", ".join(f"{name} {value}" for name, value in setting.items())
-        rows.append([told, ", ".join(methods), f"{seconds:.1f}", made.recommended])
+        rows.append([told, ", ".join(methods), shown("{:.1f}", seconds), made.recommended])
     show("plans", ["plan", "by", "seconds", "recommended"], rows)
 
 

@@ -13,9 +13,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from timing import show
+from timing import Rows, show, shown
 
 import adobest_pp as ad
 
@@ -75,7 +76,7 @@ def in_process(*arguments: object) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def way_row(name: str, share: float, folder: Path) -> list[str]:
+def way_row(name: str, share: float, folder: Path) -> list[Any]:
     """Return what the way of one mechanism took, against its bars."""
     in_process("--write", name, "--share", share, "--folder", folder / name)
     in_process("--measure", name, "--folder", folder / name)  # compiles
@@ -83,12 +84,17 @@ def way_row(name: str, share: float, folder: Path) -> list[str]:
     seconds, memory = BARS[name]
     total = found["gather"] + found["sample"]
     held = total <= seconds and found["memory"] <= memory
-    numbers = [f"{found['answers']:,}", f"{found['gather']:.1f}", f"{found['sample']:.1f}", f"{found['memory']:.0f}"]
+    numbers = [
+        shown("{:,}", found["answers"]),
+        shown("{:.1f}", found["gather"]),
+        shown("{:.1f}", found["sample"]),
+        shown("{:.0f}", found["memory"]),
+    ]
     bar = f"{seconds} s, {memory} MiB: {'held' if held else 'missed'}"
-    return [f"{name}, {SAMPLERS[name]}", *numbers, f"{found['largest_z']:.1f}", bar]
+    return [f"{name}, {SAMPLERS[name]}", *numbers, shown("{:.1f}", found["largest_z"]), bar]
 
 
-def worker_rows(share: float, folder: Path) -> list[list[str]]:
+def worker_rows(share: float, folder: Path) -> Rows:
     """Return how fast one and two Dask workers gather, and whether all give the same to the last bit."""
     from distributed import LocalCluster
 
@@ -105,8 +111,10 @@ def worker_rows(share: float, folder: Path) -> list[list[str]]:
                 timings.append(time.perf_counter() - start)
         rates.append(len(found) / min(timings))
         same = found.evidence() == here.evidence()
-        speed = [f"{rates[-1] / 1e6:.1f}", f"{rates[-1] / rates[0]:.2f}×"]
-        rows.append([str(workers), f"{len(found):,}", f"{min(timings):.2f}", *speed, "yes" if same else "no"])
+        speed = [shown("{:.1f}", rates[-1] / 1e6), shown("{:.2f}×", rates[-1] / rates[0])]
+        rows.append(
+            [str(workers), shown("{:,}", len(found)), shown("{:.2f}", min(timings)), *speed, "yes" if same else "no"]
+        )
     return rows
 
 

@@ -47,7 +47,9 @@ def nearby(k):
 def adaptive_answers(k, epsilon, kappa, rho, seed):
     theta = np.random.default_rng(1000 + seed).dirichlet(np.full(k, rho))
     mechanism = ad.RRRR(k, epsilon, kappa)
-    return ad.simulate(theta / theta.sum(), mechanism, "honest", n_people=500 * k, random_seed=seed).responses
+    return ad.simulate_adaptive(
+        theta / theta.sum(), ad.AdaptiveSubset(mechanism, "honest"), n_people=500 * k, random_seed=seed
+    ).responses
 
 
 def subset_answers(k, n, seed=0):
@@ -147,7 +149,14 @@ def costs(full, seed=0):
         rows.append(["SubsetSelection, K = 20", n, evidence.n_rows, *update_cost(evidence)])
         rows.append(["SubsetSelection, K = 100", n, wide.n_rows, *update_cost(wide)])
     table = [
-        [name, f"{n:,}", f"{u:,}", batch, f"{1e6 * seconds:.2f}", f"{seconds / numbers:.1f}×"]
+        [
+            name,
+            shown("{:,}", n),
+            shown("{:,}", u),
+            batch,
+            shown("{:.2f}", 1e6 * seconds),
+            shown("{:.1f}×", seconds / numbers),
+        ]
         for name, n, u, seconds, numbers, batch in rows
     ]
     show("cost", ["answers", "n", "rows", "batch", "µs an update", "over its random numbers"], table, record=full)
@@ -171,16 +180,16 @@ def many_sets(full, seed=0):
             start = time.perf_counter()
             ad.sample(responses, "nuts", draws=20, tune=40, chains=1, random_seed=1, **QUIET)
             rate = 60 / (time.perf_counter() - start)
-            nuts = f"{rate:.2f}/s at most: {ess / seconds / rate:.0f}×"
+            nuts = shown("{:.2f}/s at most: {:.0f}×", rate, ess / seconds / rate)
         rows.append(
             [
-                f"{n:,}",
+                shown("{:,}", n),
                 evidence.n_rows,
-                f"{seconds:.1f} s ({cpu:.1f} s)",
-                f"{ess:.0f}",
-                f"{ess / seconds:.0f}/s",
+                shown("{:.1f} s ({:.1f} s)", seconds, cpu),
+                shown("{:.0f}", ess),
+                shown("{:.0f}/s", ess / seconds),
                 nuts,
-                f"{before:.1f}, {after:.1f}",
+                shown("{:.1f}, {:.1f}", before, after),
             ]
         )
     headings = [
@@ -209,7 +218,9 @@ def coverage(full, seed=0):
         share = float(found["coverage"].sel(level=0.95).mean())
         # Categories of one data set are not independent: the error is at most that of one category.
         error = float(found["coverage_error"].sel(level=0.95).max())
-        rows.append([name, k, f"{share:.1%}", f"{error:.1%}", f"{float(found['p_value_overall']):.2f}"])
+        rows.append(
+            [name, k, shown("{:.1%}", share), shown("{:.1%}", error), shown("{:.2f}", float(found["p_value_overall"]))]
+        )
     show("coverage", ["mechanism", "K", "coverage of 95 %", "error at most", "p of uniform ranks"], rows, record=full)
 
 
@@ -221,16 +232,22 @@ def in_the_loop(full, seed=0):
         for run, sampler in itertools.product(range(10 if full else 3), distances):
             theta = np.random.default_rng(1000 + seed + run).dirichlet(np.full(k, rho))
             start = time.thread_time()
-            found = ad.simulate(
-                theta / theta.sum(), ad.RRRR(k, epsilon, 0.9), "honest", sampler=sampler, random_seed=seed + run
+            found = ad.simulate_adaptive(
+                theta / theta.sum(),
+                ad.AdaptiveSubset(ad.RRRR(k, epsilon, 0.9), "honest", sampler=sampler),
+                random_seed=seed + run,
             )
             seconds[sampler].append(time.thread_time() - start)
             right = ad.sample(found.responses, "sgld_cv", random_seed=1, **QUIET)["posterior"]["theta"]
             distances[sampler].append(0.5 * np.abs(found.chain_mean - right.values.mean(axis=(0, 1))).sum())
-        far, near = (f"{np.median(distances[name]):.3f} (at most {max(distances[name]):.3f})" for name in distances)
+        far, near = (
+            shown("{:.3f} (at most {:.3f})", np.median(distances[name]), max(distances[name])) for name in distances
+        )
         least = {name: min(times) for name, times in seconds.items()}
-        ratio = f"{least['exact'] / least['sgld']:.2f}×"
-        rows.append([f"{k}, {epsilon:g}, {rho:g}", far, near, *(f"{value:.3f} s" for value in least.values()), ratio])
+        ratio = shown("{:.2f}×", least["exact"] / least["sgld"])
+        rows.append(
+            [f"{k}, {epsilon:g}, {rho:g}", far, near, *(shown("{:.3f} s", value) for value in least.values()), ratio]
+        )
     headings = ["K, ε, ρ", "TV of the paper's", "TV of exact", "time of the paper's", "of exact", "ratio"]
     show("loop", headings, rows, record=full)
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from timing import show
+from timing import show, shown
 
 RUNS = 40
 SIZES = (1_000, 10_000)
@@ -71,7 +71,9 @@ def speed_rows() -> list[list]:
     rows: list[list] = []
     with tempfile.TemporaryDirectory() as folder:
         each = loop_seconds(RUNS)
-        rows.append(["a plain loop, one process", f"{1 / each:.2f}", "", f"{1000 * each:.0f} ms", "", "", ""])
+        rows.append(
+            ["a plain loop, one process", shown("{:.2f}", 1 / each), "", shown("{:.0f} ms", 1000 * each), "", "", ""]
+        )
         rates = []
         for workers in (1, 2):
             n, clock, within, processor = engine_seconds(workers, Path(folder))
@@ -80,12 +82,12 @@ def speed_rows() -> list[list]:
             rows.append(
                 [
                     f"a Dask cluster, {workers} worker{'s' * (workers > 1)}",
-                    f"{rates[-1]:.2f}",
-                    f"{rates[-1] / rates[0]:.2f}×",
-                    f"{1000 * within / n:.0f} ms",
-                    f"{1000 * beside / n:.1f} ms",
-                    f"{100 * beside / n / 0.2:.1f} %",
-                    f"{1000 * processor / n:.1f} ms",
+                    shown("{:.2f}", rates[-1]),
+                    shown("{:.2f}×", rates[-1] / rates[0]),
+                    shown("{:.0f} ms", 1000 * within / n),
+                    shown("{:.1f} ms", 1000 * beside / n),
+                    shown("{:.1f} %", 100 * beside / n / 0.2),
+                    shown("{:.1f} ms", 1000 * processor / n),
                 ]
             )
     return rows
@@ -97,7 +99,11 @@ def memory_rows() -> list[list]:
         done = subprocess.run([sys.executable, __file__, "memory", str(n)], capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         rows.append(
-            [f"{n:,}", *(f"{found[key] / 1024:.0f} MiB" for key in ("driver", "worker")), f"{found['rate']:.0f}"]
+            [
+                shown("{:,}", n),
+                *(shown("{:.0f} MiB", found[key] / 1024) for key in ("driver", "worker")),
+                shown("{:.0f}", found["rate"]),
+            ]
         )
     return rows
 

@@ -12,7 +12,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
 from numba import njit
-from timing import best_seconds, show
+from timing import best_seconds, show, shown
 
 from adobest_pp import RRRR
 from adobest_pp.design import UTILITIES, UTILITY_CODES
@@ -68,10 +68,10 @@ def main() -> None:
         rows.append(
             [
                 name,
-                *(f"{1e6 * seconds:,.2f} µs" for seconds in times.values()),
-                *(f"{ratio:,.0f}×" for ratio in ratios.values()),
-                f"≥ {AIMS[name]:,}×",
-                f"{exponent:.2f}",
+                *(shown("{:,.2f} µs", 1e6 * seconds) for seconds in times.values()),
+                *(shown("{:,.0f}×", ratio) for ratio in ratios.values()),
+                shown("≥ {:,}×", AIMS[name]),
+                shown("{:.2f}", exponent),
                 f"≤ {2.2 if name in ('entropy', 'mse') else 1.3}",
             ]
         )

@@ -19,15 +19,28 @@ sys.path.append(str(FOLDER.parent))
 from validation import results  # noqa: E402
 from validation.results import Shown, shown  # noqa: E402
 
-__all__ = ["Shown", "best_seconds", "render", "show", "shown"]
+__all__ = ["Rows", "Shown", "best_seconds", "render", "show", "shown"]
 
+Rows = list[list[Any]]
 RESULTS = FOLDER / "results"
 PREAMBLE = """# Measured figures
 
 Each section names the command that prints it. Times are from one process on a shared two-core machine and are noisy;
 the ratios compare alternatives within one run and are what to look at."""
-ORDER = ("mechanisms", "subset_selection", "ground_truth", "online", "demo", "study", "sgld", "demo_clone", "models")
-ORDER += ("plan", "design", "scale")
+ORDER = [
+    "mechanisms",
+    "subset_selection",
+    "ground_truth",
+    "online",
+    "demo",
+    "study",
+    "sgld",
+    "demo_clone",
+    "models",
+    "plan",
+    "design",
+    "scale",
+]
 
 
 def best_seconds(call: Callable[[], Any], repeats: int = 5) -> float:
@@ -57,13 +70,10 @@ def show(name: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], reco
     print(f"{table.markdown()}\n", flush=True)
     if record:
         program = Path(sys.argv[0]).stem
-        command = " ".join(["python", f"benchmarks/{program}.py", *sys.argv[1:]])
-        known = results.Result(program, command)
+        known = results.Result(program, " ".join(["python", f"benchmarks/{program}.py", *sys.argv[1:]]))
         if (RESULTS / f"{program}.json").is_file():
             today = datetime.now(UTC).date().isoformat()
-            known = replace(
-                results.read(program, RESULTS), command=command, date=today, versions=results.versions_here()
-            )
+            known = replace(results.read(program, RESULTS), date=today, versions=results.versions_here())
         known.with_tables([table]).write(RESULTS)
         render()
 

@@ -74,10 +74,16 @@ def plot(shown: xr.Dataset, reference: xr.Dataset, path: str) -> None:
     place = np.arange(len(STEPS) - 1)
     for axis, name in zip(axes, NAMES, strict=True):
         one, other = shown.sel(term=name), reference.sel(term=name)
-        sides = [one["mean"] - one["lower"], one["upper"] - one["mean"]]
-        axis.errorbar(one["mean"], place + 0.12, xerr=sides, fmt="o", ms=4, label=f"private, ε = {EPSILON:g}: 95 %")
-        error = 1.96 * other["error"]
-        axis.errorbar(other["estimate"], place - 0.12, xerr=error, fmt="s", ms=4, label="honest: maximum likelihood")
+        error = [one["mean"] - one["lower"], one["upper"] - one["mean"]]
+        axis.errorbar(one["mean"], place + 0.12, xerr=error, fmt="o", ms=4, label=f"private, ε = {EPSILON:g}: 95 %")
+        axis.errorbar(
+            other["estimate"],
+            place - 0.12,
+            xerr=1.96 * other["error"],
+            fmt="s",
+            ms=4,
+            label="honest: maximum likelihood",
+        )
         axis.axvline(0, color="0.7", lw=0.8, zorder=0)
         axis.set(title=name, xlabel="logit per standard deviation")
     axes[0].set_yticks(place, STEPS[1:])

@@ -14,13 +14,14 @@ with 1 if a finding stated below is not reproduced.
 
 import sys
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from scipy import stats
 
 from adobest_pp import SubsetSelection, asymptotic_variance, optimal_mechanism
@@ -52,7 +53,9 @@ setting. Settings in which each has the least mean error:
 {best}.
 Semi-adaptive RRRR with an α that suits the setting can be better. Its best α, chosen with hindsight, is shown to be
 {against}.
-No one α is good everywhere: over these settings the five have {alphas} times the error of subset selection."""
+Where it is shown ahead it has {ratios} times the error of the design. No one α is good everywhere: over these
+settings the five have {alphas} times the error of subset selection. Shown ahead of / behind the design, each α by
+itself: {each}."""
 
 
 def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
@@ -67,12 +70,16 @@ def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
     by_k = ", ".join(f"K = {k}: {np.exp(float(ratio.sel(K=k).mean())):.2f}" for k in runs["K"].values.tolist())
     best = ", ".join(f"{name} {n}" for name, n in best_counts(runs).items())
     keep(runs=runs.sizes["run"], settings=n_settings(runs), uneven=np.exp(float(means["uneven"].mean())))
-    against = []
-    for prior, (ahead, behind, n) in best_alpha_against(runs, DESIGN).items():
+    against, semi = [], Semi.against(runs, DESIGN)
+    for prior, (ahead, behind, n) in semi.best().items():
         keep(**{f"semi_ahead_{prior}": ahead, f"semi_behind_{prior}": behind, f"semi_settings_{prior}": n})
         against.append(
             f"ahead of the design in {ahead} and behind it in {behind} of {n} settings with the {prior} prior"
         )
+    keep(semi_largest_K=max(semi.mean["K"].values.tolist()))
+    shown_ahead = semi.ratios_ahead()
+    if shown_ahead.size:
+        keep(semi_least=shown_ahead.min(), semi_greatest=shown_ahead.max())
     names = [name for name in SEMI if name in runs["mechanism"].values]
     alphas = [np.exp(float(pooled(log_ratio(runs, name, SUBSET_SELECTION)).mean())) for name in names]
     return MEANING.format(
@@ -82,13 +89,16 @@ def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
         best=best,
         against=",\nand ".join(against),
         alphas=f"{min(alphas):.2f} to {max(alphas):.2f}" if alphas else "no",
+        ratios=f"{shown_ahead.min():.2f} to {shown_ahead.max():.2f}" if shown_ahead.size else "no",
+        each=", ".join(f"{name.removeprefix('semi_adaptive_')} {a} / {b}" for name, (a, b) in semi.each().items()),
         **{name: np.exp(float(values.mean())) for name, values in means.items()},
     )
 
 
 def best_counts(runs: xr.Dataset) -> dict[str, int]:
     """Return in how many settings each kind of mechanism has the least mean of ln TV, the most frequent first."""
-    ratios = np.log(runs["exact_tv"]) - np.log(runs["exact_tv"].sel(mechanism=SUBSET_SELECTION))
+    tv = xr.ufuncs.log(runs["exact_tv"])
+    ratios = tv - tv.sel(mechanism=SUBSET_SELECTION)
     means = ratios.mean("run").stack(setting=SETTINGS).transpose("setting", "mechanism")
     names = means["mechanism"].values[np.nanargmin(means.values, axis=1)]
     kinds = dict.fromkeys(SEMI, "semi-adaptive RRRR") | dict.fromkeys(UTILITIES, "RRRR by a utility")
@@ -96,21 +106,51 @@ def best_counts(runs: xr.Dataset) -> dict[str, int]:
     return dict(found.most_common())
 
 
-def best_alpha_against(runs: xr.Dataset, other: str) -> dict[str, tuple[int, int, int]]:
-    """Return by prior in how many settings the best α is shown ahead of another mechanism, behind it, and of how many.
+@dataclass(frozen=True, eq=False)
+class Semi:
+    """Semi-adaptive RRRR against another mechanism, by α and setting.
 
-    The α with the least mean is chosen with hindsight, which favors it. So the level is for all α of all settings.
+    The level of the intervals is for all α of all settings, so that it holds for an α that is chosen with hindsight.
+
+    Attributes
+    ----------
+    mean : xarray.DataArray
+        Means of ln of the ratio of the TVs.
+    ahead, behind : xarray.DataArray
+        Where it is shown to be ahead of the other one, or behind it.
     """
-    names = [name for name in SEMI if name in runs["mechanism"].values]
-    ratios = xr.concat([log_ratio(runs, name, other) for name in names], "alpha")
-    n = int(np.prod([ratios.sizes[name] for name in ("alpha", *SETTINGS)]))
-    _, low, high = interval(ratios, n)
-    best = ratios.mean("run").argmin("alpha")
-    ahead, behind = (high < 0).isel(alpha=best), (low > 0).isel(alpha=best)
-    return {
-        prior: (int(ahead.sel(prior=prior).sum()), int(behind.sel(prior=prior).sum()), ahead.sel(prior=prior).size)
-        for prior in runs["prior"].values.tolist()
-    }
+
+    mean: xr.DataArray
+    ahead: xr.DataArray
+    behind: xr.DataArray
+
+    @classmethod
+    def against(cls, runs: xr.Dataset, other: str) -> "Semi":
+        """Compare every α that was run."""
+        names = [name for name in SEMI if name in runs["mechanism"].values]
+        ratios = xr.concat([log_ratio(runs, name, other) for name in names], xr.Variable("alpha", names))
+        mean, low, high = interval(ratios, int(np.prod([ratios.sizes[name] for name in ("alpha", *SETTINGS)])))
+        return cls(mean, high < 0, low > 0)
+
+    def best(self) -> dict[str, tuple[int, int, int]]:
+        """Return by prior in how many settings the best α is shown ahead, shown behind, and of how many."""
+        ahead, behind = (one.isel(alpha=self.mean.argmin("alpha")) for one in (self.ahead, self.behind))
+        return {
+            prior: (int(ahead.sel(prior=prior).sum()), int(behind.sel(prior=prior).sum()), ahead.sel(prior=prior).size)
+            for prior in self.mean["prior"].values.tolist()
+        }
+
+    def ratios_ahead(self) -> NDArray[np.float64]:
+        """Return the ratios of the best α in the settings where it is shown ahead."""
+        best = self.mean.argmin("alpha")
+        return np.asarray(np.exp(self.mean.isel(alpha=best).values[self.ahead.isel(alpha=best).values]))
+
+    def each(self) -> dict[str, tuple[int, int]]:
+        """Return of each α in how many settings it is shown ahead, and behind."""
+        return {
+            name: (int(self.ahead.sel(alpha=name).sum()), int(self.behind.sel(alpha=name).sum()))
+            for name in self.mean["alpha"].values.tolist()
+        }
 
 
 def study_of(quick: bool, seed: int) -> Study:
@@ -126,8 +166,8 @@ def study_of(quick: bool, seed: int) -> Study:
 
 def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
     """Return ln of the TV of one mechanism over that of another, by setting and run, for the K that both have."""
-    tv = np.log(runs["exact_tv"])
-    ratio = tv.sel(mechanism=first, drop=True) - tv.sel(mechanism=second, drop=True)
+    tv = xr.ufuncs.log(runs["exact_tv"])
+    ratio: xr.DataArray = tv.sel(mechanism=first, drop=True) - tv.sel(mechanism=second, drop=True)
     return ratio.dropna("K", how="all") if "K" in ratio.dims else ratio
 
 
@@ -263,7 +303,7 @@ def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
     ratio = log_ratio(runs, DESIGN, SUBSET_SELECTION)
     _, low, _ = interval(ratio, n_settings(runs))
     behind = int((low > 0).sum())
-    mean, _, high = interval(pooled(ratio))
+    mean, low, high = interval(pooled(ratio))
     sparse = runs.sel(rho=[rho for rho in runs["rho"].values if rho < 1])
     rivals = [SUBSET_SELECTION, *(name for name in UTILITIES if name in runs["mechanism"].values)]
     ends = {name: interval(pooled(log_ratio(sparse, DESIGN, name)), len(rivals)) for name in rivals}
@@ -282,8 +322,8 @@ def stated(runs: xr.Dataset, bound: xr.DataArray) -> list[Finding]:
             "ahead",
             "over all settings it is ahead",
             float(high) < 0,
+            interval=(np.exp(float(low)), np.exp(float(high))),
             ratio=np.exp(float(mean)),
-            upper_end=np.exp(float(high)),
         ),
         finding(
             "ahead_where_uneven",

@@ -38,7 +38,7 @@ class Options:
 Program = Callable[[Options], list[Finding]]
 
 
-def finding(name: str, text: str, passed: Any, interval: Sequence[Any] | None = None, **figures: Any) -> Finding:
+def finding(name: str, text: str, passed: Any, interval: Any = None, **figures: Any) -> Finding:
     """Return a finding with plain values in place of those of NumPy; `interval` is that of the first figure."""
     ends = None if interval is None else (float(interval[0]), float(interval[1]))
     return Finding(name, bool(passed), {key: float(value) for key, value in figures.items()}, text, ends)

@@ -62,7 +62,9 @@ class Cell:
     draws: int = DRAWS
 
 
-def dirichlet(alpha: NDArray[np.float64], draws: int, correlation: float, rng: np.random.Generator) -> NDArray:
+def dirichlet(
+    alpha: NDArray[np.float64], draws: int, correlation: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Return draws (chain, draw, K) of a Dirichlet distribution: Γ(α) = Γ(α+1)·U^(1/α), autoregressive by a copula."""
     noise = rng.standard_normal((2, CHAINS, draws, alpha.size))
     noise[:, :, 1:] *= np.sqrt(1 - correlation**2)
@@ -115,7 +117,7 @@ def run(cell: Cell) -> list[dict[str, float | str]]:
     rng = np.random.default_rng([cell.seed, cell.n_categories, cell.people, round(1000 * cell.prior), len(cell.kind)])
     responses = answers_of(cell)
     prior = np.full(cell.n_categories, cell.prior)
-    alpha = prior + np.bincount(responses.answers, minlength=cell.n_categories)
+    alpha = np.asarray(prior + np.bincount(responses.answers, minlength=cell.n_categories), dtype=np.float64)
     rows = []
     for number in range(cell.pairs):
         first, second = (
@@ -199,7 +201,9 @@ def as_claimed(rows: Sequence[dict[str, float | str]]) -> bool:
 def false_alarms(quick: bool, seed: int) -> list[Finding]:
     """Print the rates of false alarms by prior, K, kind of chains and answers; return the findings."""
     priors, sizes, people = (PRIORS[::3], SIZES[:2], (PEOPLE,)) if quick else (PRIORS, SIZES, (0, PEOPLE))
-    cells = [Cell(*place, 1 if quick else 10, seed) for place in product(priors, sizes, people, KINDS)]
+    pairs = 1 if quick else 10
+    places = product(priors, sizes, people, KINDS)
+    cells = [Cell(rho, k, n, kind, pairs, seed) for rho, k, n, kind in places]
     found = each(run, cells, "false alarms", parallel=not quick)
     print(
         f"Equal draws called different, in per cent with 95 % intervals, at the level {LEVELS[0]:.0%} that is claimed"

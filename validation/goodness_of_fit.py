@@ -9,6 +9,7 @@ if a finding is not reproduced.
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +107,9 @@ def filled_up(rng: np.random.Generator) -> Responses:
 
 
 def _read(told: Responses, read_as: Mechanism) -> Responses:
-    tables = {"subsets": told.subsets, "subset_index": told.subset_index} if read_as.publishes_subset else {}
+    tables: dict[str, Any] = {}
+    if read_as.publishes_subset:
+        tables = {"subsets": told.subsets, "subset_index": told.subset_index}
     return Responses.from_arrays(read_as, told.answers, **tables)
 
 
@@ -155,7 +158,7 @@ MILD: dict[str, Case] = {
         if (name, true) != ("unary encoding", 1.1)
     },
 }
-CASES: dict[object, Case] = {**RIGHT, **FAULTS, **MILD, **SILENT}
+CASES: dict[Any, Case] = {**RIGHT, **FAULTS, **MILD, **SILENT}
 
 
 def check(job: tuple[object, int]) -> tuple[float, int, bool]:
@@ -165,7 +168,7 @@ def check(job: tuple[object, int]) -> tuple[float, int, bool]:
     return fit.p_value, fit.spare, fit.p_value <= LEVEL
 
 
-def measure(runs: dict[object, int], seed: int, parallel: bool) -> dict[object, NDArray[np.float64]]:
+def measure(runs: dict[Any, int], seed: int, parallel: bool) -> dict[Any, NDArray[np.float64]]:
     """Return what `check` found in every run of every case, of shape (runs, 3)."""
     seeds = np.random.SeedSequence(seed).generate_state(max(runs.values())).tolist()
     jobs = [(name, one) for name, count in runs.items() for one in seeds[:count]]
@@ -181,7 +184,7 @@ def share(alarms: int, total: int) -> Shown | str:
     return shown("{:.2%} ({:.2%} – {:.2%})", alarms / total, low, high)
 
 
-def print_alarms(found: dict[object, NDArray[np.float64]]) -> dict[tuple[str, int], tuple[int, int]]:
+def print_alarms(found: dict[Any, NDArray[np.float64]]) -> dict[tuple[str, int], tuple[int, int]]:
     """Print the false alarms, and return them and the runs by mechanism and number of categories."""
     # Too few answers for anything to be counted have no p-value, and are not counted here.
     checked = {name: found[name][np.isfinite(found[name][:, 0])] for name in RIGHT}

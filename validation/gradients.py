@@ -6,6 +6,7 @@ central differences of the compiled functions, and with the paper's Jacobian. Ex
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytensor
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 import oracles
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simulate
+from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, likelihood, simulate_adaptive
 from adobest_pp.model import tensors
 from adobest_pp.samplers.model_structure import Surrogate
 from adobest_pp.samplers.sgld.settings import LangevinSettings
@@ -53,7 +54,9 @@ def data_sets(quick: bool, rng: np.random.Generator) -> list[Data]:
         theta = rng.dirichlet(np.ones(k))
         for mechanism in (SRR(k, epsilon), RRRR(k, epsilon), SubsetSelection(k, epsilon)):
             sets.append(data_of(type(mechanism).__name__, ask(mechanism, theta, 400, rng), rng))
-        run = simulate(theta, RRRR(k, epsilon, 0.8), "entropy", n_people=400, random_seed=int(rng.integers(2**31)))
+        run = simulate_adaptive(
+            theta, AdaptiveSubset(RRRR(k, epsilon, 0.8), "entropy"), n_people=400, random_seed=int(rng.integers(2**31))
+        )
         sets.append(data_of("RRRR, adaptive", run.responses, rng))
     return sets
 
@@ -75,7 +78,7 @@ def central_difference(function, point: Array, directions: Array) -> Array:  # t
     return np.array([(function(point + STEP * d) - function(point - STEP * d)) / (2 * STEP) for d in directions])
 
 
-def dense_log_likelihood(theta: NDArray[np.complex128], rows: Array) -> complex:
+def dense_log_likelihood(theta: NDArray[np.inexact[Any]], rows: Array) -> complex:
     """Return Σ ln Σ_x g(x)θ_x, for complex θ as well."""
     return complex(np.log(rows @ theta).sum())
 
@@ -153,7 +156,7 @@ def z_scores(data: Data, batches: int, rng: np.random.Generator) -> Array:
     tiny = float(np.finfo(float).tiny)
     found = np.array([estimator.gradient(data.phi, batch, tiny) for batch in indices])
     exact = complex_step(lambda phi: surrogate_density(phi, data.rows, data.prior), data.phi)
-    return (found.mean(axis=0) - exact) / (found.std(axis=0, ddof=1) / np.sqrt(batches))
+    return np.asarray((found.mean(axis=0) - exact) / (found.std(axis=0, ddof=1) / np.sqrt(batches)))
 
 
 def findings(options: Options) -> list[Finding]:

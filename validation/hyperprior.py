@@ -54,7 +54,8 @@ def hyperprior_run(run: Run, **settings: Any) -> dict[str, float]:
         collected.responses, prior="learned", draws=DRAWS, tune=TUNE, chains=1, cores=1, random_seed=fit_seed,
         progressbar=False, log_mean=WIDE[0], log_sd=WIDE[1],
     )  # fmt: skip
-    theta, log_a = tree["posterior"]["theta"].values[0], np.log(tree["posterior"]["concentration"].values[0])
+    posterior = tree["posterior"].to_dataset()
+    theta, log_a = posterior["theta"].values[0], np.log(posterior["concentration"].values[0])
     found, effective = {}, []
     for name, law in LAWS.items():
         weights = _weights(log_a, law)
@@ -164,7 +165,7 @@ def findings(options: Options) -> list[Finding]:
 def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
     """Return the findings about the law that the package has, against the narrow one."""
     (chosen,) = [name for name, law in LAWS.items() if law == LOG_CONCENTRATION]
-    ratio = np.log(runs["tv"].sel(law=chosen) / runs["tv"].sel(law=NARROW))
+    ratio = xr.ufuncs.log(runs["tv"].sel(law=chosen) / runs["tv"].sel(law=NARROW))
     sparse, even = (ratio.sel(run=runs["rho"] == rho).values for rho in (0.01, 1.0))
     cost = np.exp(even.mean()) - 1
     cover = runs["tails"].sel(run=runs["rho"] == 0.01).mean("run")
@@ -173,6 +174,7 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
             "closer",
             f"ρ = 0.01: ln a ~ {label(chosen)} comes closer to the truth than {label(NARROW)} (sign test at 1 %)",
             median_interval(sparse, 0.99).upper < 0 or (quick and np.median(sparse) < 0),
+            interval=np.exp([median_interval(sparse).lower, median_interval(sparse).upper]),
             median_ratio=np.exp(np.median(sparse)),
         ),
         finding(

@@ -47,13 +47,14 @@ MEANING = """
 What this means for a reader. At the same true ε, publishing a subset sharpens the answers of the few categories in it
 and leaves those outside with hardly any budget (at κ = 0.9 and |S| = 1, ε₂ is {epsilon2:.2f} for K = 10 and ε = 1).
 So it matters how the subset is chosen. The six utilities choose small ones: a good bargain where nearly everybody holds
-the same category, while elsewhere what is outside stays unknown, and non-adaptive subset selection is better.
-Semi-adaptive RRRR with α = 0.8 takes in categories until eight in ten people are inside: under the flat prior it gains
-on SRR wherever θ is uneven, ρ = 0.1 included, and on subset selection where it is very uneven. With α = 0.2 it fails
-for ρ ≥ 0.1: no α is good everywhere. For even θ (ρ = 1) no utility is shown to beat even SRR. And much of what
-adaptation gains for very uneven θ, a prior that learns how uneven θ is gains without it: most of the error there is
-noise that a flat prior spreads over the empty categories. Its central intervals end above zero, so they do not hold a
-share of nothing."""
+the same category, and under the flat prior still a gain on SRR at ρ = 0.1 with ε = 0.5; elsewhere what is outside stays
+unknown, and non-adaptive subset selection is better. Semi-adaptive RRRR with α = 0.8 takes in categories until eight in
+ten people are inside: under the flat prior it gains on SRR wherever θ is uneven, ρ = 0.1 included, and on subset
+selection where it is very uneven. With α = 0.2 it fails for ρ ≥ 0.1: no α is good everywhere. For even θ (ρ = 1) no
+utility is shown to beat even SRR, and semi-adaptive RRRR gains little. All of this is for ε ≤ 1; for larger ε only an α
+near 1 keeps up with SRR (`best_question` has those runs). And much of what adaptation gains for very uneven θ, a prior
+that learns how uneven θ is gains without it: most of the error there is noise that a flat prior spreads over the empty
+categories. Its central intervals end above zero, so they do not hold a share of nothing."""
 
 
 def study_of(quick: bool, seed: int) -> Study:

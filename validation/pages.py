@@ -110,7 +110,15 @@ def adapting_ratios() -> pd.DataFrame:
 
 def readme_rows() -> list[tuple[str, str, str]]:
     """Return the rows of the table. A row is left out if what it states was not found."""
-    rows = [*_privacy(), *_paper_sampler(), *_repaired(), *_adapting(), *_mechanisms(), *_best_question()]
+    rows = [
+        *_privacy(),
+        *_paper_sampler(),
+        *_repaired(),
+        *_adapting(),
+        *_mechanisms(),
+        *_best_question(),
+        *_intervals(),
+    ]
     return [(statement, figures, f"`{command}`") for statement, figures, command in rows]
 
 
@@ -141,8 +149,8 @@ def _privacy() -> list[tuple[str, str, str]]:
     worst = max(loss for loss, epsilon in zip(table.column("loss"), table.column("ε"), strict=True) if epsilon == 5)
     return [
         (
-            "RRRR keeps ε in exact arithmetic; of the authors' program, SRR and the five semi-adaptive methods do, "
-            "the six utility-driven ones do not",
+            "RRRR keeps ε in exact arithmetic; in the authors' program, SRR and the five semi-adaptive methods keep "
+            "it, the six utility-driven ones do not",
             f"all {len(table.rows)} settings of the paper; a true loss of up to {worst:.1f} where ε = 5 is claimed",
             "python -m validation.privacy",
         )
@@ -159,21 +167,20 @@ def _paper_sampler() -> list[tuple[str, str, str]]:
     return [
         (
             "the paper's SGLD estimate is not the posterior mean",
-            f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} apart in "
-            f"{len(program.table('estimate').rows)} settings; for ε ≤ 1 and ρ ≥ 0.1 about as far as a single draw",
+            f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} between the two in "
+            f"{len(program.table('estimate').rows)} settings; for ε ≤ 1 and ρ ≥ 0.1 about as much as for a single draw",
             command,
         ),
         (
             "its chains do not mix in the paper's budget",
             f"R-hat {mixing['least']:.2f} to {mixing['greatest']:.1f} in the 1000 updates that it averages "
-            "(but for ε = 5, ρ = 0.01)",
+            "(except for ε = 5, ρ = 0.01)",
             command,
         ),
         (
-            "the law that they tend to is right at ε ≤ 1 and too wide at ε = 5",
-            f"not told from NUTS in {right['settings']:.0f} of {right['settings']:.0f} settings at ε ≤ 1 after "
-            f"{updates} million updates; sds up to {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's "
-            "at ε = 5",
+            "the distribution that its chains converge to is right at ε ≤ 1 and too wide at ε = 5",
+            f"indistinguishable from NUTS in all {right['settings']:.0f} settings at ε ≤ 1 after {updates} million "
+            f"updates; at ε = 5 the largest sd is {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's",
             command,
         ),
     ]
@@ -185,8 +192,8 @@ def _repaired() -> list[tuple[str, str, str]]:
     return [
         (
             'SGLD repaired (`"sgld_cv"`) samples the posterior',
-            f"not told from NUTS in {good} of {len(table)} settings, with {times.min():g} to {times.max():g} times its "
-            f"effective draws a second (median {times.median():.0f})",
+            f"indistinguishable from NUTS in {good} of {len(table)} settings, with {times.min():g} to {times.max():g} "
+            f"times as many effective draws per second (median {times.median():.0f})",
             "python benchmarks/sgld.py --full",
         )
     ]
@@ -197,12 +204,12 @@ def _adapting() -> list[tuple[str, str, str]]:
     parts = []
     for method, told in (("the six utilities", "six utilities"), ("semi-adaptive, α = 0.9",) * 2):
         ends = ratios.loc[method].agg(["min", "max"])
-        low, high = (f"{ends[rho]['min']:.2f} to {ends[rho]['max']:.2f}" for rho in (0.01, 0.1))
-        parts.append(f"{told.replace(', α', ' with α')} {low} (ρ = 0.01) and {high} (ρ = 0.1)")
+        ranges = [f"{ends[rho]['min']:.2f} to {ends[rho]['max']:.2f} (ρ = {rho:g})" for rho in (0.01, 0.1, 1.0)]
+        parts.append(f"{told.replace(', α', ' with α')} {ranges[0]}, {ranges[1]} and {ranges[2]}")
     return [
         (
-            "at equal, true ε, adapting RRRR pays for uneven θ, if the rule suits θ",
-            f"times SRR's error at ε ≤ 1: {', '.join(parts)}; for even θ nothing is gained",
+            "at equal, true ε, adapting RRRR pays for uneven θ, if the rule suits θ, and hardly for even θ",
+            f"times SRR's error at ε ≤ 1: {'; '.join(parts)}",
             "python -m validation.mechanisms",
         )
     ]
@@ -218,9 +225,9 @@ def _mechanisms() -> list[tuple[str, str, str]]:
     first, semi = (best == "subset selection").sum(), best.str.startswith("semi-adaptive").sum()
     return [
         (
-            "for ρ ≥ 0.1, non-adaptive subset selection is ahead of RRRR by any of the six utilities",
-            f"smallest error of all in {first} of {len(settings)} settings (ε ≤ 1), semi-adaptive RRRR in {semi} with "
-            "one α or another",
+            "for ρ ≥ 0.1, non-adaptive subset selection beats RRRR with any of the six utilities",
+            f"it has the smallest error of all in {first} of {len(settings)} settings (ε ≤ 1), semi-adaptive RRRR with "
+            f"some α in {semi}",
             "python -m validation.mechanisms",
         )
     ]
@@ -230,10 +237,8 @@ def _best_question() -> list[tuple[str, str, str]]:
     found = result("best_question").figures
     over_all = _figures("best_question", "ahead")["ratio"]
     _figures("best_question", "never_behind")
-    semi = " and ".join(
-        f"ahead of it in {found[f'semi_ahead_{prior}']:.0f} of {found[f'semi_settings_{prior}']:.0f} settings with the "
-        f"{prior} prior"
-        for prior in ("flat", "learned")
+    flat, learned = (
+        f"{found[f'semi_ahead_{prior}']:.0f} of {found[f'semi_settings_{prior}']:.0f}" for prior in ("flat", "learned")
     )
     sizes = sorted(set(result("best_question").table("best").column("K")))
     return [
@@ -242,7 +247,23 @@ def _best_question() -> list[tuple[str, str, str]]:
             f"{sizes[-1]})",
             f"{over_all:.2f} times its error over all settings, not shown behind in any of {found['settings']:.0f}; "
             f"{found['uneven']:.2f} times where nearly everybody holds one category; semi-adaptive RRRR with its best "
-            f"α, in hindsight, is shown {semi}",
+            f"α, in hindsight, is shown ahead of it in {flat} settings with the flat prior, and in {learned} with the "
+            f"learned prior (K ≤ {found['semi_largest_K']:.0f})",
             "python -m validation.best_question",
+        )
+    ]
+
+
+def _intervals() -> list[tuple[str, str, str]]:
+    exact, adaptive = _figures("fixed_truths", "exact"), _figures("fixed_truths", "adaptive")
+    posterior = _figures("fixed_truths", "two")["learned"]
+    return [
+        (
+            "the 95 % intervals that are shown hold any truth; posterior intervals hold those that their prior expects",
+            f"exact coverage {100 * exact['least']:.1f} to {100 * exact['largest']:.1f} % in {exact['cells']:,.0f} "
+            f"cells, {100 * adaptive['mean']:.0f} % on average in simulated adaptive collections; the shortest "
+            f"posterior interval under the learned prior falls to {100 * posterior:.0f} % (two categories, ε = 0.5, a "
+            "share of 5 %)",
+            "python -m validation.fixed_truths",
         )
     ]

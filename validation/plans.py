@@ -85,8 +85,9 @@ def follow(kinds: tuple[Kind, ...], collections: int, seed: int, parallel: bool)
         seeds = np.random.SeedSequence([seed, i]).generate_state(collections).tolist()
         jobs += [Job(kind, people, epsilon, one) for one in seeds]
     found = np.array(each(achieved, jobs, "collections", parallel)).reshape(len(kinds), collections)
-    for row, widths in zip(rows, found, strict=True):
-        row += [float(widths.mean()), float(widths.std(ddof=1) / math.sqrt(collections)), widths.mean() / row[4]]
+    for listed, widths in zip(rows, found, strict=True):
+        error = float(widths.std(ddof=1) / math.sqrt(collections))
+        listed += [float(widths.mean()), error, widths.mean() / listed[4]]
     return rows
 
 

@@ -50,7 +50,7 @@ def cases() -> list[Case]:
     rrrr, srr, selection = RRRR(K, EPSILON), SRR(K, EPSILON), SubsetSelection(K, EPSILON)
 
     def within(x: int) -> int:
-        return rrrr.privatize(x, subset=SUBSET)
+        return int(rrrr.privatize(x, subset=SUBSET))
 
     return [
         Case("RRRR: x in S, or not", within, (2, 12)),

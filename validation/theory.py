@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 import oracles
-from adobest_pp import RRRR, select_subset, simulate
+from adobest_pp import RRRR, AdaptiveSubset, select_subset, simulate_adaptive
 from adobest_pp.design.subsets import UTILITY_CODES, choose_size
 from adobest_pp.samplers.sgld.settings import ConstantSteps
 from adobest_pp.simulate import simulation
@@ -224,7 +225,8 @@ def choice_costs(options: Options) -> list[Finding]:
     """Print how the time to choose S grows with K."""
     ours, direct = [500, 1000, 2000, 4000], [50, 100, 200]
     rng = np.random.default_rng(options.seed)
-    rows, powers = [], {}
+    rows: list[list[Any]] = []
+    powers: dict[str, float] = {}
     for name, claimed in PAPER_POWERS.items():
         times = []
         for k in ours:
@@ -234,8 +236,8 @@ def choice_costs(options: Options) -> list[Finding]:
         powers[name] = power(ours, times)
         by_matrix: str | Shown = "–"
         if name in oracles.DENSE_UTILITIES:
-            slow = [direct_seconds(name, k, rng) for k in direct]
-            by_matrix = shown("{:.1f}", power(direct, slow))
+            by_definition = [direct_seconds(name, k, rng) for k in direct]
+            by_matrix = shown("{:.1f}", power(direct, by_definition))
         rows.append([name, claimed, by_matrix, powers[name], times[-1] * 1e6])
     print("\nTable 1: powers of K in the time to choose S (sorting included)\n")
     table(
@@ -290,11 +292,12 @@ def gibbs_costs(options: Options) -> list[Finding]:
         return sweep
 
     sweeps = [seconds(one_by_one(n)) for n in ns]
-    settings = {"n_people": 50, "updates": 1, "random_seed": 1, "final_updates": 2, "path_length": 1}
-    simulate(theta, mechanism, "honest", **settings, sampler="gibbs")
+    settings: dict[str, Any] = {"n_people": 50, "random_seed": 1, "final_updates": 2, "path_length": 1}
+    policy = AdaptiveSubset(mechanism, "honest", updates=1, sampler="gibbs")
+    simulate_adaptive(theta, policy, **settings)
     whole = [
         seconds(
-            lambda: simulate(theta, mechanism, "honest", **(settings | {"n_people": n}), sampler="gibbs"),  # noqa: B023
+            lambda: simulate_adaptive(theta, policy, **settings | {"n_people": n}),  # noqa: B023
             0.0,
         )
         for n in ns
@@ -335,7 +338,9 @@ def started_at(total: float, job: tuple[str, int]) -> float:
         return chain
 
     with patch.object(simulation, "new_chain", scaled):
-        run = simulate(theta, RRRR(k, 1.0, 0.9), "honest", n_people=n, schedule=schedule, random_seed=seed)
+        run = simulate_adaptive(
+            theta, AdaptiveSubset(RRRR(k, 1.0, 0.9), "honest", schedule=schedule), n_people=n, random_seed=seed
+        )
     return float(np.abs(run.chain_mean - theta).sum() / 2)
 
 

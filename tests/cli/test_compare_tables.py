@@ -104,7 +104,7 @@ def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsy
 def test_draws_that_say_that_they_are_biased_have_no_conclusion(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(quick_draws, "MANY_ROWS", 10)
     monkeypatch.setattr("adobest_pp.samplers.choice.MOST_VISITED", 10)
-    monkeypatch.setattr("adobest_pp.samplers.sgld_cv.sampler.Run.is_right", lambda _: False)
+    monkeypatch.setattr("adobest_pp.samplers.sgld_cv.sampler.ChainRuns.is_right", lambda _: False)
     simulated(ad.UnaryEncoding(24, epsilon=2.0), 200, np.full(24, 1 / 24)).to_parquet(tmp_path / "bits.parquet")
     told = compared(capsys, tmp_path, "--responses", tmp_path / "bits.parquet", "--prior", 1)
     assert told["conclusions"][-1] == (

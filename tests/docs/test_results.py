@@ -116,12 +116,10 @@ def test_the_figures_of_the_page_on_plans():
         plans.table("formula").column(name) for name in ("where the formula begins", "with a sixteenth of the people")
     )
     assert len(plans.table("half_widths").rows) == 5
-    assert (
-        f"{achieved['collections']:.0f} collections of five kinds had mean half-widths within "
-        f"{percent(achieved['worst'])} %" in told
-    )
+    assert f"In {achieved['collections']:.0f} collections of five kinds" in told
+    assert f"half-widths were within {percent(achieved['worst'])} % of their plans" in told
     assert formula["worst"] == pytest.approx(max(abs(ratio - 1) for ratio in near), abs=0.006)
-    assert f"in {len(near)} settings the formula was within {percent(formula['worst'])} %" in told
+    assert f"In {len(near)} settings, the formula was within {percent(formula['worst'])} %" in told
     off = sorted(round(100 * abs(ratio - 1)) for ratio in far)
     assert f"off by {off[0]} to {off[-1]} % with a sixteenth of the people" in told
 
@@ -134,6 +132,10 @@ def test_the_figures_of_the_page_on_the_best_question():
     assert f"For K = {listed} ({runs:.0f} runs of each setting, {settings:.0f} settings in all)" in told
     assert program.finding("never_behind").figures["shown_behind"] == 0
     assert "it is not shown to be behind subset selection in any, and is ahead over all of them" in told
+    figures = program.figures
+    assert f"is shown ahead of it in {figures['semi_ahead_flat']:.0f} of {figures['semi_settings_flat']:.0f}" in told
+    assert f"with {figures['semi_least']:.2f} to {figures['semi_greatest']:.2f} times its error" in told
+    assert figures["semi_ahead_learned"] == 0
 
 
 def test_the_page_of_intervals_says_what_was_found():
@@ -148,9 +150,13 @@ def test_the_page_of_intervals_says_what_was_found():
         assert f"coverage is {100 * low:.1f} to {100 * high:.1f} %" in plain
         assert f"{100 * mean:.1f} % on average" in plain
         assert "3,900" in plain
+    found = program.finding("adaptive").figures
+    told = f"{found['cells']:.0f} shares of 12 settings were held in {100 * found['least']:.0f} to 100 %"
+    assert told in " ".join(written.split())
+    assert f"in {100 * found['mean']:.0f} % on average" in " ".join(written.split())
     two = program.finding("two").figures
     assert f"holds it in {100 * two['learned']:.0f} % of\ncollections" in written
-    assert f"Under the flat prior it is {100 * two['flat']:.0f} %" in written
+    assert f"Under the flat prior the coverage is {100 * two['flat']:.0f} %" in written
 
 
 def test_the_page_of_benchmarks_is_that_of_the_files():

@@ -41,7 +41,7 @@ def test_an_entry_point_is_found_by_its_name(installed):
     assert "Neighbors" in mechanism_names()
     assert find_mechanism("neighbors") is Neighbors
     assert mechanism_names().count("Neighbors") == 1  # it is registered now
-    with pytest.raises(ValueError, match="mechanism must be a Mechanism class, got 'nothing', which is none"):
+    with pytest.raises(ValueError, match="mechanism must be a Mechanism class, got 'nothing', which is not one"):
         find_mechanism("nothing")
     with pytest.raises(ValueError, match=r"mechanism must be one of SRR, .*Neighbors, nothing, got 'nowhere'"):
         find_mechanism("nowhere")

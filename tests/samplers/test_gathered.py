@@ -9,7 +9,7 @@ from adobest_pp._random import seed_state
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered
 from adobest_pp.answers.gather.tallies import Tally
 from adobest_pp.diagnostics import compare, goodness_of_fit
-from adobest_pp.samplers import sampling
+from adobest_pp.samplers import choice
 from adobest_pp.samplers.sgld_cv import control_variates as packed_sets
 from adobest_pp.samplers.sgld_cv.control_variates import anchor_at, rows_of
 from tests.refusals import refuses
@@ -150,8 +150,8 @@ def store(tmp_path_factory):
 
 
 def packed_of(gathered, monkeypatch):
-    monkeypatch.setattr(sampling, "MANY_SETS", 0)
-    return sampling._as_packed(gathered)
+    monkeypatch.setattr(choice, "MANY_SETS", 0)
+    return choice.packed_sets(gathered)
 
 
 def test_the_anchor_of_packed_sets_is_that_of_the_evidence(store, monkeypatch):

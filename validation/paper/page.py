@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -138,7 +139,13 @@ def _statement_parts(dataset: xr.Dataset, as_published: xr.Dataset | None) -> li
     ]
     texts = [_statement(i, one, others.get(one.title)) for i, one in enumerate(found, 1)]
     note = [] if as_published is None or not others else [published_note(as_published)]
-    return [heading, METHODOLOGY, *note, markdown_table(headings, rows), *texts]
+    counts = [f"With the budgets of Theorem 1: {_counts(found)}."]
+    counts += [f"As published: {_counts(list(others.values()))}."] if others else []
+    return [heading, METHODOLOGY, *note, " ".join(counts), markdown_table(headings, rows), *texts]
+
+
+def _counts(found: list[Statement]) -> str:
+    return ", ".join(f"{n} {verdict}" for verdict, n in Counter(one.verdict for one in found).most_common())
 
 
 def _statement(i: int, one: Statement, published: Statement | None) -> str:
