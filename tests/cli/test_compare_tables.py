@@ -73,6 +73,7 @@ def test_a_csv_file_needs_three_options_and_empty_rows_are_told(tmp_path, capsys
     assert "Of 502 rows, 2 have no answer, and are left out." in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(quick_draws, "MANY_ROWS", 100)

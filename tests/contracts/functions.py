@@ -1,6 +1,6 @@
 """The public functions, each with good arguments, and the kinds of their arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -167,25 +167,10 @@ def _appended(answers: Any, subset: Any) -> ad.Responses:
     return held
 
 
-def _recorded(policy: Any, *given: Any) -> ad.Responses:
+def _recorded(policy: Any, answer: Any, question: Any = None) -> ad.Responses:
     collection = ad.Collection.create(policy=policy, categories=NAMES, random_seed=1)
-    collection.record(*given)
+    collection.record(answer, question)
     return collection.responses
-
-
-def _created(policy: Any, options: Sequence[str]) -> Callable[..., Any]:
-    """Create a collection: some of the arguments are the policy's, the others the collection's."""
-
-    def create(**given: Any) -> Any:
-        own = {key: value for key, value in given.items() if key not in options}
-        return ad.Collection.create(policy=policy(**own), **{key: given[key] for key in options}).settings
-
-    return create
-
-
-def _simulated(**given: Any) -> Any:
-    own = {key: given.pop(key) for key in [*given] if key in (*LOOP, *IN_LOOP) and key not in CREATED}
-    return ad.simulate_adaptive(policy=ad.AdaptiveSubset(**own), **given)
 
 
 def _sgld(**settings: Any) -> Any:
@@ -330,42 +315,40 @@ SAMPLERS = [
     function("frequency_model", lambda **given: len(ad.frequency_model(**given).free_RVs),
              {"responses": RESPONSES, "prior": 1.0, "surrogate": False}, surrogate=flag),
 ]
+SAME, ADAPTIVE = ad.SameQuestion(SRR), ad.AdaptiveSubset(RRRR)
 LOOP = {"mechanism": RRRR, "prior": 1.0, "updates": 2, "batch_size": 5, "step_size": None, "adapt_every": 1,
-        "sampler": "sgld", "categories": NAMES, "random_seed": 1, "utility": "honest"}
-ROUNDS = {"mechanism": PLANNED, "n_people": 600, "rounds": None, "prior": 1.0, "categories": NAMES, "random_seed": 1}
-IN_LOOP = {"mechanism": instance(ad.RRRR), "sampler": no_matter, "alpha": only_none}
-CREATED = ("categories", "random_seed")
+        "utility": "honest"}
+POLICIES = (ad.SameQuestion, ad.AdaptiveSubset, ad.Rounds)
 COLLECT = [
-    function("Collection, adaptive", _created(ad.AdaptiveSubset, CREATED), LOOP, **IN_LOOP),
-    function("Collection, adaptive, record",
-             lambda answer, question: _recorded(ad.AdaptiveSubset(RRRR), answer, question),
-             {"answer": [0, 1], "question": 0}, answer=(indices(3), "answers"), question=optional(integer(0, 0))),
-    function("Collection, rounds", _created(ad.Rounds, CREATED), ROUNDS, mechanism=instance(ad.SubsetSelection),
-             rounds=optional(integer(1, 600))),
-    function("Collection, rounds, record",
-             lambda answer, question: _recorded(ad.Rounds(PLANNED, n_people=600), answer, question),
-             {"answer": [[0]], "question": 0}, question=optional(integer(0, 0))),
-    function("Collection, same question", _created(ad.SameQuestion, CREATED),
-             {"mechanism": PLANNED, "categories": NAMES, "random_seed": 1}),
-    function("Collection, same question, record", lambda answer: _recorded(ad.SameQuestion(SRR), answer),
-             {"answer": [0, 1]}, answer=(indices(3), "answers")),
-    function("Collection.create", ad.Collection.create, {"policy": ad.SameQuestion(SRR)}, policy=never),
+    function("AdaptiveSubset", lambda **given: ad.Collection.create(policy=ad.AdaptiveSubset(**given), random_seed=1),
+             LOOP, mechanism=instance(ad.RRRR), sampler=no_matter, alpha=only_none),
+    function("SameQuestion", lambda **given: ad.Collection.create(policy=ad.SameQuestion(**given)).responses,
+             {"mechanism": SRR}, subset=only_none),
+    function("Rounds", lambda **given: ad.Collection.create(policy=ad.Rounds(**given), random_seed=1),
+             {"mechanism": PLANNED, "n_people": 600, "rounds": None, "prior": 1.0},
+             mechanism=instance(ad.SubsetSelection), rounds=optional(integer(1, 600))),
+    function("Collection", lambda **given: ad.Collection.create(**given).responses,
+             {"policy": SAME, "categories": NAMES, "random_seed": 1}, policy=instance(*POLICIES)),
+    function("Collection.record", lambda **given: _recorded(SAME, **given), {"answer": [0, 1], "question": 0},
+             answer=indices(3), question=optional(integer(0, 0))),
+    function("Collection.record, subsets", lambda **given: _recorded(ADAPTIVE, **given), {"answer": [0, 1]},
+             answer=indices(3)),
     function("Collection.open", ad.Collection.open, {"path": "none"}),
+    function("Collection.copy", ad.Collection.create(policy=SAME).copy, {"path": "no/folder/x.sqlite"}, path=no_matter),
     function("collect_csv", collect.collect_csv, {"path": "no such file", "column": "vote", "epsilon": 1.0},
              epsilon=no_matter),
 ]
 SIMULATE = [
-    function("simulate_adaptive", _simulated,
-             {**LOOP, "theta": THETA, "n_people": 5, "final_updates": 2, "path_length": 3},
-             **IN_LOOP, theta=shares(labels=NAMES), n_people=optional(integer(1, COUNT))),
+    function("simulate_adaptive", ad.simulate_adaptive,
+             {"theta": THETA, "policy": ADAPTIVE, "n_people": 5, "final_updates": 2, "path_length": 3,
+              "categories": NAMES, "random_seed": 1}, theta=shares(labels=NAMES),
+             policy=instance(ad.AdaptiveSubset), n_people=optional(integer(1, COUNT))),
+    function("simulate_adaptive, people", partial(ad.simulate_adaptive, None, ADAPTIVE, final_updates=2, random_seed=1),
+             {"people": [0, 1]}, people=indices(3)),
     function("simulate_rounds", partial(ad.simulate_rounds, THETA),
              {"mechanism": PLANNED, "n_people": 30, "rounds": 1, "prior": 1.0, "random_seed": 1},
              mechanism=instance(ad.SubsetSelection), rounds=optional(integer(1, 30)),
              n_people=optional(integer(1, COUNT))),
-    function("simulate_adaptive, people",
-             lambda people: ad.simulate_adaptive(
-                 None, ad.AdaptiveSubset(RRRR), people=people, final_updates=2, random_seed=1),
-             {"people": [0, 1]}, people=indices(3)),
     function("simulated_poll", lambda **given: simulated_poll(**given).responses,
              {"n_people": 5, "epsilon": 1.0, "mechanism": "rrrr", "kappa": 0.5, "utility": "honest", "random_seed": 1},
              mechanism=optional(choice("rrrr", "RRRR")), kappa=optional(real(0, 1)), utility=optional(UTILITY)),

@@ -82,6 +82,7 @@ def check_run(theta, mechanism, utility, options):
     check_consistent(run, options["n_people"], options["smallest_size"])
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(arguments(QUICK))
 def test_any_settings_give_numbers_that_fit_together(drawn):
