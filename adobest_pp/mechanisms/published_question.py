@@ -45,8 +45,10 @@ class PublishedQuestion:
 
     def privatize(self, x: ArrayLike, *, rng: np.random.Generator | None = None) -> int | NDArray[np.int64]:
         """Randomize private categories on the device; see `Mechanism.privatize`."""
-        options: dict[str, Any] = {} if self.subset is None else {"subset": list(self.subset)}
-        return self.mechanism.privatize(x, rng=rng, **options)
+        options: dict[str, Any] = {} if rng is None else {"rng": rng}
+        if self.subset is not None:
+            options["subset"] = list(self.subset)
+        return self.mechanism.privatize(x, **options)
 
     def to_json(self) -> str:
         """Return the text to publish: for a `SetFamily` its sets and integer weights, ε, and the labels.
