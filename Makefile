@@ -67,8 +67,8 @@ clean:
 $(RUN): EXTRA :=
 $(DEV): EXTRA := [dev]
 
-# `make test PYTHON=python3.14` takes that interpreter. uv where there is one; pip otherwise, which would take longer to compile bytecode than to install. The stamp is written
-# last, so an interrupted installation is simply done again.
+# uv where there is one; pip otherwise, which would take longer to compile bytecode than to install. The stamp is written
+# last, so an interrupted installation is simply done again. `make install PYTHON=python3.14` takes that interpreter.
 $(RUN) $(DEV): pyproject.toml constraints.txt
 	@set -e; python=; \
 	for candidate in $(PYTHON) python3.13 python3.12 python3; do \

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from adobest_pp.answers.concat import concat as concat
     from adobest_pp.answers.gather.gather import gather as gather
     from adobest_pp.answers.responses import Responses as Responses
-    from adobest_pp.collect import AdaptiveCollector as AdaptiveCollector
-    from adobest_pp.collect import DesignCollector as DesignCollector
+    from adobest_pp.collect import AdaptiveSubset as AdaptiveSubset
+    from adobest_pp.collect import Collection as Collection
+    from adobest_pp.collect import Rounds as Rounds
+    from adobest_pp.collect import SameQuestion as SameQuestion
     from adobest_pp.design import Utility as Utility
     from adobest_pp.design import asymptotic_variance as asymptotic_variance
     from adobest_pp.design import optimal_mechanism as optimal_mechanism
@@ -46,18 +48,19 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.step import SGLD as SGLD
     from adobest_pp.samplers.sgld_cv.step import SGLDCV as SGLDCV
     from adobest_pp.simulate import OnlineRun as OnlineRun
-    from adobest_pp.simulate import simulate as simulate
+    from adobest_pp.simulate import simulate_adaptive as simulate_adaptive
+    from adobest_pp.simulate import simulate_rounds as simulate_rounds
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AdaptiveCollector": "collect",
+    "AdaptiveSubset": "collect",
     "Audit": "mechanisms",
     "Channel": "mechanisms",
+    "Collection": "collect",
     "ConstantSteps": "samplers.sgld.settings",
     "DataAugmentationGibbs": "samplers.gibbs.step",
     "DecayingSteps": "samplers.sgld.settings",
-    "DesignCollector": "collect",
     "Evidence": "evidence",
     "HadamardResponse": "mechanisms",
     "LocalHashing": "mechanisms",
@@ -65,10 +68,12 @@ _HOMES = {
     "PaperSteps": "samplers.sgld.settings",
     "PrivateResponse": "model.private_response",
     "RRRR": "mechanisms",
+    "Rounds": "collect",
     "SGLD": "samplers.sgld.step",
     "SGLDCV": "samplers.sgld_cv.step",
     "Responses": "answers.responses",
     "SRR": "mechanisms",
+    "SameQuestion": "collect",
     "SetFamily": "mechanisms",
     "SubsetSelection": "mechanisms",
     "UnaryEncoding": "mechanisms",
@@ -89,7 +94,8 @@ _HOMES = {
     "sample": "samplers.sampling",
     "select_subset": "design",
     "semi_adaptive_subset": "design",
-    "simulate": "simulate",
+    "simulate_adaptive": "simulate",
+    "simulate_rounds": "simulate",
     "utility": "design",
 }
 _MODULES = (

@@ -265,7 +265,7 @@ def check_probabilities(
 def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.float64]:
     """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or raise ValueError."""
     allowed = f"a positive number, or {n_categories} of them"
-    values = by_label(prior, categories, "prior")
+    values = prior if isinstance(prior, float | int) else by_label(prior, categories, "prior")
     try:
         numbers = as_numbers(values, "fiu").astype(np.float64)
     except TypeError:

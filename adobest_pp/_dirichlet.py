@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ESTIMATE_PRIOR", "LOG_CONCENTRATION", "draw_dirichlet", "draw_log_dirichlet"]
+__all__ = ["ESTIMATE_PRIOR", "LOG_CONCENTRATION", "draw_dirichlet", "draw_log_dirichlet", "draw_people"]
 
 # The learned prior, θ ~ Dirichlet(a, …, a): mean and standard deviation of ln a. With 95 %, a is between 0.0025 and
 # 7.4, from a single held category to all alike. `python -m validation.hyperprior` compares it with others.
@@ -51,3 +51,8 @@ def draw_log_dirichlet(rng: np.random.Generator, concentration: NDArray[np.float
     """Draw ln θ for θ ~ Dirichlet(ρ), through ln Gamma(ρ) = ln Gamma(ρ + 1) + ln(U)/ρ with U uniform on (0, 1]."""
     logs = np.log(rng.standard_gamma(concentration + 1)) + np.log1p(-rng.random(concentration.size)) / concentration
     return np.asarray(logs - np.logaddexp.reduce(logs))
+
+
+def draw_people(rng: np.random.Generator, theta: NDArray[np.float64], n_people: int) -> NDArray[np.int64]:
+    """Draw the categories x of simulated people from θ, of shape (n_people,); θ must sum to one."""
+    return rng.choice(theta.size, size=n_people, p=theta)

@@ -18,7 +18,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,18 +31,15 @@ except ImportError:  # not on Windows, where a second process is noticed only af
 
 __all__ = [
     "CHECKSUM",
-    "JOURNAL",
     "SAYS_CHECKSUM",
     "cache_folder",
+    "cache_path",
     "check_target",
-    "has_journal",
     "install",
     "json_digest",
-    "lock",
     "locked_folder",
     "netcdf_bytes",
     "netcdf_end",
-    "open_locked",
     "refusal",
     "remove_leftovers",
     "replacing",
@@ -55,8 +52,6 @@ __all__ = [
     "write_whole",
 ]
 
-# What the journal of a collection begins with, right behind the netCDF part of its file.
-JOURNAL = b"adobest_pp journal 1 "
 # What the last line of our other netCDF files begins with, behind the HDF5 part; the SHA-256 of all before it follows.
 CHECKSUM = b"adobest_pp sha256 "
 # What the attribute _NCProperties of such a file ends with: that the last line must be there.
@@ -94,6 +89,10 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "
         raise FileExistsError(
             f"{name} must name a new file, got {given!r}, which exists: choose another name, or ask for it to be "
             "replaced (overwrite)"
+        )
+    if os.path.exists(f"{target}-wal"):
+        raise ValueError(
+            f"{name} must not name a collection that is open or was not closed, got {given!r}: close it first"
         )
     return target
 
@@ -204,56 +203,16 @@ def _machine() -> str:
     return hashlib.sha256(f"{platform.node()} {processes}".encode()).hexdigest()[:8]
 
 
-def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool, own: bool = False) -> None:
-    """Put a finished file, open as `descriptor`, in the place of the target, and wait until that is on disk.
-
-    With `overwrite`, a collection that is there is locked meanwhile, unless the caller has the lock already.
-    """
-    with ExitStack() as held:
-        if overwrite and target.exists():
-            os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
-            if not own and has_journal(target):
-                held.callback(os.close, open_locked(target, os.O_RDONLY))
-        os.fsync(descriptor)
-        if overwrite:
-            os.replace(temporary, target)
-        else:
-            _link(temporary, target)
+def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool) -> None:
+    """Put a finished file, open as `descriptor`, in the place of the target, and wait until that is on disk."""
+    if overwrite and target.exists():
+        os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
+    os.fsync(descriptor)
+    if overwrite:
+        os.replace(temporary, target)
+    else:
+        _link(temporary, target)
     _sync_folder(target.parent)
-
-
-def open_locked(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file and lock it, or raise ValueError if it is in use."""
-    while True:
-        descriptor = os.open(path, flags)
-        try:
-            lock(descriptor, path)
-            # The owner of the lock may have replaced the file meanwhile: then this is the lock of a deleted file.
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def lock(descriptor: int, path: str | os.PathLike[str]) -> None:
-    """Lock an open file for its one collector until it is closed, or raise ValueError.
-
-    The lock that is kept is a shared one, so that xarray reads the file meanwhile: HDF5 takes a shared lock to read and
-    an exclusive one to write. A collector takes the exclusive lock first, so that only one can have the shared one.
-    """
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as problem:
-        if problem.errno not in (errno.EAGAIN, errno.EACCES):
-            return  # a file system without locks
-        raise ValueError(
-            f"path must not be in use by another collector or program, got {os.fspath(path)!r}: close that one first"
-        ) from None
 
 
 @contextmanager
@@ -363,14 +322,6 @@ def netcdf_end(handle: BinaryIO) -> int | None:
     return end if end <= handle.seek(0, os.SEEK_END) else None
 
 
-def has_journal(path: Path) -> bool:
-    """Tell whether a file is that of a collection."""
-    with path.open("rb") as handle:
-        end = netcdf_end(handle)
-        handle.seek(0 if end is None else end)
-        return end is not None and handle.read(len(JOURNAL)) == JOURNAL
-
-
 def _link(temporary: Path, target: Path) -> None:
     """Give a file a new name, or raise FileExistsError if another program has made that file meanwhile."""
     try:
@@ -398,15 +349,20 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def cache_path() -> Path:
+    """Return where the user's cache folder of this package is, which may not exist."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("adobest_pp", appauthor=False)
+
+
 def cache_folder() -> Path:
     """Return the user's cache folder of this package, made if need be, into which nobody else can write.
 
     Files of known names belong here and not in the temporary folder, where anybody can make them first. Raises OSError
     if the folder is somebody else's.
     """
-    from platformdirs import user_cache_path
-
-    folder = user_cache_path("adobest_pp", appauthor=False)
+    folder = cache_path()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if hasattr(os, "getuid") and found.st_uid != os.getuid():

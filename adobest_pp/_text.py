@@ -2,8 +2,9 @@
 
 import html
 import unicodedata
+from typing import Any
 
-__all__ = ["brief", "csv_cell", "is_hidden", "listed", "markdown", "visible"]
+__all__ = ["brief", "csv_cell", "is_hidden", "listed", "markdown", "render", "visible"]
 
 LONGEST = 80
 # Also as the wide characters of East Asian keyboards.
@@ -70,3 +71,18 @@ def listed(text: str | None, option: str = "--categories") -> list[str] | None:
     if not all(labels):
         raise ValueError(f"{option} must be labels separated by single commas, got an empty one in {brief(text)}")
     return labels
+
+
+def render(package: str, name: str, **values: Any) -> str:
+    """Return a page from a Jinja template in the folder ``templates`` of a package; text is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else visible(value),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return pages.get_template(name).render(values)

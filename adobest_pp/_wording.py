@@ -65,7 +65,7 @@ CAUSES = {
     "boundary": ("reflection at zero", "preconditioned", "the preconditioned diffusion", "repairs"),
     "rest": ("what the counterfactuals do not tell", "", "", ""),
 }
-# Shares of the error below this are not told.
+# Shares of the error below this are not mentioned.
 LEAST_SHARE = 0.05
 # Up to this distance, in sds of the reference, a counterfactual is said to repair a run.
 REPAIRED = 0.15
@@ -92,20 +92,20 @@ def verdict_in_words(row: "xr.Dataset") -> str:
     if not is_row or row["verdict"].item() not in VERDICTS:
         raise ValueError(f"row must be one sampler of a result of diagnostics.compare, got {brief(row)}")
     verdict = row["verdict"].item()
-    told = VERDICTS[verdict].format(fault=fault_in_words(row))
-    return told + (_missing_in_words(row) if verdict in ("reference", "indistinguishable") else "")
+    text = VERDICTS[verdict].format(fault=fault_in_words(row))
+    return text + (_missing_in_words(row) if verdict in ("reference", "indistinguishable") else "")
 
 
 def _missing_in_words(row: "xr.Dataset") -> str:
     """Return which tests a good verdict does without, and why."""
     tests = {"energy distance": "energy_missing", "Stein discrepancy": "stein_missing"}
-    told = {test: str(row[name].item()) if name in row else "" for test, name in tests.items()}
-    parts = [f"{test} not computed: {why}" for test, why in told.items() if why]
+    reasons = {test: str(row[name].item()) if name in row else "" for test, name in tests.items()}
+    parts = [f"{test} not computed: {why}" for test, why in reasons.items() if why]
     return f" ({'; '.join(parts)})" if parts else ""
 
 
 def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
-    """Return why a run is not at the posterior, in one sentence.
+    """Return why a run does not sample the posterior, in one sentence.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
     >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 300 + [1] * 200)
     >>> tree = ad.sample(responses, "nuts", random_seed=1)
     >>> ad.diagnostics.explanation_in_words(ad.diagnostics.explain(tree, responses), "NUTS")
-    'NUTS is at the posterior.'
+    'NUTS samples the posterior.'
     """
     import xarray as xr
 
@@ -128,23 +128,23 @@ def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
         raise ValueError(f"explanation must be a result of diagnostics.explain, got {brief(explanation)}")
     cause = explanation["main_cause"].item()
     if cause not in CAUSES:
-        return f"{name} is at the posterior."
+        return f"{name} samples the posterior."
     _, other, called, repairs = CAUSES[cause]
-    told = f"{name} is not at the posterior: it is {_distance(explanation.sel(counterfactual='run'))}"
-    told += _shares(explanation)
+    text = f"{name} does not sample the posterior: it is {_distance(explanation.sel(counterfactual='run'))}"
+    text += _shares(explanation)
     tried = [other] if other and explanation["squared_error"].sel(counterfactual=other) < float("inf") else []
     for run in (explanation.sel(counterfactual=one) for one in tried):
         means = called.format(times_longer=explanation["times_longer"].item())
         repaired = run["squared_error"] <= REPAIRED**2
-        told += f"; {means} {repairs} it" if repaired else f"; with {means} it is {_distance(run)}"
-    return f"{told}."
+        text += f"; {means} {repairs} it" if repaired else f"; with {means} it is {_distance(run)}"
+    return f"{text}."
 
 
 def _shares(explanation: "xr.Dataset") -> str:
     """Return what the squared error comes from, the largest share first."""
     shares = explanation["share"].to_series().reindex([*CAUSES])
-    told = shares[shares >= LEAST_SHARE].sort_values(ascending=False)
-    causes = {CAUSES[str(cause)][0]: float(share) for cause, share in told.items()}
+    large = shares[shares >= LEAST_SHARE].sort_values(ascending=False)
+    causes = {CAUSES[str(cause)][0]: float(share) for cause, share in large.items()}
     if len(causes) > 1:
         parts = [f"{100 * share:.0f} % from {cause}" for cause, share in causes.items()]
         parts[0] = parts[0].replace("from", "comes from", 1)

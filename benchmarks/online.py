@@ -17,10 +17,11 @@ from adobest_pp._random import integer, normal, seed_state
 from adobest_pp.adaptive.hamiltonian import hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve
-from adobest_pp.collect import AdaptiveCollector
+from adobest_pp.collect import Collection
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
 from adobest_pp.samplers.gibbs.sampler import gibbs_draws
-from adobest_pp.simulate import simulate
+from adobest_pp.simulate import simulate_adaptive
 
 K, M, BATCH, EPSILON = 20, 20, 50, 1.0
 
@@ -55,9 +56,13 @@ def update_cases(k: int = K, n: int = 10_000) -> dict[str, tuple[object, np.ndar
     settled, rng = select_subset(theta, mechanism, "honest"), np.random.default_rng(2)
     one_set = mechanism.privatize(rng.choice(k, n, p=theta), subset=settled, rng=rng)
     runs = {
-        "nonadaptive": simulate(theta, mechanism, "nonadaptive", n_people=n, random_seed=1).responses,
+        "nonadaptive": simulate_adaptive(
+            theta, AdaptiveSubset(mechanism, "nonadaptive"), n_people=n, random_seed=1
+        ).responses,
         "honest, one settled subset": Responses.from_arrays(mechanism, one_set, settled),
-        "honest, a whole run": simulate(theta, mechanism, "honest", n_people=n, random_seed=1).responses,
+        "honest, a whole run": simulate_adaptive(
+            theta, AdaptiveSubset(mechanism, "honest"), n_people=n, random_seed=1
+        ).responses,
     }
     return {name: (records_of(responses), theta * k) for name, responses in runs.items()}
 
@@ -165,7 +170,9 @@ def run_rows(n_people: int = 10_000, n_numpy: int = 300, repeats: int = 9) -> Ro
 
     def ours(utility):  # type: ignore[no-untyped-def]
         alpha = 0.9 if utility == "semi_adaptive" else None
-        return lambda: simulate(theta, mechanism, utility, alpha=alpha, n_people=n_people, updates=M, random_seed=1)
+        return lambda: simulate_adaptive(
+            theta, AdaptiveSubset(mechanism, utility, alpha=alpha, updates=M), n_people=n_people, random_seed=1
+        )
 
     def numpys(utility, once):  # type: ignore[no-untyped-def]
         choose = numpy_choice(utility, mechanism, matrices_once=once)
@@ -200,8 +207,8 @@ def growth_rows() -> Rows:
                 usual = {"K": K, "T": 5_000, "m": BATCH} | {name: size}
                 k, n, m = usual.values()
                 theta = np.random.default_rng(1).dirichlet(np.ones(k))
-                calls[str(size)] = lambda k=k, n=n, m=m, theta=theta, utility=utility: simulate(
-                    theta, RRRR(k, EPSILON), utility, n_people=n, batch_size=m, random_seed=1
+                calls[str(size)] = lambda k=k, n=n, m=m, theta=theta, utility=utility: simulate_adaptive(
+                    theta, AdaptiveSubset(RRRR(k, EPSILON), utility, batch_size=m), n_people=n, random_seed=1
                 )
             best = interleaved(calls, 3)
             cells = ", ".join(f"{size:,}: {best[str(size)]:.3f}" for size in sizes)
@@ -224,17 +231,18 @@ def round_rows() -> Rows:
     mechanism = RRRR(K, EPSILON)
 
     def simulated(n):  # type: ignore[no-untyped-def]
-        simulate(theta, mechanism, "honest", n_people=n, adapt_every=10_000, random_seed=1)
+        simulate_adaptive(theta, AdaptiveSubset(mechanism, "honest", adapt_every=10_000), n_people=n, random_seed=1)
 
     def collected(n):  # type: ignore[no-untyped-def]
-        collector = AdaptiveCollector(mechanism, "honest", adapt_every=10_000, random_seed=1)
+        policy = AdaptiveSubset(mechanism, "honest", adapt_every=10_000)
+        collection = Collection.create(policy=policy, random_seed=1)
         rng = np.random.default_rng(1)
         for _ in range(n // 10_000):
-            subset = collector.next_subset()
-            collector.record(mechanism.privatize(rng.choice(K, 10_000, p=theta), subset=subset, rng=rng))
+            question = collection.next_question()
+            collection.record(question.privatize(rng.choice(K, 10_000, p=theta), rng=rng), question)
 
     rows = []
-    for name, call in (("simulate", simulated), ("AdaptiveCollector, with the people's answers", collected)):
+    for name, call in (("simulate_adaptive", simulated), ("Collection, with the people's answers", collected)):
         call(20_000)
         for n in (1_000_000, 10_000_000):
             seconds = timed(call, n)[1]
@@ -273,7 +281,7 @@ def exact_rows(n_draws: int = 10_000, sweeps: int = 60_000) -> Rows:
     rows = []
     for k, epsilon in [(k, epsilon) for k in (10, 20) for epsilon in (0.5, 1.0, 5.0)]:
         theta = np.random.default_rng(1).dirichlet(np.ones(k))
-        responses = simulate(theta, RRRR(k, epsilon, 0.8), "honest", random_seed=1).responses
+        responses = simulate_adaptive(theta, AdaptiveSubset(RRRR(k, epsilon, 0.8), "honest"), random_seed=1).responses
         prior, records, evidence = (
             np.ones(k),
             records_of(responses, counted=True),

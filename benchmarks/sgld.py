@@ -47,7 +47,9 @@ def nearby(k):
 def adaptive_answers(k, epsilon, kappa, rho, seed):
     theta = np.random.default_rng(1000 + seed).dirichlet(np.full(k, rho))
     mechanism = ad.RRRR(k, epsilon, kappa)
-    return ad.simulate(theta / theta.sum(), mechanism, "honest", n_people=500 * k, random_seed=seed).responses
+    return ad.simulate_adaptive(
+        theta / theta.sum(), ad.AdaptiveSubset(mechanism, "honest"), n_people=500 * k, random_seed=seed
+    ).responses
 
 
 def subset_answers(k, n, seed=0):
@@ -230,8 +232,10 @@ def in_the_loop(full, seed=0):
         for run, sampler in itertools.product(range(10 if full else 3), distances):
             theta = np.random.default_rng(1000 + seed + run).dirichlet(np.full(k, rho))
             start = time.thread_time()
-            found = ad.simulate(
-                theta / theta.sum(), ad.RRRR(k, epsilon, 0.9), "honest", sampler=sampler, random_seed=seed + run
+            found = ad.simulate_adaptive(
+                theta / theta.sum(),
+                ad.AdaptiveSubset(ad.RRRR(k, epsilon, 0.9), "honest", sampler=sampler),
+                random_seed=seed + run,
             )
             seconds[sampler].append(time.thread_time() - start)
             right = ad.sample(found.responses, "sgld_cv", random_seed=1, **QUIET)["posterior"]["theta"]

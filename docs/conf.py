@@ -35,7 +35,7 @@ nitpicky = True
 # Names of other packages are not links, because a build asks no other site for their addresses. Ours must resolve.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!adobest_pp\.).*"),
-    ("py:obj", r"adobest_pp\.samplers\.[a-z_]+"),  # modules behind a public class
+    ("py:obj", r"adobest_pp\.samplers\.[a-z_.]+"),  # modules behind a public class
     ("py:class", r"adobest_pp\.model\.private_response\.PrivateResponseRV"),
 ]
 
@@ -46,9 +46,12 @@ html_math_renderer = "mathml"
 
 
 # Examples: executed once for each state of the library and of the figures that they read.
+SUFFIXES = {".py", ".md", ".json", ".nc"}
+
+
 def _state() -> str:
-    folders = ["adobest_pp", "models", "validation", "docs/_ext"]
-    files = sorted(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md"})
+    folders = ["adobest_pp", "benchmarks", "models", "validation", "docs/_ext"]
+    files = sorted(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES)
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 

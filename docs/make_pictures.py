@@ -44,7 +44,9 @@ def samplers() -> None:
     """Draw NUTS, the paper's SGLD and the repaired SGLD on one posterior."""
     theta = np.array([0.5, 0.25, 0.15, 0.07, 0.03])
     mechanism = ad.RRRR(5, epsilon=5.0)
-    run = ad.simulate(theta, mechanism, "honest", n_people=10_000, categories=list("ABCDE"), random_seed=1)
+    run = ad.simulate_adaptive(
+        theta, ad.AdaptiveSubset(mechanism, "honest"), n_people=10_000, categories=list("ABCDE"), random_seed=1
+    )
     names = {"nuts": "NUTS", "sgld": "SGLD, the paper's", "sgld_cv": "SGLD, repaired"}
     draws = {label: ad.sample(run.responses, name, random_seed=1, progressbar=False) for name, label in names.items()}
     _, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")

@@ -150,9 +150,11 @@ def adapting_errors(rho, run):
     collections = {}
     for name, mechanism in (("SRR", ad.SRR(k, 1.0)), ("subset selection", ad.SubsetSelection(k, 1.0))):
         collections[name] = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
-    adaptive = ad.simulate(None, ad.RRRR(k, 1.0, 0.9), "honest", people=x, random_seed=run)
+    adaptive = ad.simulate_adaptive(None, ad.AdaptiveSubset(ad.RRRR(k, 1.0, 0.9), "honest"), people=x, random_seed=run)
     collections["adaptive RRRR"] = adaptive.responses
-    by_mass = ad.simulate(None, ad.RRRR(k, 1.0, 1.0), "semi_adaptive", alpha=0.9, people=x, random_seed=run)
+    by_mass = ad.simulate_adaptive(
+        None, ad.AdaptiveSubset(ad.RRRR(k, 1.0, 1.0), "semi_adaptive", alpha=0.9), people=x, random_seed=run
+    )
     collections["semi-adaptive RRRR"] = by_mass.responses
     errors = {}
     for name, responses in collections.items():

@@ -297,7 +297,8 @@ def _():
     prose(
         """
         **In the package:** `ad.select_subset(theta, mechanism, "honest")` chooses S; `adobest collect --mechanism rrrr` does it
-        for real people and keeps every answer; `ad.simulate` runs the whole loop for simulated people. **Next:** [sampling](../5).
+        for real people and keeps every answer; `ad.simulate_adaptive` runs the whole loop for simulated people. **Next:**
+        [sampling](../5).
         """
     )
     return

@@ -28,7 +28,9 @@ def build(responses: ad.Responses) -> pm.Model:
 
 
 if __name__ == "__main__":
-    with build(simulated_poll(30, epsilon=3.0).responses) as model:
+    responses = simulated_poll(30, epsilon=3.0).responses
+    assert isinstance(responses, ad.Responses)
+    with build(responses) as model:
         # Each x from its conditional distribution, as Gibbs has it, rather than from a uniform proposal.
         step = pm.CategoricalGibbsMetropolis(model["x"], proposal="proportional")
         trace = pm.sample(500, tune=200, chains=4, step=step, random_seed=1)

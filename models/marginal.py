@@ -22,6 +22,8 @@ def build(responses: ad.Responses) -> pm.Model:
 
 
 if __name__ == "__main__":
-    with build(simulated_poll(10_000, epsilon=1.0).responses):
+    responses = simulated_poll(10_000, epsilon=1.0).responses
+    assert isinstance(responses, ad.Responses)
+    with build(responses):
         trace = pm.sample(random_seed=1)
     print(az.summary(trace, var_names=["theta"], ci_kind="hdi", ci_prob=0.9))

@@ -24,6 +24,7 @@ def build(responses: ad.Responses) -> pm.Model:
 
 if __name__ == "__main__":
     responses = simulated_poll(10_000, epsilon=1.0).responses
+    assert isinstance(responses, ad.Responses)
     with build(responses) as model:
         step = ad.SGLD(model["phi"], step_size=1e-4, updates_per_draw=500)
         # PyMC's own checks would be of φ, whose sum the answers say nothing about and which mixes slower than θ.

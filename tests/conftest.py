@@ -26,15 +26,12 @@ def _compiled_sources() -> list[Path]:
     return sorted(compiled | imported & sources.keys())
 
 
-if "MUTANTS_CACHE" in os.environ:  # validation/mutants.py looks after its own
-    os.environ["NUMBA_CACHE_DIR"] = os.environ["MUTANTS_CACHE"]
-else:
-    _sources = b"".join(path.read_bytes() for path in _compiled_sources())
-    _current = _CACHES / hashlib.sha256(_sources).hexdigest()[:16]
-    for _cache in _CACHES.glob("*"):
-        if _cache != _current:
-            shutil.rmtree(_cache, ignore_errors=True)
-    os.environ["NUMBA_CACHE_DIR"] = str(_current)
+_sources = b"".join(path.read_bytes() for path in _compiled_sources())
+_current = _CACHES / hashlib.sha256(_sources).hexdigest()[:16]
+for _cache in _CACHES.glob("*"):
+    if _cache != _current:
+        shutil.rmtree(_cache, ignore_errors=True)
+os.environ["NUMBA_CACHE_DIR"] = str(_current)
 
 # Graphs are compiled by Numba or left as they are; for the latter PyTensor would call a C compiler where there is one.
 os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [os.environ.get("PYTENSOR_FLAGS"), "cxx="]))
@@ -48,6 +45,24 @@ from hypothesis import settings  # noqa: E402
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
+
+# Marked `long` as a whole: validation programs and the paper, what a browser shows of lessons, programs of models.
+LONG = (
+    "lessons/test_browser.py",
+    "models/test_anes96.py",
+    "models/test_programs.py",
+    "paper",
+    "simulate/test_authors_program.py",
+    "validation",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of some folders and files: `make test` leaves them out, `make test-all` runs them."""
+    places = [Path(__file__).parent / place for place in LONG]
+    for item in items:
+        if any(item.path.is_relative_to(place) for place in places):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture

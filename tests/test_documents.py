@@ -26,7 +26,9 @@ def named(page):
     return sorted(set(PATH.findall((ROOT / page).read_text(encoding="utf-8"))))
 
 
-@pytest.mark.parametrize("page", ["README.md", *(path.relative_to(ROOT).as_posix() for path in PAGES)])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", *(path.relative_to(ROOT).as_posix() for path in PAGES)]
+)
 def test_every_file_that_is_named_exists(page):
     missing = [path for path in named(page) if not any((ROOT / home / path).exists() for home in HOMES)]
     assert missing == [], f"{page} names files that are not there"

@@ -328,7 +328,9 @@ def test_estimates_are_drawn_by_label_and_unknown_ones_refused(fitted):
 
 def test_runs_with_another_order_of_categories_are_refused_by_best_subset_frequency():
     runs = [
-        ad.simulate(TRUTH, RRRR(3, 1.0), n_people=20, final_updates=2, categories=names, random_seed=1)
+        ad.simulate_adaptive(
+            TRUTH, ad.AdaptiveSubset(RRRR(3, 1.0)), n_people=20, final_updates=2, categories=names, random_seed=1
+        )
         for names in (NAMES, tuple(sorted(NAMES)))
     ]
     expected = best_subset_frequency({"a": runs[0]}, TRUTH)

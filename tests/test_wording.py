@@ -14,6 +14,7 @@ from adobest_pp._wording import (
     verdict_in_words,
 )
 from adobest_pp.diagnostics import Fault, Verdict
+from tests.refusals import refuses
 
 
 def row(verdict, fault="", **figures):
@@ -49,7 +50,7 @@ def test_verdicts_in_words(values, words):
 
 @pytest.mark.parametrize("wrong", [None, "biased", xr.Dataset(), row(("sampler", ["biased"] * 2)), row("unknown")])
 def test_what_is_no_row_is_refused(wrong):
-    with pytest.raises(ValueError, match="row must be one sampler of a result of diagnostics"):
+    with refuses("row"):
         verdict_in_words(wrong)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adobest_pp import RRRR, OnlineRun, select_subset, simulate, utility
+from adobest_pp import RRRR, AdaptiveSubset, OnlineRun, select_subset, simulate_adaptive, utility
 from adobest_pp.design import UTILITIES
 from adobest_pp.diagnostics import best_subset_frequency
 from validation.common import Finding, Options, each, finding, main, shown, table
@@ -60,12 +60,10 @@ def margins(setting: Setting) -> list[list[object]]:
 def collect(job: tuple[Setting, str, str, int, int]) -> OnlineRun:
     """Run Algorithm 1 once, with the paper's settings apart from the sampler."""
     setting, name, sampler, people, seed = job
-    return simulate(
+    return simulate_adaptive(
         np.array(setting.theta),
-        setting.mechanism,
-        name,
+        AdaptiveSubset(setting.mechanism, name, sampler=sampler),
         n_people=people,
-        sampler=sampler,
         random_seed=seed,
         final_updates=2,
         path_length=1,

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
+from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, sample, simulate_adaptive
 from adobest_pp.diagnostics import calibration
 from adobest_pp.mechanisms import check_rrrr
 from validation.common import Finding, Options, each, finding, main, shown, table
@@ -74,7 +74,9 @@ def calibrate(job: Job) -> xr.Dataset:
 
     def adaptive(x: NDArray[np.int64], rng: np.random.Generator) -> Responses:
         seed = int(rng.integers(2**31))
-        return simulate(None, check_rrrr(mechanism), "honest", people=x, random_seed=seed, final_updates=2).responses
+        return simulate_adaptive(
+            None, AdaptiveSubset(check_rrrr(mechanism), "honest"), people=x, random_seed=seed, final_updates=2
+        ).responses
 
     return calibration(
         fit,

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp import RRRR, simulate
+from adobest_pp import RRRR, AdaptiveSubset, simulate_adaptive
 from adobest_pp.design import UTILITIES
 from adobest_pp.samplers.sgld.settings import ConstantSteps
 from adobest_pp.studies.summary import LEVEL, markdown_table, number, percent
@@ -80,13 +80,15 @@ def errors(setting: Setting) -> NDArray[np.float64]:
     entropy = [setting.seed, k, round(1000 * setting.rho), setting.run, round(1000 * setting.epsilon)]
 
     def error(method: str, budgets: int, steps: int, empty: int) -> float:
-        run = simulate(
+        run = simulate_adaptive(
             theta,
-            mechanisms[budgets],
-            method,
+            AdaptiveSubset(
+                mechanisms[budgets],
+                method,
+                schedule=schedules[steps],
+                smallest_size=0 if empty or method == "nonadaptive" else 1,
+            ),
             n_people=n_people,
-            schedule=schedules[steps],
-            smallest_size=0 if empty or method == "nonadaptive" else 1,
             path_length=1,
             random_seed=np.random.SeedSequence(entropy),
         )

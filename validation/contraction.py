@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import t as student
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
+from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, sample, simulate_adaptive
 from adobest_pp.diagnostics import checkpoints, contraction
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table
@@ -32,7 +32,13 @@ def one_mechanism(mechanism: SRR | SubsetSelection, n: int, seed: int) -> Respon
 
 def adaptive(method: str, sampler: str, n: int, seed: int) -> Responses:
     """Ask n people adaptively, with the paper's settings."""
-    run = simulate(THETA, RRRR(4, EPSILON, 0.8), method, n_people=n, sampler=sampler, random_seed=seed, final_updates=2)
+    run = simulate_adaptive(
+        THETA,
+        AdaptiveSubset(RRRR(4, EPSILON, 0.8), method, sampler=sampler),
+        n_people=n,
+        random_seed=seed,
+        final_updates=2,
+    )
     return run.responses
 
 

@@ -27,7 +27,6 @@ import xarray as xr
 import adobest_pp as ad
 from adobest_pp._files import netcdf_bytes, write_whole
 from adobest_pp.answers import Gathered, netcdf, read_tree
-from adobest_pp.collect import PlainCollector
 from validation import damaged_stores
 from validation.common import Finding, Options, each, finding, main, table
 
@@ -91,31 +90,33 @@ def _read_responses(path: Path) -> Any:
 
 def _write_collection(path: Path) -> None:
     rng = np.random.default_rng(2)
-    collector = PlainCollector(ad.SRR(4, 1.0), LABELS, 1)
-    collector.record(rng.integers(0, 4, 20))
-    collector.save(path)
-    for answer in rng.integers(0, 4, 30):
-        collector.record(answer)
-    collector.close()
+    with ad.Collection.create(path, policy=ad.SameQuestion(ad.SRR(4, 1.0)), categories=LABELS) as collection:
+        collection.record(rng.integers(0, 4, 20))
+        for answer in rng.integers(0, 4, 30):
+            collection.record(answer)
 
 
 def _write_rounds(path: Path) -> None:
-    collector = ad.AdaptiveCollector(
-        ad.SubsetSelection(4, 1.0), method="design", n_people=1000, categories=LABELS, random_seed=1
-    )
-    collector.save(path)
-    question = collector.next_question()
-    for x in range(30):
-        collector.record(question.mechanism.privatize(x % 4, rng=np.random.default_rng(x)), question.number)
-    collector.close()
+    policy = ad.Rounds(ad.SubsetSelection(4, 1.0), n_people=1000)
+    with ad.Collection.create(path, policy=policy, categories=LABELS, random_seed=1) as collection:
+        question = collection.next_question()
+        for x in range(30):
+            collection.record(question.privatize(x % 4, rng=np.random.default_rng(x)), question)
+
+
+def _write_adaptive(path: Path) -> None:
+    policy = ad.AdaptiveSubset(ad.RRRR(4, 1.0), updates=2)
+    with ad.Collection.create(path, policy=policy, categories=LABELS, random_seed=1) as collection:
+        for x in range(30):
+            question = collection.next_question()
+            collection.record(question.privatize(x % 4, rng=np.random.default_rng(x)), question)
 
 
 def _read_collection(path: Path) -> Any:
-    collector = ad.AdaptiveCollector.load(path)
-    try:
-        return _held(collector.responses), collector._attributes()
-    finally:
-        collector.close()
+    read = _held(ad.Responses.read(path))
+    with ad.Collection.open(path) as collection:
+        question = collection.next_question()
+        return read, _held(collection.responses), collection.settings, collection.records, question
 
 
 def _read_gathered(found: Gathered) -> Any:
@@ -147,6 +148,7 @@ def _read_draws(path: Path) -> Any:
 KINDS = [
     Kind("responses in netCDF", lambda path: _responses().to_netcdf(path), _read_responses),
     Kind("collection", _write_collection, _read_collection),
+    Kind("adaptive collection", _write_adaptive, _read_collection),
     Kind("collection in rounds", _write_rounds, _read_collection),
     Kind("draws in netCDF", _write_draws, _read_draws),
     Kind(

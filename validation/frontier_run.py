@@ -11,7 +11,7 @@ import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
 
-from adobest_pp import RRRR, Responses, SubsetSelection, UnaryEncoding, sample, simulate
+from adobest_pp import RRRR, AdaptiveSubset, Responses, SubsetSelection, UnaryEncoding, sample, simulate_adaptive
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.answers.draws import theta_of
 from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
@@ -145,7 +145,9 @@ def answers(
     """Simulate people and their answers."""
     if mechanism == "rrrr":
         seed = int(rng.integers(2**31))
-        return simulate(theta, RRRR(theta.size, epsilon, kappa), "honest", n_people=people, random_seed=seed).responses
+        return simulate_adaptive(
+            theta, AdaptiveSubset(RRRR(theta.size, epsilon, kappa), "honest"), n_people=people, random_seed=seed
+        ).responses
     device = {"subset_selection": SubsetSelection, "unary_encoding": UnaryEncoding}[mechanism](theta.size, epsilon)
     return Responses.from_arrays(device, device.privatize(rng.choice(theta.size, size=people, p=theta), rng=rng))
 

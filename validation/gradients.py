@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 import oracles
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, likelihood, simulate
+from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, likelihood, simulate_adaptive
 from adobest_pp.model import tensors
 from adobest_pp.samplers.model_structure import Surrogate
 from adobest_pp.samplers.sgld.settings import LangevinSettings
@@ -54,7 +54,9 @@ def data_sets(quick: bool, rng: np.random.Generator) -> list[Data]:
         theta = rng.dirichlet(np.ones(k))
         for mechanism in (SRR(k, epsilon), RRRR(k, epsilon), SubsetSelection(k, epsilon)):
             sets.append(data_of(type(mechanism).__name__, ask(mechanism, theta, 400, rng), rng))
-        run = simulate(theta, RRRR(k, epsilon, 0.8), "entropy", n_people=400, random_seed=int(rng.integers(2**31)))
+        run = simulate_adaptive(
+            theta, AdaptiveSubset(RRRR(k, epsilon, 0.8), "entropy"), n_people=400, random_seed=int(rng.integers(2**31))
+        )
         sets.append(data_of("RRRR, adaptive", run.responses, rng))
     return sets
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adobest_pp import RRRR, AdaptiveCollector, Responses
+from adobest_pp import RRRR, AdaptiveSubset, Collection, Responses
 from adobest_pp.collect import collect_csv
 
 MECHANISM = RRRR(4, 1.0)
@@ -61,7 +61,7 @@ def kill_while_collecting(forked: int, commands: int, seed: int = 1) -> Kills:
         place = Path(folder)
         people = _write_people(place / "people.csv", PEOPLE, seed)
         if forked:
-            _collect(_write_people(place / "few.csv", 10, seed), place / "few.nc")  # compiles what the children run
+            _collect(_write_people(place / "few.csv", 10, seed), place / "few.db")  # compiles what the children run
         return (
             _kill_recording(place, forked - forked // 2, moments)
             + _kill_collecting(place, people, forked // 2, moments)
@@ -70,11 +70,11 @@ def kill_while_collecting(forked: int, commands: int, seed: int = 1) -> Kills:
 
 
 def _kill_recording(folder: Path, kills: int, moments: random.Random) -> Kills:
-    """Kill a process that records answers, adapts and saves; every answer whose `record` returned must be there."""
+    """Kill a process that records answers, adapts, closes and opens; no answer whose `record` returned may be lost."""
     tried, kept, lost, wrong = 0, 0, 0, []
     files = itertools.count()
-    path, known = folder / f"recorded-{next(files)}.nc", 0
-    AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=1).save(path)
+    path, known = folder / f"recorded-{next(files)}.db", 0
+    _begin(path)
     while tried < kills:
         told = _fork(lambda tell, path=path: _record_forever(path, tell), path, 0.06, signal.SIGKILL, moments)
         tried += 1
@@ -91,32 +91,35 @@ def _kill_recording(folder: Path, kills: int, moments: random.Random) -> Kills:
         kept += len(answers) - known
         known = len(answers)
         if known > LONG:
-            path, known = folder / f"recorded-{next(files)}.nc", 0
-            AdaptiveCollector(MECHANISM, categories=LABELS, random_seed=1).save(path)
+            path, known = folder / f"recorded-{next(files)}.db", 0
+            _begin(path)
     return Kills(tried, kept, lost, tuple(wrong))
 
 
+def _begin(path: Path) -> None:
+    policy = AdaptiveSubset(MECHANISM, adapt_every=3)
+    Collection.create(path, policy=policy, categories=LABELS, random_seed=1).close()
+
+
 def _record_forever(path: Path, tell: Callable[[str], None]) -> None:
-    collector = AdaptiveCollector.load(path)
-    for i in itertools.count(len(collector.responses)):
-        answer, subset = _answer(i)
-        if i % 3 == 0:
-            collector.next_subset()
-        collector.record(answer, subset)
+    collection = Collection.open(path)
+    for i in itertools.count(len(collection)):
+        question = collection.next_question()
+        collection.record(_answer(i), question if i % 5 else 0)
         tell(f"{i + 1}\n")
         if i % 25 == 0:
-            collector.save(path)
+            collection.close()
+            collection = Collection.open(path)
 
 
-def _answer(i: int) -> tuple[int, list[int]]:
-    """Return the answer number `i` and its subset. They are a function of `i`, so any process can check them."""
-    return i * 7 % 4, [i * 5 % 4] if i % 3 else []
+def _answer(i: int) -> int:
+    """Return the answer number `i`. It is a function of `i`, so any process can check it."""
+    return i * 7 % 4
 
 
-def _answers(path: Path) -> list[tuple[int, list[int]]]:
-    responses = Responses.from_netcdf(path)
-    subsets = [np.flatnonzero(mask).tolist() for mask in responses.subsets]
-    return [(int(y), subsets[s]) for y, s in zip(responses.answers, responses.subset_index, strict=True)]
+def _answers(path: Path) -> list[int]:
+    found: list[int] = Responses.read(path).answers.tolist()
+    return found
 
 
 def _kill_collecting(folder: Path, people: Path, kills: int, moments: random.Random) -> Kills:
@@ -126,7 +129,7 @@ def _kill_collecting(folder: Path, people: Path, kills: int, moments: random.Ran
     def attempt(path: Path, how: signal.Signals) -> None:
         _fork(lambda tell: _collect(people, path), path, 0.3, how, moments)
 
-    return _interrupt(lambda: folder / f"collected-{next(out)}.nc", attempt, kills, moments)
+    return _interrupt(lambda: folder / f"collected-{next(out)}.db", attempt, kills, moments)
 
 
 def _collect(people: Path, out: Path) -> None:
@@ -147,7 +150,7 @@ def _kill_commands(folder: Path, people: Path, kills: int, moments: random.Rando
             time.sleep(moments.uniform(0, 0.3))
             process.send_signal(how)
 
-    return _interrupt(lambda: folder / f"command-{next(out)}.nc", attempt, kills, moments)
+    return _interrupt(lambda: folder / f"command-{next(out)}.db", attempt, kills, moments)
 
 
 def _command(people: Path, out: Path) -> "subprocess.Popen[bytes]":
@@ -227,7 +230,9 @@ def _fork(
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else -1
+    """Return how much was written: while a collection is open, SQLite writes beside its file."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(each.stat().st_size for each in files if each.exists()) if path.exists() else -1
 
 
 def _tell(descriptor: int, text: str) -> None:

@@ -149,8 +149,8 @@ def _privacy() -> list[tuple[str, str, str]]:
     worst = max(loss for loss, epsilon in zip(table.column("loss"), table.column("ε"), strict=True) if epsilon == 5)
     return [
         (
-            "RRRR keeps ε in exact arithmetic; of the authors' program, SRR and the five semi-adaptive methods do, "
-            "the six utility-driven ones do not",
+            "RRRR keeps ε in exact arithmetic; in the authors' program, SRR and the five semi-adaptive methods keep "
+            "it, the six utility-driven ones do not",
             f"all {len(table.rows)} settings of the paper; a true loss of up to {worst:.1f} where ε = 5 is claimed",
             "python -m validation.privacy",
         )
@@ -167,21 +167,20 @@ def _paper_sampler() -> list[tuple[str, str, str]]:
     return [
         (
             "the paper's SGLD estimate is not the posterior mean",
-            f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} apart in "
-            f"{len(program.table('estimate').rows)} settings; for ε ≤ 1 and ρ ≥ 0.1 about as far as a single draw",
+            f"TV {estimate['least']:.3f} to {estimate['greatest']:.2f} between the two in "
+            f"{len(program.table('estimate').rows)} settings; for ε ≤ 1 and ρ ≥ 0.1 about as much as for a single draw",
             command,
         ),
         (
             "its chains do not mix in the paper's budget",
             f"R-hat {mixing['least']:.2f} to {mixing['greatest']:.1f} in the 1000 updates that it averages "
-            "(but for ε = 5, ρ = 0.01)",
+            "(except for ε = 5, ρ = 0.01)",
             command,
         ),
         (
-            "the law that they tend to is right at ε ≤ 1 and too wide at ε = 5",
-            f"not told from NUTS in {right['settings']:.0f} of {right['settings']:.0f} settings at ε ≤ 1 after "
-            f"{updates} million updates; sds up to {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's "
-            "at ε = 5",
+            "the distribution that its chains converge to is right at ε ≤ 1 and too wide at ε = 5",
+            f"indistinguishable from NUTS in all {right['settings']:.0f} settings at ε ≤ 1 after {updates} million "
+            f"updates; at ε = 5 the largest sd is {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's",
             command,
         ),
     ]
@@ -193,8 +192,8 @@ def _repaired() -> list[tuple[str, str, str]]:
     return [
         (
             'SGLD repaired (`"sgld_cv"`) samples the posterior',
-            f"not told from NUTS in {good} of {len(table)} settings, with {times.min():g} to {times.max():g} times its "
-            f"effective draws a second (median {times.median():.0f})",
+            f"indistinguishable from NUTS in {good} of {len(table)} settings, with {times.min():g} to {times.max():g} "
+            f"times as many effective draws per second (median {times.median():.0f})",
             "python benchmarks/sgld.py --full",
         )
     ]
@@ -226,9 +225,9 @@ def _mechanisms() -> list[tuple[str, str, str]]:
     first, semi = (best == "subset selection").sum(), best.str.startswith("semi-adaptive").sum()
     return [
         (
-            "for ρ ≥ 0.1, non-adaptive subset selection is ahead of RRRR by any of the six utilities",
-            f"smallest error of all in {first} of {len(settings)} settings (ε ≤ 1), semi-adaptive RRRR in {semi} with "
-            "one α or another",
+            "for ρ ≥ 0.1, non-adaptive subset selection beats RRRR with any of the six utilities",
+            f"it has the smallest error of all in {first} of {len(settings)} settings (ε ≤ 1), semi-adaptive RRRR with "
+            f"some α in {semi}",
             "python -m validation.mechanisms",
         )
     ]

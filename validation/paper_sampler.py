@@ -26,7 +26,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import stats
 
-from adobest_pp import RRRR, Responses, sample, simulate
+from adobest_pp import RRRR, AdaptiveSubset, Responses, sample, simulate_adaptive
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp._random import seed_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
@@ -134,13 +134,10 @@ def collect(case: Case, seed: int) -> tuple[Responses, NDArray[np.float64]]:
     rng = np.random.default_rng([seed, case.n_categories, round(100 * case.rho)])
     theta = draw_dirichlet(rng, np.full(case.n_categories, case.rho))
     mechanism = RRRR(case.n_categories, case.epsilon, KAPPA)
-    run = simulate(
+    run = simulate_adaptive(
         theta,
-        mechanism,
-        UTILITY,
+        AdaptiveSubset(mechanism, UTILITY, updates=UPDATES, batch_size=BATCH),
         n_people=case.people,
-        updates=UPDATES,
-        batch_size=BATCH,
         final_updates=FINAL,
         random_seed=seed,
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import oracles
-from adobest_pp import RRRR, SRR, SubsetSelection, audit, simulate
+from adobest_pp import RRRR, SRR, AdaptiveSubset, SubsetSelection, audit, simulate_adaptive
 from adobest_pp.design import UTILITIES
 from validation.common import Finding, Options, each, finding, main, shown, table
 
@@ -173,7 +173,13 @@ def steps_within(mechanism: RRRR, keeps: np.ndarray, quick: bool, seed: int) -> 
     for rho in (1.0,) if quick else (0.01, 0.1, 1.0):
         theta = rng.dirichlet(np.full(mechanism.n_categories, rho))
         for name in UTILITIES:
-            run = simulate(theta, mechanism, name, n_people=people, smallest_size=1, random_seed=seed, final_updates=2)
+            run = simulate_adaptive(
+                theta,
+                AdaptiveSubset(mechanism, name, smallest_size=1),
+                n_people=people,
+                random_seed=seed,
+                final_updates=2,
+            )
             counts.append(int(keeps[run.sizes].sum()))
     return sum(counts), max(counts) / people
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 import oracles
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample, simulate
+from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, sample, simulate_adaptive
 from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import Verdict, compare, verdict_in_words
 from adobest_pp.samplers.checks import NOT_CONVERGED, without_warnings_of
@@ -154,7 +154,7 @@ def against_nuts(job: tuple[Case, int]) -> Found:
     case, seed = job
     theta = np.random.default_rng(seed).dirichlet(np.ones(case.n_categories))
     mechanism = RRRR(case.n_categories, case.epsilon, 0.8)
-    run = simulate(theta, mechanism, "honest", n_people=case.people, random_seed=seed)
+    run = simulate_adaptive(theta, AdaptiveSubset(mechanism, "honest"), n_people=case.people, random_seed=seed)
     trees = {name: draw(run.responses, name, seed) for name in SAMPLERS}
     return Found(case, compare(trees, "NUTS", theta, random_seed=seed))
 

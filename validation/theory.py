@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 import oracles
-from adobest_pp import RRRR, select_subset, simulate
+from adobest_pp import RRRR, AdaptiveSubset, select_subset, simulate_adaptive
 from adobest_pp.design.subsets import UTILITY_CODES, choose_size
 from adobest_pp.samplers.sgld.settings import ConstantSteps
 from adobest_pp.simulate import simulation
@@ -292,11 +292,12 @@ def gibbs_costs(options: Options) -> list[Finding]:
         return sweep
 
     sweeps = [seconds(one_by_one(n)) for n in ns]
-    settings: dict[str, Any] = {"n_people": 50, "updates": 1, "random_seed": 1, "final_updates": 2, "path_length": 1}
-    simulate(theta, mechanism, "honest", **settings, sampler="gibbs")
+    settings: dict[str, Any] = {"n_people": 50, "random_seed": 1, "final_updates": 2, "path_length": 1}
+    policy = AdaptiveSubset(mechanism, "honest", updates=1, sampler="gibbs")
+    simulate_adaptive(theta, policy, **settings)
     whole = [
         seconds(
-            lambda: simulate(theta, mechanism, "honest", **(settings | {"n_people": n}), sampler="gibbs"),  # noqa: B023
+            lambda: simulate_adaptive(theta, policy, **settings | {"n_people": n}),  # noqa: B023
             0.0,
         )
         for n in ns
@@ -337,7 +338,9 @@ def started_at(total: float, job: tuple[str, int]) -> float:
         return chain
 
     with patch.object(simulation, "new_chain", scaled):
-        run = simulate(theta, RRRR(k, 1.0, 0.9), "honest", n_people=n, schedule=schedule, random_seed=seed)
+        run = simulate_adaptive(
+            theta, AdaptiveSubset(RRRR(k, 1.0, 0.9), "honest", schedule=schedule), n_people=n, random_seed=seed
+        )
     return float(np.abs(run.chain_mean - theta).sum() / 2)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from adobest_pp._linalg import normalize_logs
 from adobest_pp._random import normal, uniform
 from adobest_pp.adaptive.records import KINDS, ROWS
 
@@ -26,7 +27,7 @@ __all__ = ["GibbsState", "binomial", "gibbs_updates", "log_gamma_variate", "new_
 
 
 # A share is never exactly zero: its logarithm must stay finite.
-_TINY = 1e-300
+_LEAST = 1e-300
 
 
 class GibbsState(NamedTuple):
@@ -48,17 +49,11 @@ def gibbs_updates(state, phi, records, prior, n_updates, mean, first_kept, work)
     """
     for j in range(n_updates):
         _allocate(state, phi, records, work.allocation)
-        largest = -np.inf
         for i in range(phi.size):
             phi[i] = log_gamma_variate(state, prior[i] + work.allocation[i])
-            largest = max(largest, phi[i])
-        total = 0.0
-        for i in range(phi.size):
-            phi[i] = max(math.exp(phi[i] - largest), _TINY)
-            total += phi[i]
-        for i in range(phi.size):
-            phi[i] /= total
-            if j >= first_kept:
+        normalize_logs(phi, _LEAST)
+        if j >= first_kept:
+            for i in range(phi.size):
                 mean[i] += phi[i]
     return max(n_updates - first_kept, 0)
 

@@ -124,7 +124,7 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         half, root = 0.5 * steps[j], math.sqrt(steps[j])
         constant = half * (scale * (shared - m / total) - 1.0)
         for i in range(k):
-            # (ρ−1)/φ is taken no closer to zero than the width of the noise: see langevin_kernels.slope_floor.
+            # (ρ−1)/φ is taken no closer to zero than the width of the noise: see `least_phi`.
             drift = scale * slope[i] + (prior[i] - 1.0) / max(position[i], root)
             slope[i] = position[i] + half * drift + constant
         for i in range(k):

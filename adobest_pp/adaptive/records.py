@@ -82,7 +82,7 @@ class Records(NamedTuple):
 def new_records(
     coefficients: Coefficients, n_responses: int = 16, n_sets: int = 16, *, counted: bool = False
 ) -> Records:
-    """Return empty records with room for so many responses and sets, that count equal responses or not."""
+    """Return empty records with room for `n_responses` and `n_sets`; with `counted`, equal responses are counted."""
     k, n_kinds = coefficients.inner.size, FIRST_SET + n_sets
     records = Records(
         used=np.array([0, FIRST_SET, 0, 0, 0]),
@@ -112,7 +112,7 @@ def new_records(
 
 
 def reserve(records: Records, coefficients: Coefficients, n_responses: int, n_sets: int) -> Records:
-    """Return records with room for so many more responses and sets; arrays at least double when they grow."""
+    """Return records with room for more responses and sets; arrays at least double when they grow."""
     responses = _room(records.code.size, int(records.used[RESPONSES]) + n_responses)
     kinds = _room(records.near.size, int(records.used[KINDS]) + n_sets)
     if responses == records.code.size and kinds == records.near.size:

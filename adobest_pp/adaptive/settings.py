@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_count, check_integer, check_prior
 from adobest_pp._text import brief
-from adobest_pp.adaptive.loop import Chain, Plan
+from adobest_pp.adaptive.loop import Chain, LoopPlan
 from adobest_pp.design.subsets import GIVEN, UTILITY_CODES, best_size, choose_size
 from adobest_pp.design.utilities import UTILITIES, Utility, ranked_values
 from adobest_pp.mechanisms import RRRR, check_rrrr
@@ -32,7 +32,7 @@ class LoopSettings:
     updates: int
     schedule: Schedule
     sampler: str
-    plan: Plan
+    plan: LoopPlan
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class LoopSettings:
         if not isinstance(sampler, str) or sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
         langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
-        plan = Plan(
+        plan = LoopPlan(
             UTILITY_CODES[chosen] if isinstance(chosen, str) else GIVEN,
             0.0 if alpha is None else check_alpha(alpha),
             check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
@@ -72,7 +72,7 @@ class LoopSettings:
         return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
 
     def choose_size(self, chain: Chain) -> int:
-        """Return the size of the next subset, the first so many of ``chain.order``, which is put in the order of φ."""
+        """Sort ``chain.order`` by φ, and return the size of the next subset, ``order[:size]``."""
         plan = self.plan
         if isinstance(self.utility, str):
             coefficients = self.mechanism.coefficients

@@ -61,7 +61,7 @@ def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Res
             )
     if not check_flag(allow_copies, "allow_copies"):
         _refuse_copies(given)
-    parts = list(dict.fromkeys(part for each in given for part in _parts(each.mechanism)))
+    parts = list(dict.fromkeys(part for each in given for part in each.mechanism.components()))
     if len(parts) == 1:
         return _joined(parts[0], given, [each.answers for each in given])
     mixed = Mixed(parts)
@@ -97,18 +97,15 @@ def _counts(responses: Responses) -> NDArray[np.int64]:
     return np.bincount(unique_rows(rows.view(np.uint8))[1])
 
 
-def _parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:
-    return mechanism.parts if isinstance(mechanism, Mixed) else (mechanism,)
-
-
 def _in_parts(responses: Responses, mixed: Mixed) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the answers of one collection as answers of the whole."""
     mechanism, answers = responses.mechanism, responses.answers
-    if not isinstance(mechanism, Mixed):
-        return mixed.answers_of(mixed.parts.index(mechanism), answers)
+    places = [mixed.parts.index(part) for part in mechanism.components()]
+    if len(places) == 1:
+        return mixed.answers_of(places[0], answers)
     rows = np.zeros((len(answers), *mixed.answer_dims.values()), dtype=np.int64)
     rows[:, : answers.shape[1]] = answers
-    rows[:, 0] = np.array([mixed.parts.index(part) for part in mechanism.parts])[answers[:, 0]]
+    rows[:, 0] = np.array(places)[answers[:, 0]]
     return rows
 
 

@@ -37,11 +37,11 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
         raise ValueError(f"{allowed}, got theta by {', '.join(map(str, theta.dims))}")
     values = theta.transpose(*DIMS).values
     if values.size == 0 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
-        raise ValueError(f"{name} must have finite draws, got none or others")
+        raise ValueError(f"{name} contains missing or non-finite draws")
     try:
         labels = list(check_labels(theta["category"].values.tolist(), theta.sizes["category"]))
     except ValueError as problem:
-        raise ValueError(f"{name} must have labels that can be told apart: {problem}") from None
+        raise ValueError(f"{name} must have labels that differ visibly: {problem}") from None
     if categories is not None and not same_labels(labels, categories):
         raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")
     labelled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=DIMS)

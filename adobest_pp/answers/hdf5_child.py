@@ -238,7 +238,7 @@ def limit(seconds: float, memory: int) -> None:
 
 
 def answer(content: bytes) -> tuple[dict[str, Any], list[Any]]:
-    """Return the reply to a request: what is told in JSON, and the arrays."""
+    """Return the reply to a request: a tree in JSON, and the arrays."""
     try:
         with h5py.File(io.BytesIO(content), "r") as file:
             reader = Reader(file, len(content))
@@ -252,29 +252,29 @@ def answer(content: bytes) -> tuple[dict[str, Any], list[Any]]:
 def main() -> None:
     """Answer requests until there are none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asked, told = sys.stdin.buffer, sys.stdout.buffer
-    tell(told, {}, [])
-    while line := asked.readline():
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+    send(replies, {}, [])
+    while line := requests.readline():
         request = json.loads(line)
         size = request["size"]
         limit(request["seconds"], SPARE + 4 * size + 2 * room_of(size))
-        content = asked.read(size)
+        content = requests.read(size)
         if len(content) < size:
             return
         tree, arrays = answer(content)
         limit(0, SPARE + 4 * size + 2 * room_of(size))
-        tell(told, tree, arrays)
+        send(replies, tree, arrays)
         del content, tree, arrays
 
 
-def tell(told: Any, tree: dict[str, Any], arrays: list[Any]) -> None:
+def send(replies: Any, tree: dict[str, Any], arrays: list[Any]) -> None:
     """Write a reply."""
     text = json.dumps(tree).encode()
-    told.write(len(text).to_bytes(8, "little") + text)
+    replies.write(len(text).to_bytes(8, "little") + text)
     for array in arrays:
         if array.size:
-            told.write(memoryview(array.reshape(-1)).cast("B"))
-    told.flush()
+            replies.write(memoryview(array.reshape(-1)).cast("B"))
+    replies.flush()
 
 
 if __name__ == "__main__":

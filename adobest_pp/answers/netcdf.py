@@ -41,7 +41,7 @@ __all__ = ["Damaged", "content_of", "damaged_or_no", "read_dataset", "read_tree"
 # Seconds of work that a file may take, whatever its size, and bytes that one more second is given for; and how many
 # times that may pass on the clock of a busy machine.
 SECONDS, BYTES_A_SECOND, BUSY = 5.0, 1e7, 12
-# Seconds that the process itself may take to start, or to end when it is told to.
+# Seconds that the process itself may take to start, or to end when it is asked to.
 _START, _END = 120.0, 2.0
 _PROGRAM = Path(__file__).with_name("hdf5_child.py")
 _LAST_LINE = re.compile(re.escape(CHECKSUM) + rb"([0-9a-f]{64})\n\Z")
@@ -95,24 +95,16 @@ def damaged_or_no(reason: Damaged) -> str:
     return "is damaged or not a netCDF file" + (f": it has {reason}" if str(reason) else "")
 
 
-def read_dataset(content: bytes, journal: int | None = None) -> "xr.Dataset":
-    """Return the dataset in a netCDF file, or raise `Damaged`.
-
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    journal : int, optional
-        Where the journal of a collection begins, which has the checksum of what is before it, and was checked.
-    """
-    return _dataset(_read(content, journal)["/"])
+def read_dataset(content: bytes) -> "xr.Dataset":
+    """Return the dataset in a netCDF file, or raise `Damaged`."""
+    return _dataset(_read(content)["/"])
 
 
-def _read(content: bytes, journal: int | None = None) -> dict[str, Any]:
+def _read(content: bytes) -> dict[str, Any]:
     """Check a file, and return what the groups in it hold."""
-    end = journal if journal is not None else _checked(content)
+    end = _checked(content)
     groups, properties = _READER.read(memoryview(content)[:end])
-    if journal is None and end == len(content) and properties.endswith(SAYS_CHECKSUM.decode()):
+    if end == len(content) and properties.endswith(SAYS_CHECKSUM.decode()):
         raise Damaged("lost its last line, the checksum")
     return groups
 
@@ -147,11 +139,11 @@ def _dataset(group: dict[str, Any]) -> "xr.Dataset":
         raise Damaged("variables that do not fit together") from None
 
 
-def _attributes(told: dict[str, Any]) -> dict[str, Any]:
+def _attributes(found: dict[str, Any]) -> dict[str, Any]:
     """Return attributes as netCDF has them: text, lists of text, and numbers of their type."""
     return {
         name: np.array(value["values"], dtype=value["dtype"])[()] if isinstance(value, dict) else value
-        for name, value in told.items()
+        for name, value in found.items()
     }
 
 

@@ -19,7 +19,7 @@ from adobest_pp.mechanisms.reading import loads
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["inverse", "subset_positions", "variable"]
+__all__ = ["checked_answers", "inverse", "subset_positions", "variable"]
 
 
 SCHEMA = "adobest_pp.responses"
@@ -189,25 +189,25 @@ class Responses:
 
     def evidence_and_index(self) -> tuple[Evidence, NDArray[np.int64]]:
         """Return `evidence` and `evidence_index` from one pass over the answers."""
-        return self.mechanism.evidence(self._answers.first(self._n), self.told())
+        return self.mechanism.evidence(self._answers.first(self._n), self.published())
 
-    def told(self) -> Published:
-        """Return what each person was told before answering; see `Mechanism.told`."""
-        return self.mechanism.told(self._answers.first(self._n), self._published())
+    def published(self) -> Published:
+        """Return what was published to each person; see `Mechanism.published_with`."""
+        return self.mechanism.published_with(self._answers.first(self._n), self._published())
 
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
         answers = self._answers.first(self._n)
-        return self.mechanism.answer_counts(answers, self.told(), theta, listed)
+        return self.mechanism.answer_counts(answers, self.published(), theta, listed)
 
     def information(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Fisher information of θ in all answers, of shape (K, K); see `Mechanism.information`."""
-        return self.mechanism.total_information(self._answers.first(self._n), self.told(), theta)
+        return self.mechanism.total_information(self._answers.first(self._n), self.published(), theta)
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset; all that `from_xarray` needs is in it.
 
-        Answers and subsets are told by codes, which travel along as coordinates: ``category_code`` with the categories
+        Answers and subsets are given as codes, which travel along as coordinates: ``category_code`` with the categories
         and ``subset_code`` with the subsets. So the dataset may be sorted along any of its dimensions, and responses be
         left out; `from_xarray` gives back what it then says.
         """
@@ -243,14 +243,6 @@ class Responses:
         A dataset that lacks some of the categories, or a subset that answers were given under, raises ValueError: the
         rest would mean something else.
         """
-        from adobest_pp.answers.response_files import check_whole
-
-        _check_schema(dataset)
-        check_whole(dataset)
-        return cls._from_dataset(dataset)
-
-    @classmethod
-    def _from_dataset(cls, dataset: "xr.Dataset") -> "Responses":
         mechanism = _check_schema(dataset)
         category = inverse(dataset, "category", mechanism.n_categories)
         labels = dataset["category"].values[category].tolist()
@@ -272,7 +264,7 @@ class Responses:
         path : path
             A new file.
         overwrite : bool, default False
-            Replace a file that is there; never one that an `AdaptiveCollector` has open.
+            Replace a file that is there; never one that a `Collection` has open.
         """
         check_target(path, overwrite=overwrite)
         write_whole(path, netcdf_bytes(self.to_xarray()), overwrite=overwrite)
@@ -281,13 +273,37 @@ class Responses:
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
         """Read the file of `to_netcdf`, or raise ValueError if it is damaged, newer or not such a file.
 
-        Of a collection (`AdaptiveCollector.save`, ``adobest collect``) it reads all answers, also while they come in.
         A dataset of `to_xarray` that xarray itself wrote is read as well. It has no checksum, so that damage to it may
         go unnoticed.
         """
-        from adobest_pp.answers.response_files import read_stored
+        from adobest_pp.answers.netcdf import Damaged, content_of, damaged_or_no, read_dataset
 
-        return read_stored(path).responses
+        path = check_path(path)
+        name = os.fspath(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"path must name a response file, got {name!r}, which does not exist")
+        try:
+            dataset = read_dataset(content_of(path))
+        except Damaged as reason:
+            told = f"path must name a response file written by Responses.to_netcdf, got {name!r}"
+            raise ValueError(f"{told}, which {damaged_or_no(reason)}") from None
+        try:
+            return cls.from_xarray(dataset)
+        except KeyError as missing:
+            raise ValueError(f"path must name a response file, got {name!r}, which has no {missing}") from None
+        except (TypeError, ValueError, RecursionError) as reason:
+            raise ValueError(f"path must name a response file, got {name!r}: {reason}") from None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Responses":
+        """Read the file of a `Collection`, also while its answers come in, or the file of `to_netcdf`.
+
+        Raise ValueError if it is damaged, newer or not such a file.
+        """
+        from adobest_pp.answers.question_answers import read_collection
+        from adobest_pp.answers.store import is_collection
+
+        return read_collection(path) if is_collection(check_path(path)) else cls.from_netcdf(path)
 
     def to_parquet(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a Parquet file of the answers, one row a person, which `gather` reads; whole or not at all.
@@ -328,23 +344,8 @@ class Responses:
                 self._set_places[keys[i]] = new
         return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
 
-    def _extend(self, events: list[dict[str, Any]]) -> None:
-        """Append the answers in the journal of a collection."""
-        parts = [self.mechanism.check_answers(event["answers"]) for event in events]
-        if parts and not self.mechanism.publishes_subset:
-            self._store(np.concatenate(parts), None)
-            return
-        masks = [check_subset(event.get("subset"), self.n_categories) for event in events]
-        counts = np.array([len(part) for part in parts], dtype=np.int64)
-        if counts.any():
-            self._store(np.concatenate(parts), np.repeat(self._intern(np.array(masks)[counts > 0]), counts[counts > 0]))
-
     def _check_answers(self, answers: Any) -> NDArray[Any]:
-        """Return answers as the mechanism stores them, or refuse; bits with labels are brought to their order."""
-        if "category" in self.mechanism.answer_dims:
-            align = by_label if getattr(answers, "ndim", 0) == 1 else by_column
-            answers = align(answers, self.categories, "answers")
-        return self.mechanism.check_answers(answers)
+        return checked_answers(self.mechanism, self.categories, answers)
 
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
         self._answers.write(self._n, answers)
@@ -355,6 +356,14 @@ class Responses:
     def _published(self) -> Published:
         n = self._n if self.mechanism.publishes_subset else 0
         return Published(self._set_index.first(n).astype(np.int64), self._sets.first(len(self._set_places)))
+
+
+def checked_answers(mechanism: Mechanism, categories: Sequence[str], answers: Any) -> NDArray[Any]:
+    """Return answers as the mechanism stores them, or refuse; bits with labels are brought to their order."""
+    if "category" in mechanism.answer_dims:
+        align = by_label if getattr(answers, "ndim", 0) == 1 else by_column
+        answers = align(answers, categories, "answers")
+    return mechanism.check_answers(answers)
 
 
 class Column:

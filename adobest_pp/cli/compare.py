@@ -89,9 +89,9 @@ class Request:
         if self.responses is not None:
             with naming_responses(self.responses, HINT):
                 labels = labels_in(self.categories)
-                told = self._mechanism(labels)
+                mechanism = self._mechanism(labels)
                 poll = poll_of_responses(
-                    self.responses, self.question, told, labels, self.column, progressbar, self.allow_copies
+                    self.responses, self.question, mechanism, labels, self.column, progressbar, self.allow_copies
                 )
             self._check_class(poll)
             return poll
@@ -144,7 +144,7 @@ def run(
     _check_writable(out)
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
-    kept = out / "responses.nc"
+    kept = out / "responses.db"
     poll = request.poll(chosen, show, kept)
     with SlowProgress(n_stages(poll, prior) + 1, "comparing", show) as progress:
         findings = grade_samplers(poll, prior, draws, chosen, lambda stage: progress.advance(1, stage))

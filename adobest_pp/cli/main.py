@@ -15,7 +15,7 @@ import typer
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._text import visible
-from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan
+from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan, read_prior, read_shares
 from adobest_pp.cli.study import app as study_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
@@ -36,9 +36,9 @@ MECHANISM_HELP = (
     "(the paper's), design (rounds of the best question), or your own module:Class."
 )
 RESPONSES_HELP = (
-    "Randomized answers collected before: a netCDF file of collect; or Parquet, Arrow or CSV files, a folder of them "
-    "or a pattern in quotes. Files that do not tell it need --mechanism, --epsilon and --categories; files with a "
-    "mechanism of your own need --mechanism module:Class."
+    "Randomized answers collected before: a file of collect; or Parquet, Arrow or CSV files, a folder of them "
+    "or a pattern in quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if "
+    "the mechanism is your own, give --mechanism module:Class."
 )
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
@@ -125,7 +125,7 @@ def compare(
 
     collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection, allow_copies, ask_again)
-    run(request, out, _read_prior(prior), draws, seed, quiet=quiet, as_json=json)
+    run(request, out, read_prior(prior), draws, seed, quiet=quiet, as_json=json)
 
 
 @app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")
@@ -138,16 +138,16 @@ def utilities(
     from adobest_pp.cli.tables import print_utilities
     from adobest_pp.mechanisms import RRRR
 
-    probabilities = _read_numbers(theta, "--theta")
+    probabilities = read_shares(theta)
     print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
 
 
-@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.nc")
+@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.db")
 def collect(
     people: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file with one person a row.")],
     column: Annotated[str, typer.Option(help="The column with the private values.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
-    out: Annotated[Path, typer.Option(help="Where to write the randomized answers (netCDF).")],
+    out: Annotated[Path, typer.Option(help="The file to keep the randomized answers in (SQLite).")],
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
     kappa: Annotated[float | None, typer.Option(help=KAPPA_HELP)] = None,
     utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
@@ -175,18 +175,18 @@ def collect(
     from adobest_pp.cli.tables import labels_in, make_known, print_collection
     from adobest_pp.collect import collect_csv
     from adobest_pp.collect.ledger import Ledger
-    from adobest_pp.collect.mechanism_choice import DEFAULT_MECHANISM, choice_in_words, mechanism_name
+    from adobest_pp.collect.policies import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
     make_known(mechanism)
-    labels, shown_under = labels_in(categories), _read_prior(prior)
+    labels, shown_under = labels_in(categories), read_prior(prior)
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
-    given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every, "random_seed": seed}
+    given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every}
     options = {option: value for option, value in given.items() if value is not None}
     with _telling_how_to_go_on(out):
-        collector = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, **options)
+        collection = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, seed, **options)
     if not quiet:
         chosen = choice_in_words(name, is_default=mechanism is None)
-        print_collection(collector, out, [chosen, Ledger(people).in_words()], shown_under, listed=labels is not None)
+        print_collection(collection, out, [chosen, Ledger(people).in_words()], shown_under, listed=labels is not None)
 
 
 @app.command(epilog="Example: adobest teach 3")
@@ -276,23 +276,3 @@ def _read_matrix(path: Path) -> Any:
         raise ValueError(
             f"--matrix must name a .npy file or a CSV file of numbers without a header, got {str(path)!r}"
         ) from None
-
-
-def _read_prior(text: str) -> Any:
-    from adobest_pp._checks import check_prior, is_learned
-
-    if is_learned(text):
-        return text
-    try:
-        concentration = float(text)
-        check_prior(concentration, 2)
-    except ValueError:
-        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
-    return concentration
-
-
-def _read_numbers(text: str, option: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None

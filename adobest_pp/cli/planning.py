@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from adobest_pp.design import Plan
 
-__all__ = ["mechanisms", "plan"]
+__all__ = ["mechanisms", "plan", "read_prior", "read_shares"]
 
 # The budgets of the figure of efficiencies.
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
 CATEGORIES_HELP = "The number of categories, or their labels separated by commas."
 THETA_HELP = "The shares to plan for, separated by commas."
 PILOT_HELP = (
-    "A pilot to plan for: randomized answers, in netCDF of collect, or Parquet or Arrow files of Responses.to_parquet "
+    "A pilot to plan for: randomized answers, in a file of collect, or Parquet or Arrow files of Responses.to_parquet "
     "(a folder of them or a pattern in quotes)."
 )
 COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
@@ -55,7 +55,6 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
 ) -> None:
     """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
-    from adobest_pp.cli.main import _read_prior
     from adobest_pp.cli.tables import make_known
     from adobest_pp.design.plan import plan as make_plan
 
@@ -73,7 +72,7 @@ def plan(
         half_width,
         labels,
         mechanism or None,
-        _read_prior(prior),
+        read_prior(prior),
         simulate,
         seed,
         progressbar=not json,
@@ -97,7 +96,7 @@ def mechanisms(
     from adobest_pp.design.overview import mechanism_table
 
     target = _check_out(out)
-    shares = None if theta is None else _numbers(theta)
+    shares = None if theta is None else read_shares(theta)
     table = mechanism_table(categories, epsilon, shares)
     if target is not None:
         _draw_efficiency(categories, shares, target)
@@ -107,8 +106,8 @@ def mechanisms(
             {"mechanism": name} | {each: _plain(table[each].sel(mechanism=name).item()) for each in names}
             for name in table["mechanism"].values.tolist()
         ]
-        told = {"epsilon": table.attrs["epsilon"], "theta": table.attrs["theta"], "proved": table.attrs["proved"]}
-        typer.echo(json_format.dumps(told | {"mechanisms": rows}, ensure_ascii=False, indent=2))
+        about = {"epsilon": table.attrs["epsilon"], "theta": table.attrs["theta"], "proved": table.attrs["proved"]}
+        typer.echo(json_format.dumps(about | {"mechanisms": rows}, ensure_ascii=False, indent=2))
     else:
         _print_mechanisms(table)
 
@@ -118,7 +117,7 @@ def _theta(theta: str | None, shape: str | None, responses: str | None, allow_co
     if sum(option is not None for option in (theta, shape, responses)) > 1:
         raise ValueError("--theta, --shape and --responses must not be given together: choose one of them")
     if theta is not None:
-        return _numbers(theta)
+        return read_shares(theta)
     if responses is None:
         return "uneven" if shape is None else shape
     from adobest_pp.answers.gather.gather import read_answers
@@ -137,11 +136,26 @@ def _categories(text: str | None) -> Any:
     return listed(text)
 
 
-def _numbers(text: str) -> list[float]:
+def read_shares(text: str) -> list[float]:
+    """Return the numbers of ``--theta``, or raise ValueError."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"--theta must be numbers separated by commas, got {text!r}") from None
+
+
+def read_prior(text: str) -> Any:
+    """Return the prior that ``--prior`` names, or raise ValueError."""
+    from adobest_pp._checks import check_prior, is_learned
+
+    if is_learned(text):
+        return text
+    try:
+        concentration = float(text)
+        check_prior(concentration, 2)
+    except ValueError:
+        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
+    return concentration
 
 
 def _check_out(out: Path | None) -> Path | None:
@@ -217,37 +231,30 @@ def _plain(value: Any) -> Any:
 
 
 def _print_plan(made: "Plan") -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from adobest_pp._wording import budget_in_words
+    from adobest_pp.cli.tables import print_table
 
-    table = Table(
-        title=f"95 % intervals of {made.theta.size} shares: {made.found.replace('_', '-')} for each mechanism"
-    )
-    for heading in ("mechanism", "people", "ε", "half-width", "widest", "error", "by"):
-        table.add_column(heading, justify="left" if heading in ("mechanism", "by") else "right")
+    rows = []
     for name in made.table["mechanism"].values.tolist():
         row = made.table.sel(mechanism=name)
-        cells = [escape(name), _shown(row["people"].item(), ",.0f"), _shown(row["epsilon"].item(), ".3g")]
+        cells = [name, _shown(row["people"].item(), ",.0f"), _shown(row["epsilon"].item(), ".3g")]
         cells += [_shown(row[each].item(), ".2%") for each in ("half_width", "worst_half_width")]
         error = row["error"].item()
-        cells += [f"± {error:.0%}" if error > 0 else "–", row["method"].item()]
-        table.add_row(*cells, style="bold" if name == made.recommended else None)
+        rows.append([*cells, f"± {error:.0%}" if error > 0 else "–", row["method"].item()])
     limit = f"{made.non_private:,.0f} people" if made.found == "people" else f"a half-width of {made.non_private:.2%}"
     lines = [f"Take {made.reason}" if made.recommended else made.reason]
     lines.append(f"Without any privacy it would be {limit}: the sampling error of honest answers.")
     if (made.table["error"] > 0).any():
-        told = made.found.replace("_", "-").replace("epsilon", "ε")
-        lines.append(f"“error”: the standard error of the {told} by the simulation; another seed gives another number.")
+        found = made.found.replace("_", "-").replace("epsilon", "ε")
+        lines.append(f"“error”: the standard error of the {found} in the simulation; it depends on the seed.")
     if (made.table["method"] == "rough").any():
         lines.append("“rough”: too few people for the formula, which was used all the same; widths may be far off.")
     budget = _budget_of(made)
-    console = Console()
-    console.print(table)
-    for line in [*lines, *([] if budget is None else budget_in_words(budget))]:
-        console.print(f"• {line}", highlight=False, markup=False)
+    lines += [] if budget is None else budget_in_words(budget)
+    title = f"95 % intervals of {made.theta.size} shares: {made.found.replace('_', '-')} for each mechanism"
+    headings = ["mechanism", "people", "ε", "half-width", "widest", "error", "by"]
+    bullets = [f"• {line}" for line in lines]
+    print_table(title, headings, rows, bullets, words=["mechanism", "by"], bold=made.recommended)
 
 
 def _shown(value: float, form: str) -> str:
@@ -255,22 +262,22 @@ def _shown(value: float, form: str) -> str:
 
 
 def _print_mechanisms(table: "xr.Dataset") -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from adobest_pp.cli.tables import print_table
 
-    shown = Table(title=f"{len(table.attrs['theta'])} categories, ε = {table.attrs['epsilon']:g}")
-    for heading in ("mechanism", "loss", "bits", "efficiency", "use it for"):
-        shown.add_column(heading, justify="left" if heading in ("mechanism", "use it for") else "right")
+    rows = []
     for name in table["mechanism"].values.tolist():
         row = table.sel(mechanism=name)
         loss = f"{row['privacy_loss'].item():.6f}" + ("" if row["holds"].item() else " BROKEN")
         figures = (loss, f"{row['bits'].item():.1f}", _shown(row["efficiency"].item(), ".0%"))
-        shown.add_row(name, *figures, row["when"].item())
-    console = Console()
-    console.print(shown)
+        rows.append([name, *figures, row["when"].item()])
     least = "that any ε-LDP mechanism can have" if table.attrs["proved"] else "of these (no bound is proved here)"
-    console.print(
-        f"• loss: the worst over all answers, in exact arithmetic. Efficiency: the least variance {least}, over that "
-        "of the mechanism.",
-        highlight=False,
+    print_table(
+        f"{len(table.attrs['theta'])} categories, ε = {table.attrs['epsilon']:g}",
+        ["mechanism", "loss", "bits", "efficiency", "use it for"],
+        rows,
+        [
+            f"• loss: the worst over all answers, in exact arithmetic. Efficiency: the least variance {least}, over "
+            "that of the mechanism."
+        ],
+        words=["mechanism", "use it for"],
     )

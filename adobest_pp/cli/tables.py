@@ -1,7 +1,7 @@
-"""What options of several commands hold: lists of labels, and randomized answers."""
+"""What several commands read and print: lists of labels, names of mechanisms, and tables with sentences below them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,7 @@ from adobest_pp.mechanisms import RRRR, Audit
 if TYPE_CHECKING:
     import xarray as xr
 
-    from adobest_pp.collect.collection_file import KeptCollection
+    from adobest_pp.collect import Collection
 
 __all__ = [
     "labels_in",
@@ -32,6 +32,7 @@ __all__ = [
     "naming_responses",
     "print_audit",
     "print_collection",
+    "print_table",
     "print_utilities",
     "print_verdicts",
 ]
@@ -87,8 +88,8 @@ def make_known(mechanism: str | None) -> None:
 
 @contextmanager
 def naming_responses(path: str, hint: str) -> Iterator[None]:
-    """Name the option in errors, and say how to go on where its files are damaged or (`hint`) tell no mechanism."""
-    from adobest_pp.answers.gather.gather import DamagedAnswers, UntoldMechanism
+    """Name the option in errors, and say what to do if files are damaged, or (`hint`) do not name the mechanism."""
+    from adobest_pp.answers.gather.gather import DamagedAnswers, UnnamedMechanism
 
     try:
         yield
@@ -99,17 +100,58 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
             f"--responses must name whole files, got {first!r} ({reason}){others}: move what is damaged elsewhere to "
             f"go on with the {len(problem.gathered):,} answers of the other {len(problem.gathered.files):,}"
         ) from None
-    except UntoldMechanism:
-        raise ValueError(f"--responses {path!r} does not tell the mechanism of its answers: {hint}") from None
+    except UnnamedMechanism:
+        raise ValueError(f"--responses {path!r} does not name the mechanism of its answers: {hint}") from None
     except (ValueError, OSError) as problem:
         text = str(problem)
         if not text.startswith("paths must "):
             raise
-        told = text.removeprefix("paths must ").replace("pass allow_copies=True", "give --allow-copies")
-        raise ValueError(f"--responses must {told}") from None
+        allowed = text.removeprefix("paths must ").replace("pass allow_copies=True", "give --allow-copies")
+        raise ValueError(f"--responses must {allowed}") from None
 
 
-# The tables that the command line prints.
+# Tables.
+
+
+def print_table(
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    sentences: Iterable[str] = (),
+    *,
+    words: Sequence[str] = (),
+    bold: object = None,
+    widths: tuple[int, int] | None = None,
+) -> None:
+    """Print a table, and sentences below it. Cells and sentences may hold any text.
+
+    Parameters
+    ----------
+    title : str
+        Above the table.
+    headings, rows
+        One cell for each column.
+    sentences : iterable of str
+        What to say below the table.
+    words : sequence of str
+        The columns of words, which begin at the left; others are numbers.
+    bold : object
+        The first cell of the row to print in bold.
+    widths : (int, int), optional
+        The most characters of a column of words, and of one of numbers.
+    """
+    table = Table(title=escape(visible(title)))
+    for heading in headings:
+        is_words = heading in words
+        width = None if widths is None else widths[not is_words]
+        table.add_column(heading, justify="left" if is_words else "right", max_width=width)
+    for row in rows:
+        style = "bold" if bold is not None and row[0] == bold else None
+        table.add_row(*(escape(visible(cell)) for cell in row), style=style)
+    console = Console()
+    console.print(table)
+    for sentence in sentences:
+        console.print(visible(sentence), highlight=False, markup=False)
 
 
 def print_utilities(theta: list[float], mechanism: RRRR) -> None:
@@ -118,33 +160,35 @@ def print_utilities(theta: list[float], mechanism: RRRR) -> None:
 
     columns = [utility(theta, mechanism, name) for name in UTILITIES]
     sizes = [len(select_subset(theta, mechanism, name)) for name in UTILITIES]
-    table = Table(title=str(mechanism))
-    for heading in ("k", *UTILITIES):
-        table.add_column(heading, justify="right")
-    for k in range(mechanism.n_categories):
-        marked = ((f"{column[k]:.4g}", k == size) for column, size in zip(columns, sizes, strict=True))
-        table.add_row(str(k), *(f"[bold]{value}*[/bold]" if best else f"{value} " for value, best in marked))
-    console = Console()
-    console.print(table)
+    rows = [
+        [k, *(f"{column[k]:.4g}{'*' if k == size else ''}" for column, size in zip(columns, sizes, strict=True))]
+        for k in range(mechanism.n_categories)
+    ]
     order = semi_adaptive_subset(theta, 1.0).tolist()
-    console.print(
-        f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.\n"
+    sentences = [
+        f"S holds the k most probable categories, in this order: {', '.join(map(str, order))}.",
         "* the size that the utility chooses: that of the largest value, the smallest size if several are equal.",
-        highlight=False,
-    )
+    ]
+    print_table(str(mechanism), ["k", *UTILITIES], rows, sentences)
 
 
 def print_audit(result: Audit) -> None:
     """Print the exact loss of every subset size, and whether the promise holds."""
-    table = Table(title=f"{result.subject}, promised ε = {result.epsilon:g}")
-    for heading in ("size", "checked", "loss", "slack", "x", "x′", "y", "holds"):
-        table.add_column(heading, justify="right")
-    for row in result.rows:
-        values = (row.size, row.checked, f"{row.loss:.12f}", f"{row.slack:.2e}", row.x, row.x_prime, row.y)
-        table.add_row(*map(str, values), "yes" if row.holds else "NO")
-    console = Console()
-    console.print(table)
-    console.print(_audit_verdict(result), highlight=False)
+    headings = ["size", "checked", "loss", "slack", "x", "x′", "y", "holds"]
+    rows = [
+        [
+            row.size,
+            row.checked,
+            f"{row.loss:.12f}",
+            f"{row.slack:.2e}",
+            row.x,
+            row.x_prime,
+            row.y,
+            "yes" if row.holds else "NO",
+        ]
+        for row in result.rows
+    ]
+    print_table(f"{result.subject}, promised ε = {result.epsilon:g}", headings, rows, [_audit_verdict(result)])
 
 
 def _audit_verdict(result: Audit) -> str:
@@ -173,45 +217,43 @@ def _audit_verdict(result: Audit) -> str:
 
 
 def print_collection(
-    collector: "KeptCollection",
+    collection: "Collection",
     path: Path,
-    told: list[str],
+    about: list[str],
     prior: float | Literal["learned"],
     *,
     listed: bool,
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
-    estimate = collector.estimate(prior=prior)
-    epsilon = collector.responses.mechanism.epsilon
-    table = Table(title=f"{len(collector.responses)} people, each answer {epsilon:g}-locally-differentially private")
-    for heading in ("category", "estimate", "95 % interval", "due to privacy"):
-        table.add_column(heading, justify="left" if heading == "category" else "right")
+    estimate = collection.estimate(prior=prior)
+    epsilon = collection.responses.mechanism.epsilon
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
-    for label, mean, privacy, interval in zip(*columns, intervals_in_words(estimate), strict=True):
-        table.add_row(escape(visible(label)), f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %")
+    rows = [
+        [label, f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
+        for label, mean, privacy, interval in zip(*columns, intervals_in_words(estimate), strict=True)
+    ]
     sampler = sampler_in_words(estimate.attrs["sampler"])
     sentences = [
         f"By {sampler} under {prior_in_words(prior)}. {UP_TO}",
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
-        *map(visible, told),
-        *_of_empty_values(collector),
-        f"Randomized answers: {visible(path)}",
+        *about,
+        *_of_empty_values(collection),
+        f"Randomized answers: {path}",
     ]
     if not listed:
         sentences.append(
             "The list of categories was read from the file, so it shows that somebody has each of them. "
             "Name the possible values with --categories if that is sensitive."
         )
-    console = Console()
-    console.print(table)
-    for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False)
+    title = f"{len(collection.responses)} people, each answer {epsilon:g}-locally-differentially private"
+    headings = ["category", "estimate", "95 % interval", "due to privacy"]
+    print_table(title, headings, rows, sentences, words=["category"])
 
 
-def _of_empty_values(collector: "KeptCollection") -> list[str]:
+def _of_empty_values(collection: "Collection") -> list[str]:
     """Return a sentence on the people without a value, if there are any."""
-    n = collector.did_not_answer
+    n = collection.did_not_answer
     who = "1 person in the file has" if n == 1 else f"{n:,} people in the file have"
     return [f"{who} an empty value: they did not answer, and are not in the estimate."] if n else []
 
@@ -222,15 +264,13 @@ def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list
     headings = verdict_columns("nuts" if "nuts" in samplers else samplers[0])
     shown = [i for i, heading in enumerate(headings) if heading not in ("coverage", "ESS")]  # 80 characters
     asked = "Are the samplers right?" if len(samplers) > 1 else "Has the sampler converged?"
-    table = Table(title=f"{asked} Under {prior_in_words(prior)}:")
-    for i in shown:
-        words = i < 2
-        table.add_column(headings[i], justify="left" if words else "right", max_width=26 if words else 7)
-    for name in samplers:
-        cells = verdict_cells(comparison, name)
-        table.add_row(*(escape(visible(cells[i])) for i in shown))
-    console = Console()
-    console.print(table)
-    for sentence in sentences:
-        console.print(f"• {visible(sentence)}", highlight=False, markup=False)
-    console.print(f"\nReport: {visible(written[0])}", highlight=False, markup=False, soft_wrap=True)
+    cells = [verdict_cells(comparison, name) for name in samplers]
+    print_table(
+        f"{asked} Under {prior_in_words(prior)}:",
+        [headings[i] for i in shown],
+        [[row[i] for i in shown] for row in cells],
+        [f"• {sentence}" for sentence in sentences],
+        words=headings[:2],
+        widths=(26, 7),
+    )
+    Console().print(f"\nReport: {visible(written[0])}", highlight=False, markup=False, soft_wrap=True)

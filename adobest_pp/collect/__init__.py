@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from adobest_pp.collect.adaptive_collector import AdaptiveCollector as AdaptiveCollector
-    from adobest_pp.collect.design_collector import DesignCollector as DesignCollector
+    from adobest_pp.collect.collection import Collection as Collection
     from adobest_pp.collect.people_file import collect_csv as collect_csv
-    from adobest_pp.collect.plain_collector import PlainCollector as PlainCollector
+    from adobest_pp.collect.policies import AdaptiveSubset as AdaptiveSubset
+    from adobest_pp.collect.policies import Rounds as Rounds
+    from adobest_pp.collect.policies import SameQuestion as SameQuestion
 
 _HOMES = {
-    "AdaptiveCollector": "adaptive_collector",
-    "DesignCollector": "design_collector",
-    "PlainCollector": "plain_collector",
+    "AdaptiveSubset": "policies",
+    "Collection": "collection",
+    "Rounds": "policies",
+    "SameQuestion": "policies",
     "collect_csv": "people_file",
 }
 

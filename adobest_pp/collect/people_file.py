@@ -20,7 +20,6 @@ collection are recognized whatever the time and the format of their file, and no
 import csv
 import logging
 import os
-import secrets
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -35,11 +34,11 @@ from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import appearance, check_labels, flaw_of
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
-from adobest_pp.collect.adaptive_collector import AdaptiveCollector
-from adobest_pp.collect.collection_file import KeptCollection
-from adobest_pp.collect.design_collector import DesignCollector
+from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.ledger import Entry, Ledger, Values, new_entry
-from adobest_pp.collect.mechanism_choice import DEFAULT_MECHANISM, make_collector, mechanism_name
+from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
+from adobest_pp.design.subsets import UTILITY_CODES
+from adobest_pp.design.utilities import Utility
 
 __all__ = ["NO_VALUE", "TABLES", "collect_csv", "read_column", "table_values"]
 
@@ -60,8 +59,9 @@ def collect_csv(
     progressbar: bool = True,
     out: str | os.PathLike[str] | None = None,
     ask_again: bool = False,
+    random_seed: int | None = None,
     **options: Any,
-) -> KeptCollection:
+) -> Collection:
     r"""Collect one column of a file of people, each value by its own exact randomized answer.
 
     Parameters
@@ -88,13 +88,15 @@ def collect_csv(
     ask_again : bool, default False
         Whether to ask people once more who were asked for this column before, as the ledger beside their file says.
         Their budgets add up. Also goes on where the ledger cannot be written.
+    random_seed : int, optional
+        Seed of the samplers. It plays no part in anyone's privacy.
     **options
-        Settings of the mechanism, such as `kappa` of RRRR, and further arguments of its collector: `AdaptiveCollector`
-        for RRRR, `DesignCollector` for ``"design"``, else `PlainCollector`.
+        Settings of the mechanism, such as `kappa` of RRRR, and of its policy: `AdaptiveSubset` for RRRR, `Rounds` for
+        ``"design"``, else `SameQuestion`.
 
     Returns
     -------
-    AdaptiveCollector, DesignCollector or PlainCollector
+    Collection
         With the responses, and ready to go on. Its `did_not_answer` is the number of people without a value.
 
     Warns
@@ -109,8 +111,8 @@ def collect_csv(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "people.csv"
     ...     _ = path.write_text("id,vote\n1,yes\n2,no\n3,\n4,yes\n")
-    ...     collector = collect_csv(path, "vote", epsilon=1.0, categories=["yes", "no", "unsure"])
-    >>> len(collector.responses), collector.did_not_answer
+    ...     collection = collect_csv(path, "vote", epsilon=1.0, categories=["yes", "no", "unsure"])
+    >>> len(collection), collection.did_not_answer
     (3, 1)
     """
     check_path(path)
@@ -122,31 +124,33 @@ def collect_csv(
         raise ValueError(f"path must name a file with a value of at least one person, got none in {os.fspath(path)!r}")
     people = source | {"rows": values.size, "empty": values.size - x.size}
 
-    def make(n_people: int = x.size) -> KeptCollection:
-        return make_collector(mechanism, labels, epsilon, n_people, options)
+    def begin(n_people: int = x.size) -> Collection:
+        policy = policy_by_name(mechanism, len(labels), epsilon, n_people, options)
+        return Collection.create(policy=policy, categories=labels, random_seed=random_seed)
 
-    collector = make()
+    wanted, utility = begin(), options.get("utility")
+    own = utility if isinstance(utility, Utility) and utility.name not in UTILITY_CODES else None
     texts, ledger = Values(values, labels), Ledger(path)
     if out is not None and os.path.realpath(check_path(out, "out")) in (os.path.realpath(path), str(ledger.path)):
         raise ValueError(f"out must not be the file of the people or its ledger, got {os.fspath(out)!r}")
     entry = new_entry(column, epsilon, mechanism_name(mechanism), out)
     if out is None:
         ledger.confirm(entry, texts, ask_again)
-        collector._people = people | {"asked": 0}
-        _ask(collector, x, progressbar)
+        wanted.note_people(people)
+        _ask(wanted, x, progressbar)
         # Only now does anybody see the answers.
         _enter(ledger, entry, texts, ask_again)
-        return collector
+        return wanted
     is_new = not os.path.exists(out)
     if is_new:
         ledger.confirm(entry, texts, ask_again)
-        kept = collector
-        kept._people = people | {"collection": entry.collection, "asked": 0}
-        kept.save(out)
+        wanted.note_people(people)
+        wanted.copy(out)
+        kept = Collection.open(out, own)
+        entry = entry._replace(collection=kept.name)
     else:
-        kept = _resumed(out, make, people, ledger, texts)
-        name = kept._people["collection"] if kept._people else ""
-        entry = ledger.find(name) or entry._replace(collection=name)
+        kept = _resumed(out, own, begin, people, ledger, texts)
+        entry = ledger.find(kept.name) or entry._replace(collection=kept.name)
     try:
         _enter(ledger, entry, texts, ask_again)
     except BaseException:
@@ -157,8 +161,6 @@ def collect_csv(
         raise
     try:
         _ask(kept, x, progressbar)
-        with suppress(OSError):  # all answers are in the file; this only makes it smaller
-            kept.save(out)
     except BaseException:
         kept.close()
         raise
@@ -176,80 +178,68 @@ def _enter(ledger: Ledger, entry: Entry, texts: Values, ask_again: bool) -> None
 
 def _resumed(
     out: str | os.PathLike[str],
-    make: Callable[..., KeptCollection],
+    own: Utility | None,
+    begin: Callable[..., Collection],
     source: dict[str, Any],
     ledger: Ledger,
     texts: Values,
-) -> KeptCollection:
+) -> Collection:
     """Return the collection in a file, or raise FileExistsError if it is another one."""
-    name, collector = os.fspath(out), make()
+    name = os.fspath(out)
     if not os.path.isfile(out):
         raise ValueError(f"out must name a new file, or one to go on with, got {name!r}, which is neither")
     try:
-        own = collector._settings.utility if isinstance(collector, AdaptiveCollector) else ""
-        saved = AdaptiveCollector.load(out, None if isinstance(own, str) else own)
+        saved = Collection.open(out, own)
     except ValueError as reason:
         raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
     try:
-        if isinstance(saved, DesignCollector) and isinstance(collector, DesignCollector):
-            collector = make(saved.n_people)  # people who were added do not change what was planned
-        differs = _other_people(saved, source, ledger, texts) + _other_settings(saved, collector)
+        # People who were added do not change what was planned.
+        wanted = begin(saved.settings["n_people"]) if "n_people" in saved.settings else begin()
+        differs = _other_people(saved, source, ledger, texts)
+        differs += [key for key in wanted.settings if wanted.settings[key] != saved.settings.get(key)]
+        differs += ["categories"] * (saved.categories != wanted.categories)
         if differs:
             raise FileExistsError(
                 f"out must name a new file, or one of the same people and settings to go on with, got {name!r}, which "
                 f"differs in {', '.join(differs)}"
             )
-        before = saved._people or {}
-        saved._people = (
-            source
-            | {"collection": secrets.token_hex(16)}
-            | {key: before[key] for key in ("collection", "asked") if key in before}
-        )
-        if "collection" not in before:  # an earlier version made it
-            saved.save(out)
+        saved.note_people(source)
     except BaseException:
         saved.close()
         raise
     return saved
 
 
-def _other_people(saved: KeptCollection, source: dict[str, Any], ledger: Ledger, texts: Values) -> list[str]:
+def _other_people(saved: Collection, source: dict[str, Any], ledger: Ledger, texts: Values) -> list[str]:
     """Return how the people of a saved collection differ from those of the file, other than by some at its end."""
-    before = saved._people
-    if before is None or "asked" not in before:
+    before = saved.people
+    if before is None:
         return ["the people"]
     if before.get("column") != source["column"]:
         return ["column"]
-    known = ledger.find(before.get("collection"))
+    known = ledger.find(saved.name)
     if known is not None:
         same = ledger.is_same(known, texts)
         return [] if same else [f"people (of the {known.rows} rows, some were changed, moved or removed)"]
     if before["asked"] == 0:
         return []  # stopped before the collection was entered
-    # An earlier version made it, or the ledger is lost: only the file's time is left to recognize it by.
+    # The ledger is lost: only the file's time is left to recognize it by.
     names = {"modified": f"people (the file was changed, and {ledger.path.name!r} does not know this collection)"}
     names["empty"] = "people without a value"
-    return [names.get(key, key) for key in source if ({"empty": 0} | before).get(key) != source[key]]
+    return [names.get(key, key) for key in source if before.get(key) != source[key]]
 
 
-def _other_settings(saved: KeptCollection, collector: KeptCollection) -> list[str]:
-    """Return the settings that a saved collection does not share with the one that is asked for."""
-    was, now = saved._described(), collector._described()
-    differs = [key for key in now if now[key] != was.get(key)]
-    return differs + ["categories"] * (saved.responses.categories != collector.responses.categories)
-
-
-def _ask(collector: KeptCollection, x: NDArray[np.int64], progressbar: bool) -> None:
+def _ask(collection: Collection, x: NDArray[np.int64], progressbar: bool) -> None:
     """Ask everyone with a value who has not answered yet, in the order of the file."""
-    first = collector._people["asked"] if collector._people else 0
-    with SlowProgress(x.size - first, "collecting", progressbar) as progress, collector._unhurried() as write:
+    first = (collection.people or {"asked": 0})["asked"]
+    with SlowProgress(x.size - first, "collecting", progressbar) as progress, collection.holding():
         written = time.monotonic()
         for person in range(first, x.size):
-            mechanism, published, told = collector._publish()
-            collector._record(mechanism.privatize(x[person], **published), told, person)
+            question = collection.next_question()
+            collection.record(question.privatize(x[person]), question, person=person)
             progress.advance(1)
             if time.monotonic() - written > PATIENCE:
-                write()
+                collection.flush()
                 written = time.monotonic()
 
 

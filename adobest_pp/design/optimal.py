@@ -143,7 +143,7 @@ def optimal_mechanism(
     value = (
         objective.value(best)
         if objective.problem.precision is problem.precision
-        else best.value_of_what_is_told(problem)
+        else best.value_of_known_directions(problem)
     )
     selection = SubsetSelection(len(problem.theta), epsilon)
     of_selection = _value_of(selection, problem, worst)

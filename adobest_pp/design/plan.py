@@ -186,8 +186,8 @@ def _check_numbers(people: Any, epsilon: Any, half_width: Any) -> dict[str, Any]
     """Return the numbers, one of them None, or raise ValueError."""
     given = [name for name, value in zip(GIVEN, (people, epsilon, half_width), strict=True) if value is not None]
     if len(given) != 2:
-        told = "all three" if len(given) == 3 else f"{given[0]} alone" if given else "none of them"
-        raise ValueError(f"two of people, epsilon and half_width must be given, got {told}: the plan finds the third")
+        got = "all three" if len(given) == 3 else f"{given[0]} alone" if given else "none of them"
+        raise ValueError(f"two of people, epsilon and half_width must be given, got {got}: the plan finds the third")
     if people is not None:
         people = check_count(people, "people")
     if epsilon is not None:

@@ -9,17 +9,15 @@ that it is then right within 10 %.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import MAX_EPSILON
+from adobest_pp._dirichlet import draw_people
 from adobest_pp.design.overview import DEVIATIONS, Candidate, candidate, unit_half_widths
 from adobest_pp.intervals import covering_intervals, shortest_intervals
-
-if TYPE_CHECKING:
-    from adobest_pp.design.overview import Candidate
 
 __all__ = [
     "LEAST_EPSILON",
@@ -44,7 +42,7 @@ BUDGETS = (math.log(LEAST_EPSILON), math.log(MAX_EPSILON))
 # ends at this, and after so many steps.
 REACHED, EXACT, MOST_STEPS = 0.05, 2e-3, 40
 # Simulated collections for a half-width: those that tell about where to look; in the end as many as bring the standard
-# error of the mean to a share of it, and at most. The error that is left is told with every plan.
+# error of the mean to a share of it, and at most. Every plan states the error that is left.
 COLLECTIONS, ERROR, MOST_COLLECTIONS = 4, 0.02, 40
 # Half-widths that are looked at, and those thoroughly; how close to the wanted one is close, and the longest step, in
 # logarithms.
@@ -337,7 +335,7 @@ CHAINS, DRAWS, TUNE = 2, 300, 300
 
 
 def simulated_half_widths(
-    candidate: "Candidate",
+    candidate: Candidate,
     theta: NDArray[np.float64],
     people: int,
     prior: NDArray[np.float64] | str,
@@ -362,7 +360,7 @@ def simulated_half_widths(
     from adobest_pp.likelihood.direct import direct_estimate
     from adobest_pp.samplers.choice import quick_draws
 
-    truth = rng.choice(theta.size, size=people, p=theta / theta.sum())
+    truth = draw_people(rng, theta / theta.sum(), people)
     answers = candidate.mechanism.privatize(truth, subset=candidate.subset, rng=rng)
     responses = Responses.from_arrays(candidate.mechanism, answers, candidate.subset)
     direct = direct_estimate(responses, theta) if isinstance(prior, str) or np.ptp(prior) == 0 else None

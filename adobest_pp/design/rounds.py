@@ -7,7 +7,7 @@ posterior is sampled; its mean is where people are thought to be, and its covari
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from adobest_pp.design.optimal import LEAST_EPSILON, optimal_mechanism
 from adobest_pp.design.set_program import sum_zero_basis
 from adobest_pp.design.set_search import FEW_SETS
 from adobest_pp.mechanisms import Mechanism, SetFamily, SubsetSelection
+from adobest_pp.mechanisms.base import ExtremalMechanism
 from adobest_pp.samplers.choice import quick_draws
 
 __all__ = [
@@ -51,7 +52,7 @@ class Question:
 
     Attributes
     ----------
-    mechanism : Mechanism
+    mechanism : ExtremalMechanism
         What their devices run.
     mean : array of shape (K,)
         The posterior mean so far.
@@ -65,7 +66,7 @@ class Question:
         Why this question.
     """
 
-    mechanism: Mechanism
+    mechanism: ExtremalMechanism
     mean: Floats
     variance: float
     predicted: float
@@ -91,14 +92,16 @@ def round_ends(n_people: int, rounds: int) -> NDArray[np.int64]:
 def check_start(mechanism: Any) -> SubsetSelection:
     """Return the mechanism of the first round, or raise ValueError."""
     if not isinstance(mechanism, SubsetSelection):
-        raise ValueError(f"mechanism must be a SubsetSelection for method 'design', got {brief(mechanism)}")
+        raise ValueError(f"mechanism must be a SubsetSelection to ask in rounds, got {brief(mechanism)}")
     if mechanism.epsilon < LEAST_EPSILON:
         raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a design, got {mechanism.epsilon:g}")
     return mechanism
 
 
 def check_rounds(rounds: Any, n_people: int) -> int:
-    """Return the number of rounds, at most one a person, or raise ValueError."""
+    """Return the number of rounds, at most one a person, or raise ValueError; 8 if it is None."""
+    if rounds is None:
+        return min(ROUNDS, n_people)
     n_rounds = check_count(rounds, "rounds")
     if n_rounds > n_people:
         raise ValueError(f"rounds must be at most the number of people, {n_people}, got {n_rounds}")
@@ -121,7 +124,7 @@ def next_question(
     n_left: int,
     prior: Floats | str = "learned",
     seed: int = 0,
-    start: Mechanism | None = None,
+    start: ExtremalMechanism | None = None,
 ) -> Question:
     """Return the best question for the people who are left.
 
@@ -137,8 +140,8 @@ def next_question(
         Concentrations of the Dirichlet prior, or one that is learned.
     seed : int
         Of the draws. Equal seeds give equal questions.
-    start : Mechanism, optional
-        The question of the round before; the search begins with its sets.
+    start : ExtremalMechanism, optional
+        The question of the round before: `first`, or the family that the search begins with.
     """
     k = first.n_categories
     theta = posterior_draws(responses, prior, seed, max(DRAWS, DRAWS_PER_CATEGORY * k))
@@ -153,7 +156,7 @@ def next_question(
         prior_precision=basis @ precision @ basis.T,
         n_left=n_left,
         weights=weights / weights.max(),
-        start=start if isinstance(start, SetFamily) else None,
+        start=None if start is None or start == first else cast(SetFamily, start),
         gap=GAP,
         max_sets=FEW_SETS * k,
     )

@@ -29,9 +29,9 @@ FEASIBLE = 1e-10
 AWAY, CENTERED = 0.03, 0.01
 # Corrections of weights that the last step has left a little off.
 BALANCINGS = 3
-# Directions with less than this share of the greatest precision are not told, and those with less than this share of
+# Directions with less than this share of the greatest precision are unknown, and those with less than this share of
 # the cost are not asked about: both are rounding.
-UNTOLD, ASKED = 1e-12, 1e-9
+UNKNOWN, ASKED = 1e-12, 1e-9
 # The share of the greatest weight below which a set is not worth publishing: nobody would ever answer it. Where few
 # sets are enough, rounding has a say in the weights of others: then more of them are left out.
 NEGLIGIBLE = (1e-9, 1e-6, 1e-4)
@@ -115,15 +115,15 @@ class Solution:
         """Tr[C M⁻¹]."""
         return float(np.sum(self.problem.cost * self.covariance))
 
-    def value_of_what_is_told(self, problem: Problem) -> float:
+    def value_of_known_directions(self, problem: Problem) -> float:
         """Return Tr[C M⁺] of these weights for another problem; infinite if C asks for what M does not tell."""
         g = problem.directions(self.masks)
         values, vectors = np.linalg.eigh(problem.precision + (g.T * self.weights) @ g)
         asked = np.sum(vectors * (problem.cost @ vectors), axis=0)
-        told = values > UNTOLD * values[-1]
-        if np.any(asked[~told] > ASKED * asked.sum()):
+        known = values > UNKNOWN * values[-1]
+        if np.any(asked[~known] > ASKED * asked.sum()):
             return np.inf
-        return float(np.sum(asked[told] / values[told]))
+        return float(np.sum(asked[known] / values[known]))
 
     @property
     def variances(self) -> Floats:

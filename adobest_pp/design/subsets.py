@@ -12,7 +12,7 @@ from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_probabilities
-from adobest_pp.design import utilities as kernels
+from adobest_pp.design import utilities
 from adobest_pp.design.utilities import Utility, find_utility, ranked_values, sort_descending
 from adobest_pp.mechanisms import RRRR, check_rrrr
 
@@ -79,7 +79,7 @@ UTILITY_CODES: dict[str, tuple[()]] = {
     "mse": Mse(),
     "honest": Honest(),
 }
-_KERNELS = {type(code): getattr(kernels, name) for name, code in UTILITY_CODES.items() if hasattr(kernels, name)}
+_KERNELS = {type(code): getattr(utilities, name) for name, code in UTILITY_CODES.items() if hasattr(utilities, name)}
 
 
 @njit(cache=True, error_model="numpy")

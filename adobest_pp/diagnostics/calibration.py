@@ -12,7 +12,7 @@ from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
-from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.responses import Responses
@@ -193,7 +193,7 @@ def _replicate(
 ) -> dict[str, Any]:
     """Simulate one data set, fit it, and rank the truth among the draws."""
     truth = draw_dirichlet(rng, prior)
-    responses = collect(rng.choice(prior.size, size=n_people, p=truth), rng)
+    responses = collect(draw_people(rng, truth, n_people), rng)
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
     if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
         raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")

@@ -27,6 +27,151 @@ from adobest_pp.samplers.checks import CONVERGED, MIXED
 __all__ = ["compare"]
 
 
+# Distances between samples: Wasserstein-1 by coordinate, and the energy distance with its permutation test.
+
+# Permutations made at a time. A test of n points holds BATCH · n numbers beside its n² distances.
+BATCH = 256
+
+
+def wasserstein(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Wasserstein-1 distance of each coordinate of two samples (n, K) and (m, K), from all draws."""
+    return np.array([wasserstein_distance(x, y) for x, y in zip(first.T, second.T, strict=True)])
+
+
+def energy_test(
+    first: NDArray[np.float64], second: NDArray[np.float64], permutations: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return the energy distance of two samples of independent points, and its permutation p-value.
+
+    The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two different
+    constants. Means are over pairs of different draws. So for equal distributions the mean distance is 0 at every
+    sample size, and a single distance may be below 0.
+
+    Parameters
+    ----------
+    first, second : array of shape (n, K) and (m, K)
+        At least two points each, of coordinates of comparable scale.
+    permutations : int
+        How many random relabelings to make. The p-value is at least 1/(1 + permutations).
+    rng : Generator
+        Draws the permutations.
+
+    References
+    ----------
+    .. [1] G. J. Székely and M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal of
+       Statistical Planning and Inference 143 (2013).
+    """
+    distances = cdist(np.concatenate([first, second]), np.concatenate([first, second]))
+    labels = np.zeros((1, len(distances)))
+    labels[0, : len(first)] = 1
+    observed = _energy(distances, labels)[0]
+    exceeding, done = 0, 0
+    while done < permutations:
+        size = min(BATCH, permutations - done)
+        shuffled = rng.permuted(np.repeat(labels, size, axis=0), axis=1)
+        # Values that differ by rounding count as equal, which can only make the p-value larger.
+        exceeding += int(np.sum(_energy(distances, shuffled) >= observed - 1e-12))
+        done += size
+    return float(observed), (1 + exceeding) / (1 + permutations)
+
+
+def _energy(distances: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the energy distance for each row of labels, 1 for the first sample and 0 for the second."""
+    n = labels[0].sum()
+    m = labels.shape[1] - n
+    to_first = labels @ distances
+    within_first = np.einsum("bi,bi->b", to_first, labels)
+    across = to_first.sum(axis=1) - within_first
+    within_second = distances.sum() - within_first - 2 * across
+    mean_across = across / (n * m)
+    if not mean_across.all():
+        return np.zeros(len(labels))
+    spread = within_first / (n * (n - 1)) + within_second / (m * (m - 1))
+    return np.asarray(1 - spread / (2 * mean_across))
+
+
+# Location and scale of two sets of draws, compared by ranks: tests whose error is known whatever the distribution.
+#
+# Where the posterior is sparse, the standard deviation of a category that is nearly always empty depends on a handful
+# of draws, and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are
+# ranked together and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location
+# compares the means of z, that of scale its standard deviations (Klotz). Their Monte-Carlo standard errors come from
+# the effective sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
+
+
+@dataclass(frozen=True, eq=False)
+class RankTests:
+    """Two sets of draws against each other; arrays by category.
+
+    Attributes
+    ----------
+    location : array of shape (K,)
+        Difference of the means of normal scores.
+    location_error : array of shape (K,)
+        In Monte-Carlo standard errors.
+    scale : array of shape (K,)
+        Ratio of the standard deviations of normal scores.
+    scale_error : array of shape (K,)
+        Of its logarithm, in Monte-Carlo standard errors.
+    ess : float
+        The smallest effective sample size that these errors rest on; 0 where draws do not move.
+    """
+
+    location: NDArray[np.float64]
+    location_error: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    scale_error: NDArray[np.float64]
+    ess: float
+
+
+def normal_scores(
+    first: NDArray[np.float64], second: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the normal scores of two sets of draws (chain, draw, K), ranked together category by category."""
+    k = first.shape[-1]
+    pooled = np.concatenate([first.reshape(-1, k), second.reshape(-1, k)])
+    # Blom's scores: the expected value of the r-th of n sorted normal draws. Equal draws share the mean of their ranks.
+    scores = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
+    count = first.shape[0] * first.shape[1]
+    return scores[:count].reshape(first.shape), scores[count:].reshape(second.shape)
+
+
+def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankTests:
+    """Compare two sets of normal scores (chain, draw, K) of `normal_scores`.
+
+    The errors use the mean of the variances of both sets, which equal distributions share. So a sampler that has not
+    yet seen a rare value does not make its own error small.
+    """
+    squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
+    variances = [square.mean(axis=(0, 1)) for square in squares]
+    ess = [[_ess(first), _ess(second)], [_ess(squares[0]), _ess(squares[1])]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = [1 / part[0] + 1 / part[1] for part in ess]
+        location = first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))
+        scale = np.sqrt(variances[0] / variances[1])
+        # Of ln sd = ½ ln variance, by the delta method.
+        relative = _pooled(squares) / np.mean(variances, axis=0) ** 2 / 4
+        return RankTests(
+            location,
+            np.where(location == 0, 0.0, location / np.sqrt(np.mean(variances, axis=0) * rates[0])),
+            scale,
+            np.where(scale == 1, 0.0, np.log(scale) / np.sqrt(relative * rates[1])),
+            float(np.nan_to_num(ess, nan=0.0).min()),
+        )
+
+
+def _ess(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(array_stats.ess(values, 0, 1, method="mean"))
+
+
+def _pooled(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the mean of the two variances within."""
+    return np.asarray(np.mean([part.var(axis=(0, 1)) for part in parts], axis=0))
+
+
+# The comparison.
+
 MOST_RESAMPLES = 1_000_000
 TOO_FEW = f"fewer than {verdicts.FEWEST_POINTS} independent draws"
 
@@ -200,7 +345,7 @@ def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | N
     prior = next((one.prior for one in draws if one.prior is not None), None)
     for one in draws:
         if responses is not None and one.responses is not None and not _same_evidence(one.responses, responses):
-            raise ValueError(f"draws must all be given the same responses, got others for {one.name!r}")
+            raise ValueError(f"draws must all have the same responses, got other ones for {one.name!r}")
         if prior is not None and one.prior is not None and not np.array_equal(prior, one.prior):
             raise ValueError(f"draws must all be under the same prior, got {one.prior} for {one.name!r}")
     if responses is None or prior is None:
@@ -334,148 +479,3 @@ def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], sett
         "min_reference_ess": CONVERGED.min_ess,
     }
     return xr.Dataset(variables, {"sampler": list(rows), "category": list(categories)}, attributes)
-
-
-# Distances between samples: Wasserstein-1 by coordinate, and the energy distance with its permutation test.
-
-
-# Permutations made at a time. A test of n points holds BATCH · n numbers beside its n² distances.
-BATCH = 256
-
-
-def wasserstein(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Wasserstein-1 distance of each coordinate of two samples (n, K) and (m, K), from all draws."""
-    return np.array([wasserstein_distance(x, y) for x, y in zip(first.T, second.T, strict=True)])
-
-
-def energy_test(
-    first: NDArray[np.float64], second: NDArray[np.float64], permutations: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Return the energy distance of two samples of independent points, and its permutation p-value.
-
-    The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two different
-    constants. Means are over pairs of different draws. So for equal distributions the mean distance is 0 at every
-    sample size, and a single distance may be below 0.
-
-    Parameters
-    ----------
-    first, second : array of shape (n, K) and (m, K)
-        At least two points each, of coordinates of comparable scale.
-    permutations : int
-        How many random relabelings to make. The p-value is at least 1/(1 + permutations).
-    rng : Generator
-        Draws the permutations.
-
-    References
-    ----------
-    .. [1] G. J. Székely and M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal of
-       Statistical Planning and Inference 143 (2013).
-    """
-    distances = cdist(np.concatenate([first, second]), np.concatenate([first, second]))
-    labels = np.zeros((1, len(distances)))
-    labels[0, : len(first)] = 1
-    observed = _energy(distances, labels)[0]
-    exceeding, done = 0, 0
-    while done < permutations:
-        size = min(BATCH, permutations - done)
-        shuffled = rng.permuted(np.repeat(labels, size, axis=0), axis=1)
-        # Values that differ by rounding count as equal, which can only make the p-value larger.
-        exceeding += int(np.sum(_energy(distances, shuffled) >= observed - 1e-12))
-        done += size
-    return float(observed), (1 + exceeding) / (1 + permutations)
-
-
-def _energy(distances: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the energy distance for each row of labels, 1 for the first sample and 0 for the second."""
-    n = labels[0].sum()
-    m = labels.shape[1] - n
-    to_first = labels @ distances
-    within_first = np.einsum("bi,bi->b", to_first, labels)
-    across = to_first.sum(axis=1) - within_first
-    within_second = distances.sum() - within_first - 2 * across
-    mean_across = across / (n * m)
-    if not mean_across.all():
-        return np.zeros(len(labels))
-    spread = within_first / (n * (n - 1)) + within_second / (m * (m - 1))
-    return np.asarray(1 - spread / (2 * mean_across))
-
-
-# Location and scale of two sets of draws, compared by ranks: tests whose error is known whatever the distribution.
-#
-# Where the posterior is sparse, the standard deviation of a category that is nearly always empty depends on a handful
-# of
-# draws, and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are ranked
-# together and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location compares
-# the means of z, that of scale its standard deviations (Klotz). Their Monte-Carlo standard errors come from the
-# effective sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
-
-
-@dataclass(frozen=True, eq=False)
-class RankTests:
-    """Two sets of draws against each other; arrays by category.
-
-    Attributes
-    ----------
-    location : array of shape (K,)
-        Difference of the means of normal scores.
-    location_error : array of shape (K,)
-        In Monte-Carlo standard errors.
-    scale : array of shape (K,)
-        Ratio of the standard deviations of normal scores.
-    scale_error : array of shape (K,)
-        Of its logarithm, in Monte-Carlo standard errors.
-    ess : float
-        The smallest effective sample size that these errors rest on; 0 where draws do not move.
-    """
-
-    location: NDArray[np.float64]
-    location_error: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    scale_error: NDArray[np.float64]
-    ess: float
-
-
-def normal_scores(
-    first: NDArray[np.float64], second: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the normal scores of two sets of draws (chain, draw, K), ranked together category by category."""
-    k = first.shape[-1]
-    pooled = np.concatenate([first.reshape(-1, k), second.reshape(-1, k)])
-    # Blom's scores: the expected value of the r-th of n sorted normal draws. Equal draws share the mean of their ranks.
-    scores = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
-    count = first.shape[0] * first.shape[1]
-    return scores[:count].reshape(first.shape), scores[count:].reshape(second.shape)
-
-
-def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankTests:
-    """Compare two sets of normal scores (chain, draw, K) of `normal_scores`.
-
-    The errors use the mean of the variances of both sets, which equal distributions share. So a sampler that has not
-    yet seen a rare value does not make its own error small.
-    """
-    squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
-    variances = [square.mean(axis=(0, 1)) for square in squares]
-    ess = [[_ess(first), _ess(second)], [_ess(squares[0]), _ess(squares[1])]]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = [1 / part[0] + 1 / part[1] for part in ess]
-        location = first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))
-        scale = np.sqrt(variances[0] / variances[1])
-        # Of ln sd = ½ ln variance, by the delta method.
-        relative = _pooled(squares) / np.mean(variances, axis=0) ** 2 / 4
-        return RankTests(
-            location,
-            np.where(location == 0, 0.0, location / np.sqrt(np.mean(variances, axis=0) * rates[0])),
-            scale,
-            np.where(scale == 1, 0.0, np.log(scale) / np.sqrt(relative * rates[1])),
-            float(np.nan_to_num(ess, nan=0.0).min()),
-        )
-
-
-def _ess(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(array_stats.ess(values, 0, 1, method="mean"))
-
-
-def _pooled(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the mean of the two variances within."""
-    return np.asarray(np.mean([part.var(axis=(0, 1)) for part in parts], axis=0))

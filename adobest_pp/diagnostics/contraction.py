@@ -20,8 +20,6 @@ from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.mechanisms import check_rrrr
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from adobest_pp.simulate import OnlineRun
 
 __all__ = [
@@ -38,6 +36,19 @@ Posteriors = Mapping[int, xr.DataTree | Sequence[xr.DataTree]]
 
 # Eigenvalues of the information below this share of the largest are rounding: nothing is known in that direction.
 SINGULAR = 1e-12
+
+
+LONG_NAMES = {
+    "n": "number of responses",
+    "error": "E‖θ − θ*‖²",
+    "error_se": "standard error of E‖θ − θ*‖² over runs",
+    "radius": "radius of the ball around θ* that holds the stated posterior probability",
+    "inverse_information": "trace of the inverse average information of a response",
+    "bvm": "Bernstein–von Mises line, 2 Tr I⁻¹/n",
+    "slope": "slope of ln E‖θ − θ*‖² against ln n",
+    "slope_se": "standard error of the slope",
+    "runs": "independent runs",
+}
 
 
 def checkpoints(responses: Responses, ns: Iterable[int]) -> dict[int, Responses]:
@@ -153,7 +164,7 @@ def contraction(
     --------
     >>> import adobest_pp as ad
     >>> from adobest_pp.diagnostics import checkpoints, contraction
-    >>> run = ad.simulate([0.6, 0.4], ad.RRRR(2, epsilon=2.0), n_people=4000, random_seed=1)
+    >>> run = ad.simulate_adaptive([0.6, 0.4], ad.AdaptiveSubset(ad.RRRR(2, epsilon=2.0)), n_people=4000, random_seed=1)
     >>> trees = {n: ad.sample(r, "gibbs", random_seed=2) for n, r in checkpoints(run.responses, [250, 4000]).items()}
     >>> result = contraction({"gibbs": trees}, [0.6, 0.4])
     >>> dict(result.sizes)
@@ -246,23 +257,16 @@ def fit_slope(ns: NDArray[np.int64], error: NDArray[np.float64]) -> tuple[float,
     return float(slopes[0]), float(np.sqrt(spread / (x @ x)))
 
 
-LONG_NAMES = {
-    "n": "number of responses",
-    "error": "E‖θ − θ*‖²",
-    "error_se": "standard error of E‖θ − θ*‖² over runs",
-    "radius": "radius of the ball around θ* that holds the stated posterior probability",
-    "inverse_information": "trace of the inverse average information of a response",
-    "bvm": "Bernstein–von Mises line, 2 Tr I⁻¹/n",
-    "slope": "slope of ln E‖θ − θ*‖² against ln n",
-    "slope_se": "standard error of the slope",
-    "runs": "independent runs",
-}
-
-
 # How often the online loop asks the best question: the frequency of S_t = S*.
 
-
 DEFAULT_WINDOWS = 50
+
+SUBSET_LONG_NAMES = {
+    "frequency": "frequency of S_t = S* within the window",
+    "frequency_se": "standard error of the frequency over runs",
+    "cumulative": "frequency of S_t = S* so far",
+    "cumulative_se": "standard error of the cumulative frequency over runs",
+}
 
 
 def best_subset(run: "OnlineRun", truth: ArrayLike) -> NDArray[np.bool_]:
@@ -282,7 +286,7 @@ def best_subset(run: "OnlineRun", truth: ArrayLike) -> NDArray[np.bool_]:
 
 def best_subset_frequency(
     runs: Mapping[str, "Sequence[OnlineRun] | OnlineRun"], truth: ArrayLike, *, window: int | None = None
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Measure how often adaptive collections publish the best subset, as people come in.
 
     Parameters
@@ -320,7 +324,8 @@ def best_subset_frequency(
     >>> import adobest_pp as ad
     >>> from adobest_pp.diagnostics import best_subset_frequency
     >>> theta = [0.7, 0.2, 0.1]
-    >>> runs = [ad.simulate(theta, ad.RRRR(3, epsilon=3.0), n_people=500, random_seed=s) for s in (1, 2)]
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=3.0))
+    >>> runs = [ad.simulate_adaptive(theta, policy, n_people=500, random_seed=s) for s in (1, 2)]
     >>> dict(best_subset_frequency({"honest": runs}, theta, window=100).sizes)
     {'label': 1, 'people': 5, 'category': 3}
     """
@@ -400,9 +405,7 @@ def _windows(hits: NDArray[np.bool_], ends: NDArray[np.int64]) -> dict[str, NDAr
     return columns
 
 
-def _assemble(matched: Mapping[str, _Matched], ends: NDArray[np.int64], settings: dict[str, Any]) -> "xr.Dataset":
-    import xarray as xr
-
+def _assemble(matched: Mapping[str, _Matched], ends: NDArray[np.int64], settings: dict[str, Any]) -> xr.Dataset:
     items = list(matched.values())
     tables = [_windows(item.hits, ends) for item in items]
     variables: dict[str, Any] = {
@@ -418,11 +421,3 @@ def _assemble(matched: Mapping[str, _Matched], ends: NDArray[np.int64], settings
     }
     coords = {"label": list(matched), "people": ends, "category": list(items[0].categories)}
     return xr.Dataset(variables, coords, settings)
-
-
-SUBSET_LONG_NAMES = {
-    "frequency": "frequency of S_t = S* within the window",
-    "frequency_se": "standard error of the frequency over runs",
-    "cumulative": "frequency of S_t = S* so far",
-    "cumulative_se": "standard error of the cumulative frequency over runs",
-}

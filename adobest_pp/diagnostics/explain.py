@@ -1,4 +1,4 @@
-"""Why is a run of SGLD not at the posterior? Split its error by running what would have happened otherwise.
+"""Why do draws of SGLD differ from the posterior? Split their error by running what would have happened otherwise.
 
 The one diagnostic that runs a sampler: counterfactuals cannot be had from draws.
 """
@@ -41,18 +41,41 @@ __all__ = [
 ]
 
 
-# What a run of SGLD would have given, had one thing been different: the runs that `explain` compares.
+# Names of the result.
+
+RUNS = ("run", "longer", "full_gradient", "halved_steps", "preconditioned", "control_variates")
+
+MEANINGS = {
+    "main_cause": "what most of the error comes from",
+    "part": "part of the squared error of the run",
+    "part_mcse": "Monte-Carlo standard error of the part, at most",
+    "share": "part over the squared error of the run",
+    "squared_error": "mean of mean_shift² + (sd_ratio − 1)², without what Monte-Carlo error adds (with it for the run)",
+    "squared_error_mcse": "Monte-Carlo standard error of squared_error, at most",
+    "mean_shift": "difference of means to the reference, in standard deviations of the reference",
+    "sd_ratio": "standard deviation over that of the reference",
+    "r_hat": "largest rank-normalized split R-hat of a category",
+    "ess_bulk": "smallest bulk effective sample size of a category",
+    "may_be_empty": "whether the 95 % interval of the reference begins at zero",
+    "times_longer": "updates of a counterfactual over those of the run",
+    "noise_free": "gradient of the counterfactual full_gradient: full or control_variates",
+    "verdict": "verdict of compare",
+    "fault": "fault of compare",
+}
 
 
-# The effective draws that every counterfactual should have; how many times as many updates as the run it may make for
-# that; and the updates, over all chains, within which it is kept: a second or two. A run that has not mixed is made at
-# least `LEAST_LONGER` times as long, whatever that costs.
-ENOUGH_ESS = CONVERGED.min_ess
-MOST_LONGER, LEAST_LONGER = 16, 4
-MOST_UPDATES = 1_000_000
+class Cause(StrEnum):
+    """Why draws are not of the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
 
-# Rows, members of sets and entries of patterns that a run on all evidence may visit: some seconds.
-MOST_VISITS = 2_000_000_000
+    NONE = "at_the_posterior"
+    NOT_MIXED = "not_mixed"
+    GRADIENT_NOISE = "gradient_noise"
+    DISCRETIZATION = "discretization"
+    BOUNDARY = "boundary"
+    REST = "rest"
+
+
+# The error of draws.
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +120,7 @@ def errors_of(theta: NDArray[np.float64], reference: NDArray[np.float64]) -> Err
         spread = [array_stats.mcse(part, 0, 1, method="sd") / right_sd for part in (theta, reference)]
         shift = (theta.mean(axis=(0, 1)) - reference.mean(axis=(0, 1))) / right_sd
         ratio = sd / right_sd
-    # An error of the reference's sd moves the ratio by so many times as much.
+    # An error of the reference's sd moves the ratio `ratio` times as much.
     spread[1] = spread[1] * ratio
     of_mean, of_ratio = (np.hypot(*parts) ** 2 for parts in (mean, spread))
     # The variance of (d + e)², e normal with variance v, is 4 d² v + 2 v².
@@ -105,6 +128,19 @@ def errors_of(theta: NDArray[np.float64], reference: NDArray[np.float64]) -> Err
     mixed = mixing(theta)
     worst = {"r_hat": float(np.max(mixed["r_hat"])), "ess_bulk": float(np.min(mixed["ess_bulk"]))}
     return Errors(shift, ratio, of_mean + of_ratio, np.sqrt(variance), **worst)
+
+
+# Counterfactuals: the settings of a run, had one thing been different.
+
+# The effective draws that every counterfactual should have; how many times as many updates as the run it may make for
+# that; and the updates, over all chains, within which it is kept: a second or two. A run that has not mixed is made at
+# least `LEAST_LONGER` times as long, whatever that costs.
+ENOUGH_ESS = CONVERGED.min_ess
+MOST_LONGER, LEAST_LONGER = 16, 4
+MOST_UPDATES = 1_000_000
+
+# Rows, members of sets and entries of patterns that a run on all evidence may visit: some seconds.
+MOST_VISITS = 2_000_000_000
 
 
 def longer(settings: Mapping[str, Any], ess: float, mixed: bool) -> tuple[dict[str, Any], int]:
@@ -145,172 +181,13 @@ def with_half_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings) | {"schedule": halved, "updates_per_draw": 2 * settings["updates_per_draw"]}
 
 
-# A part is a cause where it is beyond so many Monte-Carlo standard errors.
+# The parts of the error, and the main cause.
+
+# A part is a cause if it exceeds this many Monte-Carlo standard errors.
 CLEARLY = 2.0
 
 # Half a step has half the bias, and so a quarter of the squared error: three quarters of it are removed.
 BY_HALVING = 4 / 3
-
-RUNS = ("run", "longer", "full_gradient", "halved_steps", "preconditioned", "control_variates")
-
-MEANINGS = {
-    "main_cause": "what most of the error comes from",
-    "part": "part of the squared error of the run",
-    "part_mcse": "Monte-Carlo standard error of the part, at most",
-    "share": "part over the squared error of the run",
-    "squared_error": "mean of mean_shift² + (sd_ratio − 1)², without what Monte-Carlo error adds (with it for the run)",
-    "squared_error_mcse": "Monte-Carlo standard error of squared_error, at most",
-    "mean_shift": "difference of means to the reference, in standard deviations of the reference",
-    "sd_ratio": "standard deviation over that of the reference",
-    "r_hat": "largest rank-normalized split R-hat of a category",
-    "ess_bulk": "smallest bulk effective sample size of a category",
-    "may_be_empty": "whether the 95 % interval of the reference begins at zero",
-    "times_longer": "updates of a counterfactual over those of the run",
-    "noise_free": "gradient of the counterfactual full_gradient: full or control_variates",
-    "verdict": "verdict of compare",
-    "fault": "fault of compare",
-}
-
-
-class Cause(StrEnum):
-    """Why draws are not of the posterior: the values of ``main_cause`` and of the coordinate ``cause``."""
-
-    NONE = "at_the_posterior"
-    NOT_MIXED = "not_mixed"
-    GRADIENT_NOISE = "gradient_noise"
-    DISCRETIZATION = "discretization"
-    BOUNDARY = "boundary"
-    REST = "rest"
-
-
-def explain(
-    draws: xr.DataTree,
-    responses: Responses | Gathered,
-    reference: xr.DataTree | None = None,
-    random_seed: int = 0,
-    progressbar: bool = True,
-) -> xr.Dataset:
-    """Split the error of a run of SGLD into not mixed, gradient noise, discretization and boundary.
-
-    Parameters
-    ----------
-    draws : DataTree
-        Of ``sample(responses, "sgld", …)``, whose settings are in its attributes. Draws of other samplers are graded;
-        only their mixing can be at fault.
-    responses : Responses or Gathered
-        What the draws were sampled from.
-    reference : DataTree, optional
-        Draws of the posterior under the same prior; by default NUTS is run.
-    random_seed : int, default 0
-        Seed of the counterfactuals.
-    progressbar : bool, default True
-        Whether to show progress once it takes longer than two seconds.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``main_cause``, a value of `diagnostics.Cause`: ``at_the_posterior`` where `compare` cannot tell the draws from
-        the reference; otherwise the largest part that is clearly above zero (two standard errors); ``rest`` if none is.
-        ``verdict`` and ``fault``, as of `compare`.
-
-        By cause: ``part``, its Monte-Carlo standard error ``part_mcse``, and ``share``, the part of the whole error.
-        By counterfactual (``run`` is the run itself): ``squared_error`` and ``squared_error_mcse``, ``r_hat`` and
-        ``ess_bulk``; and by category also, ``mean_shift`` and ``sd_ratio``. A counterfactual that was not needed is
-        NaN. By category: ``may_be_empty``. ``times_longer``: how many times the updates of the run the counterfactuals
-        have.
-        `diagnostics.explanation_in_words` makes a sentence of it.
-
-    Notes
-    -----
-    **The error** of draws is the mean over categories of (difference of means)² + (ratio of sds − 1)², in standard
-    deviations of the reference: the squared 2-Wasserstein distance of normal distributions. What Monte-Carlo error adds
-    on average is subtracted (but not from the run, where it counts as not mixed), so right draws have an error of zero
-    on average. Standard errors take the categories as if they were perfectly correlated, which is the worst case.
-
-    **The parts** are differences of this error, in this order:
-
-    ``not_mixed``
-        The run, less the same settings with more updates (up to 16 times as many). If those have not mixed
-        either, nothing else can be told, and the other parts are NaN. If their error is within its Monte-Carlo error,
-        nothing is left to split, and the other parts are zero.
-    ``gradient_noise``
-        This longer run, less the same with the gradient of all responses (with control variates, where that takes too
-        long: ``noise_free`` says which).
-    ``boundary``
-        In the categories that may be empty (the 95 % interval of the reference begins at zero): the run with the full
-        gradient, less the same with the preconditioned diffusion, which needs no slope at zero and whose steps shrink
-        there. Halving steps would not do: reflection at zero, and the slope of the prior, which is
-        taken no closer to zero than a step, leave an error that hardly falls as steps get shorter (by a fifth to a
-        third of it for ρ = 0.1). For a run that is not reflected, 4/3 of what half the step removes.
-    ``discretization``
-        In the other categories: 4/3 of the run with the full gradient, less the same with half the step and twice the
-        updates. The bias of Euler's method is proportional to the step [1]_, so half of it has a quarter of the squared
-        error.
-    ``rest``
-        The error of the run less all of these: interactions, errors of empty categories that move the others through
-        the sum to one, and a bias that is not proportional to the step.
-
-    A part may be negative: one error can hide another. Parts depend on the order above; gradient noise is that at the
-    run's own step.
-
-    References
-    ----------
-    .. [1] D. Talay and L. Tubaro, Expansion of the global error for numerical schemes solving stochastic differential
-       equations, Stochastic Analysis and Applications 8 (1990).
-
-    See Also
-    --------
-    compare : Whether the draws are right.
-
-    Examples
-    --------
-    >>> import adobest_pp as ad
-    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 300 + [1] * 200)
-    >>> tree = ad.sample(responses, "sgld", step_size=0.05, batch_size=None, random_seed=1)
-    >>> explanation = ad.diagnostics.explain(tree, responses)
-    >>> explanation.part.sel(cause="gradient_noise").item()  # every step used all answers
-    0.0
-    """
-    if not isinstance(responses, Responses | Gathered) or len(responses) == 0:
-        raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
-    theta_of(draws, "draws", responses.categories)
-    known = responses_of(draws)
-    if known is not None and known.categories == responses.categories and known.evidence() != responses.evidence():
-        raise ValueError(f"responses must be those that the draws were sampled from, got {len(responses)} others")
-    settings = recorded_arguments({str(name): value for name, value in draws.attrs.items()}) | {"progressbar": False}
-    seeds = iter(np.random.SeedSequence(check_integer(random_seed, "random_seed", 0)).generate_state(8).tolist())
-    with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:
-
-        def run(settings: dict[str, Any]) -> xr.DataTree:
-            with without_warnings_of(NOT_CONVERGED, BIASED):  # the result tells of both
-                tree = sample(responses, **settings | {"random_seed": next(seeds)})
-            progress.advance(1)
-            return tree
-
-        if reference is None:
-            reference = run({"sampler": "nuts", "prior": settings["prior"], "draws": 2000, "progressbar": False})
-        graded = compare({"run": draws, "reference": reference}, "reference")
-        if graded["verdict"].sel(sampler="reference") != Verdict.REFERENCE:
-            told = verdict_in_words(graded.sel(sampler="reference"))
-            raise ValueError(f"reference must be draws that have converged, got others: {told}")
-        right = theta_of(reference, "reference", responses.categories).values
-        trial = _Trial(
-            settings,
-            lambda tree: errors_of(_theta(tree, responses), right),
-            run,
-            lambda settings: is_costly(settings, responses.evidence()),
-            _may_be_empty(right),
-        )
-        trial.split(draws, graded["verdict"].sel(sampler="run").item())
-    return _dataset(trial, graded.sel(sampler="run"), responses)
-
-
-def _theta(tree: xr.DataTree, responses: Responses | Gathered) -> NDArray[np.float64]:
-    return theta_of(tree, "draws", responses.categories).values
-
-
-def _may_be_empty(theta: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray(shortest_intervals(theta.reshape(-1, theta.shape[-1]))[0] == 0)
 
 
 class Part(NamedTuple):
@@ -422,6 +299,136 @@ def _main_cause(trial: _Trial, verdict: str) -> Cause:
     if clear:
         return max(clear, key=lambda cause: clear[cause])
     return Cause.NOT_MIXED if verdict == Verdict.NOT_MIXED else Cause.REST
+
+
+def explain(
+    draws: xr.DataTree,
+    responses: Responses | Gathered,
+    reference: xr.DataTree | None = None,
+    random_seed: int = 0,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Split the error of a run of SGLD into not mixed, gradient noise, discretization and boundary.
+
+    Parameters
+    ----------
+    draws : DataTree
+        Of ``sample(responses, "sgld", …)``, whose settings are in its attributes. Draws of other samplers are graded;
+        only their mixing can be at fault.
+    responses : Responses or Gathered
+        What the draws were sampled from.
+    reference : DataTree, optional
+        Draws of the posterior under the same prior; by default NUTS is run.
+    random_seed : int, default 0
+        Seed of the counterfactuals.
+    progressbar : bool, default True
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``main_cause``, a value of `diagnostics.Cause`: ``at_the_posterior`` where `compare` cannot tell the draws from
+        the reference; otherwise the largest part that is clearly above zero (two standard errors); ``rest`` if none is.
+        ``verdict`` and ``fault``, as of `compare`.
+
+        By cause: ``part``, its Monte-Carlo standard error ``part_mcse``, and ``share``, the part of the whole error.
+        By counterfactual (``run`` is the run itself): ``squared_error`` and ``squared_error_mcse``, ``r_hat`` and
+        ``ess_bulk``; and by category also, ``mean_shift`` and ``sd_ratio``. A counterfactual that was not needed is
+        NaN. By category: ``may_be_empty``. ``times_longer``: how many times the updates of the run the counterfactuals
+        have.
+        `diagnostics.explanation_in_words` makes a sentence of it.
+
+    Notes
+    -----
+    **The error** of draws is the mean over categories of (difference of means)² + (ratio of sds − 1)², in standard
+    deviations of the reference: the squared 2-Wasserstein distance of normal distributions. What Monte-Carlo error adds
+    on average is subtracted (but not from the run, where it counts as not mixed), so right draws have an error of zero
+    on average. Standard errors take the categories as if they were perfectly correlated, which is the worst case.
+
+    **The parts** are differences of this error, in this order:
+
+    ``not_mixed``
+        The run, less the same settings with more updates (up to 16 times as many). If those have not mixed
+        either, nothing else can be said, and the other parts are NaN. If their error is within its Monte-Carlo error,
+        nothing is left to split, and the other parts are zero.
+    ``gradient_noise``
+        This longer run, less the same with the gradient of all responses (with control variates, where that takes too
+        long: ``noise_free`` says which).
+    ``boundary``
+        In the categories that may be empty (the 95 % interval of the reference begins at zero): the run with the full
+        gradient, less the same with the preconditioned diffusion, which needs no slope at zero and whose steps shrink
+        there. Halving steps would not do: reflection at zero, and the slope of the prior, which is
+        taken no closer to zero than a step, leave an error that hardly falls as steps get shorter (by a fifth to a
+        third of it for ρ = 0.1). For a run that is not reflected, 4/3 of what half the step removes.
+    ``discretization``
+        In the other categories: 4/3 of the run with the full gradient, less the same with half the step and twice the
+        updates. The bias of Euler's method is proportional to the step [1]_, so half of it has a quarter of the squared
+        error.
+    ``rest``
+        The error of the run less all of these: interactions, errors of empty categories that move the others through
+        the sum to one, and a bias that is not proportional to the step.
+
+    A part may be negative: one error can hide another. Parts depend on the order above; gradient noise is that at the
+    run's own step.
+
+    References
+    ----------
+    .. [1] D. Talay and L. Tubaro, Expansion of the global error for numerical schemes solving stochastic differential
+       equations, Stochastic Analysis and Applications 8 (1990).
+
+    See Also
+    --------
+    compare : Whether the draws are right.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 300 + [1] * 200)
+    >>> tree = ad.sample(responses, "sgld", step_size=0.05, batch_size=None, random_seed=1)
+    >>> explanation = ad.diagnostics.explain(tree, responses)
+    >>> explanation.part.sel(cause="gradient_noise").item()  # every step used all answers
+    0.0
+    """
+    if not isinstance(responses, Responses | Gathered) or len(responses) == 0:
+        raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
+    theta_of(draws, "draws", responses.categories)
+    known = responses_of(draws)
+    if known is not None and known.categories == responses.categories and known.evidence() != responses.evidence():
+        raise ValueError(f"responses must be those that the draws were sampled from, got {len(responses)} others")
+    settings = recorded_arguments({str(name): value for name, value in draws.attrs.items()}) | {"progressbar": False}
+    seeds = iter(np.random.SeedSequence(check_integer(random_seed, "random_seed", 0)).generate_state(8).tolist())
+    with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:
+
+        def run(settings: dict[str, Any]) -> xr.DataTree:
+            with without_warnings_of(NOT_CONVERGED, BIASED):  # the result reports both
+                tree = sample(responses, **settings | {"random_seed": next(seeds)})
+            progress.advance(1)
+            return tree
+
+        if reference is None:
+            reference = run({"sampler": "nuts", "prior": settings["prior"], "draws": 2000, "progressbar": False})
+        graded = compare({"run": draws, "reference": reference}, "reference")
+        if graded["verdict"].sel(sampler="reference") != Verdict.REFERENCE:
+            reason = verdict_in_words(graded.sel(sampler="reference"))
+            raise ValueError(f"reference has not converged: {reason}")
+        right = theta_of(reference, "reference", responses.categories).values
+        trial = _Trial(
+            settings,
+            lambda tree: errors_of(_theta(tree, responses), right),
+            run,
+            lambda settings: is_costly(settings, responses.evidence()),
+            _may_be_empty(right),
+        )
+        trial.split(draws, graded["verdict"].sel(sampler="run").item())
+    return _dataset(trial, graded.sel(sampler="run"), responses)
+
+
+def _theta(tree: xr.DataTree, responses: Responses | Gathered) -> NDArray[np.float64]:
+    return theta_of(tree, "draws", responses.categories).values
+
+
+def _may_be_empty(theta: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(shortest_intervals(theta.reshape(-1, theta.shape[-1]))[0] == 0)
 
 
 def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses | Gathered) -> xr.Dataset:

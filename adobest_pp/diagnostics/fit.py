@@ -65,7 +65,8 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=2.0), n_people=2000, random_seed=1)
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=2.0))
+    >>> run = ad.simulate_adaptive([0.6, 0.3, 0.1], policy, n_people=2000, random_seed=1)
     >>> tree = ad.sample(run.responses, random_seed=1, progressbar=False)
     >>> bool(ad.diagnostics.goodness_of_fit(tree).fits)
     True
@@ -73,16 +74,16 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     import xarray as xr
 
     theta_of(tree)
-    told = responses_of(tree) if responses is None else responses
-    if told is None:
+    given = responses_of(tree) if responses is None else responses
+    if given is None:
         raise ValueError("responses must be given for a tree without them in observed_data, got None")
-    check_responses(told)
-    theta_of(tree, categories=told.categories)
-    found = check_fit(told)
+    check_responses(given)
+    theta_of(tree, categories=given.categories)
+    found = check_fit(given)
     values = found._asdict() | {"fits": not found.p_value <= LEVEL}
     return xr.Dataset(
         {name: ((), np.asarray(value), {"long_name": LONG_NAMES[name]}) for name, value in values.items()},
-        attrs={"level": LEVEL, "false_alarm": FALSE_ALARM, "n_responses": len(told)},
+        attrs={"level": LEVEL, "false_alarm": FALSE_ALARM, "n_responses": len(given)},
     )
 
 

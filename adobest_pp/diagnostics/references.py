@@ -13,7 +13,6 @@ References
 import hashlib
 import json
 import logging
-import os
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,8 +22,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet
-from adobest_pp._files import netcdf_bytes, write_whole
+from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet, draw_people
+from adobest_pp._files import cache_path, netcdf_bytes, write_whole
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.netcdf import read_tree
@@ -38,7 +37,7 @@ __all__ = ["Reference", "load", "names"]
 logger = logging.getLogger("adobest_pp")
 
 CHAINS, DRAWS, TUNE, SEED = 4, 2500, 1000, 1
-# One of so many draws is kept, with more if they are not yet nearly independent.
+# One draw of this many is kept; the second number is tried if the first leaves them dependent.
 THINNING = (20, 80)
 # The largest autocorrelation of neighbouring draws.
 MAX_AUTOCORRELATION = 0.05
@@ -107,8 +106,8 @@ def names() -> list[str]:
 def load(name: str) -> Reference:
     """Return a reference posterior. It is made on first use, in seconds, and kept in the user's cache folder.
 
-    The folder is ``adobest_pp/references`` in ``$XDG_CACHE_HOME``, or in ``~/.cache``. A file that is damaged, or that
-    was made with other settings or versions, is made anew. Where nothing can be kept, a warning is logged.
+    The folder is ``references`` in the user's cache folder (``~/.cache/adobest_pp`` on Linux). A file that is damaged,
+    or that was made with other settings or versions, is made anew. Where nothing can be kept, a warning is logged.
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ def load(name: str) -> Reference:
     """
     if not isinstance(name, str) or name not in SETTINGS:
         raise ValueError(f"name must be one of {', '.join(map(repr, SETTINGS))}, got {brief(name)}")
-    setting, path = SETTINGS[name], _folder() / f"{name}.nc"
+    setting, path = SETTINGS[name], cache_path() / "references" / f"{name}.nc"
     responses = _responses(setting)
     checksum = _checksum(setting, responses)
     draws = _kept(path, checksum)
@@ -152,14 +151,14 @@ def _responses(setting: Setting) -> Responses:
     """Simulate the answers, the same each time."""
     rng = np.random.default_rng(SEED)
     mechanism, k = setting.mechanism, setting.mechanism.n_categories
-    x = rng.choice(k, size=setting.n_people, p=draw_dirichlet(rng, np.full(k, setting.rho)))
+    x = draw_people(rng, draw_dirichlet(rng, np.full(k, setting.rho)), setting.n_people)
     if not mechanism.publishes_subset:
         return Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
-    from adobest_pp.simulate import simulate
+    from adobest_pp.collect.policies import AdaptiveSubset
+    from adobest_pp.simulate import simulate_adaptive
 
-    adaptive = cast(RRRR, mechanism)
-    run = simulate(None, adaptive, "tv1", people=x, sampler="exact", adapt_every=k, final_updates=2, random_seed=SEED)
-    return run.responses
+    policy = AdaptiveSubset(cast(RRRR, mechanism), "tv1", sampler="exact", adapt_every=k)
+    return simulate_adaptive(None, policy, people=x, final_updates=2, random_seed=SEED).responses
 
 
 def _made(name: str, setting: Setting, responses: Responses, progress: SlowProgress) -> xr.DataTree:
@@ -218,13 +217,6 @@ def _problem(found: dict[str, Any]) -> str:
     if found["divergences"]:
         parts.append(f"{found['divergences']} draws diverged (none may)")
     return ", ".join(parts)
-
-
-def _folder() -> Path:
-    """Return the folder of references in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # A path that is not absolute is to be ignored, by the XDG rules.
-    return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "adobest_pp" / "references"
 
 
 def _checksum(setting: Setting, responses: Responses) -> str:

@@ -20,7 +20,7 @@ FALSE_ALARM = 0.01
 FAMILIES = 4
 
 # A Monte-Carlo standard error is itself an estimate: errors in its units follow Student's t rather than the normal
-# distribution, with about one degree of freedom for so many effective draws (measured on autoregressive chains).
+# distribution, with one degree of freedom for about this many effective draws (measured on autoregressive chains).
 ESS_PER_FREEDOM = 8.0
 
 # A ratio of standard deviations with a larger relative error than this is not shown.

@@ -1,8 +1,10 @@
 """The compiled core of the likelihood: h of a row, masses of sets, value and gradient.
 
-Every sampler, the PyTensor Op and the diagnostics call these functions. Two other places evaluate h, and tests hold
-them to this file: the online loop, which keeps one code a response for speed (`adobest_pp.adaptive.records`), and the
-plain PyTensor graph that JAX and second derivatives need (`adobest_pp.model.ops`).
+Samplers, PyTensor Ops and diagnostics call these functions. Four other places evaluate h in a form of their own, and
+tests compare each of them with this file or with the same oracle: the online loop, which keeps one code a response
+(`adobest_pp.adaptive.records`); `sgld_cv`, which reads rows in batches
+(`adobest_pp.samplers.sgld_cv.control_variates`); the regression, which writes no θ down
+(`adobest_pp.likelihood.logit`); and the plain PyTensor graph for JAX and second derivatives (`adobest_pp.model.ops`).
 
 θ may be any non-negative vector: ``base`` multiplies Σθ, so h is exactly (Gθ)[y] off the simplex too, and the gradient
 is the plain derivative of the value (docs/math.md, section 2).
@@ -171,7 +173,6 @@ def _add_to_sets(pull, evidence, slope):  # type: ignore[no-untyped-def]
 #
 # Responses of one group that tell the same are one pair (group, row of evidence) with a weight. Each pair costs as much
 # as its row has members, so the cost is that of the distinct pairs. Nothing of the size of θ is made but its gradient.
-
 
 # How far from a sum of one, or below zero, a θ may be and still count as one that arithmetic has rounded.
 SIMPLEX_TOLERANCE = 1e-6

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import null_space
 
+from adobest_pp._linalg import zero_sum_basis
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -111,7 +111,7 @@ def _one_step(
 ) -> Direct | None:
     """Return the estimate after one step of Fisher scoring, which is linear in the answers and unbiased."""
     start = near / near.sum()
-    basis = null_space(np.ones((1, start.size)))
+    basis = zero_sum_basis(start.size).T
     inner = basis.T @ information @ basis
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     if values[0] <= UNKNOWN * values[-1]:

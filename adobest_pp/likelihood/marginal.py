@@ -161,7 +161,6 @@ def _normalize(values):  # type: ignore[no-untyped-def]
 # θ₁ = (1−s)·t. Cells of equal prior probability in (s, t) have a posterior mass in proportion to their likelihood. The
 # grid is narrowed several times to the cells that matter, so that a posterior of a million answers fills it as well.
 
-
 # Cells whose likelihood is e^−25 times the greatest hold nothing that is seen.
 NEGLIGIBLE = 25.0
 NARROWINGS = 4

@@ -75,12 +75,15 @@ class Mechanism(ABC):
     epsilon : float
         Privacy budget of one answer.
     publishes_subset : bool
-        Whether people are told a subset of categories before they answer.
+        Whether a subset of the categories is published before people answer.
+    answers_are_categories : bool
+        Whether an answer is itself a category, so that tables of answers may hold its label.
     """
 
     n_categories: int
     epsilon: float
     publishes_subset: ClassVar[bool] = False
+    answers_are_categories: ClassVar[bool] = False
 
     # What the device does.
 
@@ -142,6 +145,18 @@ class Mechanism(ABC):
         """The columns that hold the numbers of an answer in a table of answers; one, where an answer is a set."""
         numbers = int(np.prod([*self.answer_dims.values()], dtype=int))
         return tuple(f"answer_{i}" for i in range(numbers)) if self.answer_dims else ("answer",)
+
+    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Return the support sets of checked answers as masks of shape (n, K); None if they have none."""
+        return None
+
+    def as_sets(self) -> "ExtremalMechanism | None":
+        """Return the mechanism itself if answers are gathered as their support sets, in packed bits, else None."""
+        return None
+
+    def components(self) -> "tuple[Mechanism, ...]":
+        """Return the mechanisms that it is composed of: those of `Mixed`, else itself."""
+        return (self,)
 
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Return one answer or several as an array with one row an answer, or raise ValueError."""
@@ -223,18 +238,18 @@ class Mechanism(ABC):
             raise ValueError(f"subset must be given for {type(self).__name__}, which publishes one")
         return from_matrix(matrix_of(subset), theta)
 
-    def told(self, answers: NDArray[Any], published: Published) -> Published:
-        """Return what each person was told, as `evidence` and `drawing` take it: more than the subset for `Mixed`."""
+    def published_with(self, answers: NDArray[Any], published: Published) -> Published:
+        """Return what was published to each person, as `evidence` and `drawing` take it; `Mixed` adds the part."""
         return published
 
-    def simulate(self, truth: NDArray[np.int64], told: Published, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw answers of people with these categories, told what `told` says. For simulation only."""
+    def simulate(self, truth: NDArray[np.int64], published: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw answers of people with these categories, under the published subsets. For simulation only."""
         if not self.publishes_subset:
             return np.asarray(self.privatize(truth, rng=rng))
         answers = np.empty((truth.size, *self.answer_dims.values()), dtype=np.int64)
-        for row in np.unique(told.row):
-            is_row = told.row == row
-            answers[is_row] = self.privatize(truth[is_row], subset=told.subsets[row], rng=rng)
+        for row in np.unique(published.row):
+            is_row = published.row == row
+            answers[is_row] = self.privatize(truth[is_row], subset=published.subsets[row], rng=rng)
         return answers
 
     # How it is named and stored.
@@ -344,11 +359,33 @@ class ExtremalMechanism(Mechanism):
         """Return ln w of checked answers, of shape (n,); answers with one support set must have one w."""
 
     def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ln w of support sets of these sizes, where their size is all that it depends on.
+        """Return ln w of support sets of these sizes, if it depends on their size alone.
 
-        With it, answers of several numbers are gathered as their support sets, as packed bits.
+        A mechanism that has this method, and whose answers are several numbers, is gathered `as_sets`.
         """
         raise NotImplementedError
+
+    def as_sets(self) -> "ExtremalMechanism | None":
+        """Return the mechanism itself if answers of several numbers have one weight for each size of set."""
+        has_weights = type(self).log_weight_of_size is not ExtremalMechanism.log_weight_of_size
+        return self if has_weights and self.answer_dims else None
+
+    def evidence_of_sets(self, packed: NDArray[np.uint8], count: NDArray[np.int64]) -> Evidence:
+        """Return the evidence of distinct support sets, as packed bits of shape (n, ⌈K/8⌉), with counts."""
+        scale = self.log_weight_of_size(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
+        rows, inside = np.arange(len(packed)), math.expm1(self.log_odds)
+        return support_rows(packed, inside, scale, rows, self.n_categories)._replace(count=count)
+
+    def support_counts(
+        self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]
+    ) -> Counts | None:
+        """Return `answer_counts` of answers of which only the support sets are known, as masks of shape (n, K)."""
+        nothing = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
+        return self.answer_counts(self.answers_of_sets(masks), nothing, theta, listed)
+
+    def answers_of_sets(self, masks: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return the answers with these support sets; by default an answer is the mask."""
+        return masks
 
     @property
     def log_odds(self) -> float:

@@ -1,6 +1,6 @@
-"""xxHash32 of categories: a hash that is the same on every platform.
+"""Local hashing: randomized response on a public hash of the category.
 
-A category is hashed as its decimal digits in ASCII, as `pure-ldp` and `multi-freq-ldpy` do
+The hash is xxHash32 [1]_ of the category's decimal digits in ASCII, as in `pure-ldp` and `multi-freq-ldpy`
 (``xxhash.xxh32(str(x), seed=seed).intdigest()``), so that their answers can be read here.
 
 References
@@ -57,9 +57,6 @@ def xxh32(text: bytes, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def _rotated(state: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return np.asarray((state << np.uint32(bits)) | (state >> np.uint32(32 - bits)))
-
-
-# Local hashing: randomized response on a public hash of the category.
 
 
 N_SEEDS = 1 << 32
@@ -204,8 +201,8 @@ class LocalHashing(ExtremalMechanism):
         observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
         return self._counts(len(answers), np.array(observed, dtype=np.float64), theta, listed)
 
-    def support_counts(self, masks: NDArray[Any], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
-        """Return `answer_counts` of answers whose support sets are all that is left of them, as masks (n, K)."""
+    def support_counts(self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
+        """Return `answer_counts` of support sets, from which seeds and values cannot be recovered."""
         return self._counts(len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
 
     def _counts(

@@ -56,6 +56,10 @@ class Mixed(Mechanism):
         object.__setattr__(self, "n_categories", sizes[0])
         object.__setattr__(self, "epsilon", max(part.epsilon for part in given))
 
+    def components(self) -> tuple[Mechanism, ...]:
+        """Return the parts."""
+        return self.parts
+
     @property
     def publishes_subset(self) -> bool:  # type: ignore[override]
         """Whether a part does; people of the other parts then have the empty subset."""
@@ -116,17 +120,17 @@ class Mixed(Mechanism):
         """Return the budget of the part of each answer."""
         return np.asarray(np.array([part.epsilon for part in self.parts])[answers[:, 0]])
 
-    def told(self, answers: NDArray[Any], published: Published) -> Published:
+    def published_with(self, answers: NDArray[Any], published: Published) -> Published:
         """Return the part that each person ran and the row of the subset, as one number: part + parts · row."""
         row = published.row if self.publishes_subset else np.zeros(len(answers), dtype=np.int64)
         subsets = published.subsets if self.publishes_subset else np.zeros((1, self.n_categories), dtype=bool)
         return Published(answers[:, 0] + len(self.parts) * row, subsets)
 
-    def simulate(self, truth: NDArray[np.int64], told: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+    def simulate(self, truth: NDArray[np.int64], published: Published, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw answers of people of every part. For simulation only."""
         answers = np.empty((truth.size, 1 + max(self._widths)), dtype=np.int64)
         for i, part in enumerate(self.parts):
-            mine, own = self._told_to(i, told)
+            mine, own = self._published_to(i, published)
             answers[mine] = self.answers_of(i, part.simulate(truth[mine], own, rng))
         return answers
 
@@ -134,7 +138,7 @@ class Mixed(Mechanism):
         """Merge the evidence of the parts."""
         found, people = [], []
         for i, part in enumerate(self.parts):
-            mine, own = self._told_to(i, published)
+            mine, own = self._published_to(i, published)
             evidence, rows = part.evidence(self._own(i, answers[mine]), own)
             found.append(evidence)
             people.append((mine, rows))
@@ -150,7 +154,7 @@ class Mixed(Mechanism):
         """Count the answers of every part that has something to count; parts are independent."""
         found = []
         for i, part in enumerate(self.parts):
-            mine, own = self._told_to(i, published)
+            mine, own = self._published_to(i, published)
             counts = part.answer_counts(self._own(i, answers[mine]), own, theta, listed) if mine.any() else None
             found += [] if counts is None else [counts]
         if not found:
@@ -168,13 +172,13 @@ class Mixed(Mechanism):
         """Add up the information of the parts; see `Mechanism.total_information`."""
         total = np.zeros((self.n_categories, self.n_categories))
         for i, part in enumerate(self.parts):
-            mine, own = self._told_to(i, published)
+            mine, own = self._published_to(i, published)
             if mine.any():
                 total += part.total_information(self._own(i, answers[mine]), own, theta)
         return total
 
     def drawing(self) -> Drawing:
-        """Draw by the function of the part that was told."""
+        """Draw with the function of the person's part."""
         tables = [part.drawing().table for part in self.parts]
         rows = np.cumsum([0, *(len(table) for table in tables)])
         table = np.zeros((rows[-1], max(each.shape[1] for each in tables)))
@@ -207,12 +211,12 @@ class Mixed(Mechanism):
         own = answers[:, 1 : 1 + self._widths[part]]
         return own if self.parts[part].answer_dims else own[:, 0]
 
-    def _told_to(self, part: int, told: Published) -> tuple[NDArray[np.bool_], Published]:
-        """Return whose part it is, and what they were told as that part takes it."""
-        mine = told.row % len(self.parts) == part
+    def _published_to(self, part: int, published: Published) -> tuple[NDArray[np.bool_], Published]:
+        """Return whose part it is, and what was published to them as that part takes it."""
+        mine = published.row % len(self.parts) == part
         if not self.parts[part].publishes_subset:
             return mine, Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
-        return mine, Published(told.row[mine] // len(self.parts), told.subsets)
+        return mine, Published(published.row[mine] // len(self.parts), published.subsets)
 
 
 def _drawing_part(

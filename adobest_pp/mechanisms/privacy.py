@@ -164,14 +164,11 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     >>> audit(written, 1.00002, rounding=1e-6).holds
     True
     """
-    from adobest_pp.mechanisms.mixed import Mixed
-
     if isinstance(subject, Mechanism):
         if rounding is not None:
             raise ValueError(f"rounding must be left out for a mechanism, which is exact, got {brief(rounding)}")
         promise = None if epsilon is None else check_epsilon(epsilon)
-        parts = subject.parts if isinstance(subject, Mixed) else (subject,)
-        rows = [row for part in parts for row in _audit_mechanism(part, promise)]
+        rows = [row for part in subject.components() for row in _audit_mechanism(part, promise)]
         return Audit(repr(subject), subject.epsilon if promise is None else promise, tuple(rows))
     if epsilon is None:
         raise ValueError("epsilon must be given to audit a matrix: it is the promise to check")

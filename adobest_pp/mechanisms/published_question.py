@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from adobest_pp._checks import check_epsilon, check_integer
 from adobest_pp._labels import check_labels
 from adobest_pp._text import LONGEST, brief, visible
@@ -21,7 +24,7 @@ ASKABLE = ("SetFamily", "SubsetSelection")
 
 @dataclass(frozen=True)
 class PublishedQuestion:
-    """What a collection in rounds asks: `AdaptiveCollector.next_question` makes it, `read_question` reads it.
+    """What a collection asks: `Collection.next_question` makes it, `read_question` reads it.
 
     Attributes
     ----------
@@ -31,17 +34,30 @@ class PublishedQuestion:
         What the device runs.
     categories : tuple of str
         What the numbers 0 … K−1 stand for.
+    subset : tuple of int or None
+        The subset that is published with it, in increasing order, if the mechanism publishes one.
     """
 
     number: int
     mechanism: Mechanism
     categories: tuple[str, ...]
+    subset: tuple[int, ...] | None = None
+
+    def privatize(self, x: ArrayLike, *, rng: np.random.Generator | None = None) -> int | NDArray[np.int64]:
+        """Randomize private categories on the device; see `Mechanism.privatize`."""
+        options: dict[str, Any] = {} if rng is None else {"rng": rng}
+        if self.subset is not None:
+            options["subset"] = list(self.subset)
+        return self.mechanism.privatize(x, **options)
 
     def to_json(self) -> str:
         """Return the text to publish: for a `SetFamily` its sets and integer weights, ε, and the labels.
 
-        Raise ValueError if devices would refuse it for its size (see `read_question`).
+        Raise ValueError if there is a subset to publish, which a text does not hold, or if devices would refuse it for
+        its size (see `read_question`).
         """
+        if self.subset is not None:
+            raise ValueError("question must publish no subset to be a text: publish its `subset` to the devices")
         settings = self.mechanism.settings()
         _check_size(settings, self.categories)
         content = {"number": self.number, "question": settings, "categories": list(self.categories)}
@@ -72,9 +88,9 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> collector = ad.AdaptiveCollector(ad.SubsetSelection(3, epsilon=1.0), method="design", n_people=100)
-    >>> question = ad.read_question(collector.next_question().to_json(), epsilon=1.0)
-    >>> collector.record(question.mechanism.privatize(2), question.number)
+    >>> collection = ad.Collection.create(policy=ad.Rounds(ad.SubsetSelection(3, epsilon=1.0), n_people=100))
+    >>> question = ad.read_question(collection.next_question().to_json(), epsilon=1.0)
+    >>> collection.record(question.privatize(2), question)
     """
     budget = check_epsilon(epsilon)
     content = _parsed(text)

@@ -165,7 +165,7 @@ def _imported(path: str) -> type[Mechanism]:
 
 def _checked(found: Any, name: str) -> type[Mechanism]:
     if not (isinstance(found, type) and issubclass(found, Mechanism)) or inspect.isabstract(found):
-        raise ValueError(f"mechanism must be a Mechanism class, got {brief(name)}, which is none")
+        raise ValueError(f"mechanism must be a Mechanism class, got {brief(name)}, which is not one")
     return found
 
 

@@ -87,6 +87,7 @@ class RRRR(Mechanism):
     """
 
     publishes_subset: ClassVar[bool] = True
+    answers_are_categories: ClassVar[bool] = True
 
     n_categories: int
     epsilon: float
@@ -218,7 +219,7 @@ class RRRR(Mechanism):
                 yield AuditCase(size, everyone, everyone, self.exact_weights(subset))
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Collapse to rows that are told apart by the set, or by its size alone for answers inside it."""
+        """Collapse to rows that differ in the set, or in its size alone for answers inside it."""
         k = self.n_categories
         codes, code_of = np.unique(published.row * k + answers, return_inverse=True)
         index, answer = codes // k, codes % k

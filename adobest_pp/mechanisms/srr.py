@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,7 @@ class SRR(Mechanism):
 
     n_categories: int
     epsilon: float
+    answers_are_categories: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))

@@ -116,6 +116,10 @@ class SubsetSelection(ExtremalMechanism):
         np.put_along_axis(masks, answers.astype(np.int64), True, axis=1)
         return masks
 
+    def answers_of_sets(self, masks: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return the members of each set."""
+        return np.nonzero(masks)[1].reshape(len(masks), self.size)
+
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
         """Return the same for all answers."""
         return np.full(len(answers), self._log_weight)

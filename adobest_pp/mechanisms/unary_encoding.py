@@ -42,7 +42,7 @@ class UnaryEncoding(ExtremalMechanism):
         Privacy budget of one answer.
     kind : {"optimized", "symmetric"}
         Optimized (OUE): the truth's bit is 1 with ½, the others with 1/(e^ε+1). Symmetric (SUE, as in basic RAPPOR):
-        every bit is told truly with e^(ε/2)/(e^(ε/2)+1).
+        every bit is true with probability e^(ε/2)/(e^(ε/2)+1).
 
     Notes
     -----

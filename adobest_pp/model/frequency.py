@@ -40,7 +40,7 @@ def frequency_model(
 
     See Also
     --------
-    adobest_pp.PrivateResponse : The likelihood, for models of one's own.
+    adobest_pp.PrivateResponse : The likelihood, for models of your own.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""θ of each person from public covariates: the multinomial logit, as one PyTensor node that compiles fast."""
+"""θ of each person from public covariates: the multinomial logit, and with the likelihood of answers, as one node."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,12 +20,14 @@ from adobest_pp._checks import as_numbers
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import logit as kernel
+from adobest_pp.model import simplex
 from adobest_pp.model.ops import PairsLogLikelihood, as_tensor, partial_gradients, source_version
+from adobest_pp.model.simplex import write_zero_sum
 
 __all__ = ["LogitLogLikelihood", "check_covariates", "multinomial_logit", "zero_sum"]
 
 
-_VERSION = source_version(__file__)
+_VERSION = source_version(simplex.__file__, __file__)
 
 
 def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
@@ -130,16 +132,9 @@ class ZeroSum(Op):
 
 @njit(cache=True)
 def _to_zero_sum(free):  # type: ignore[no-untyped-def]
-    k = free.shape[1] + 1
-    root = np.sqrt(k)
-    out = np.empty((len(free), k))
+    out = np.empty((len(free), free.shape[1] + 1))
     for p in range(len(free)):
-        total = 0.0
-        for c in range(k - 1):
-            total += free[p, c]
-        for c in range(k - 1):
-            out[p, c] = free[p, c] - total / (root + k)
-        out[p, k - 1] = -total / root
+        write_zero_sum(free[p], out[p])
     return out
 
 
@@ -292,7 +287,6 @@ def _plain_pullback(columns: TensorVariable, theta: TensorVariable, by_theta: Te
 # A multinomial logit and the likelihood of private answers as one PyTensor node: what a regression samples with.
 #
 # Nobody builds it: where a model has `multinomial_logit` in `PrivateResponse`, its density is rewritten to this node.
-
 
 _LIKELIHOOD_VERSION = source_version(kernel.__file__, __file__)
 # The most numbers that the written out rows may have for each number of θ; with more, θ is made and the sets are used.

@@ -1,4 +1,7 @@
-"""What the nodes of a log-likelihood have in common: value and gradient in one pass, or one term per response."""
+"""The marginal log-likelihood of answers as PyTensor Ops, with their gradients, Numba kernels and rewrites.
+
+First what the Ops have in common, then those for one θ, then those for several rows of θ.
+"""
 
 import zlib
 from abc import abstractmethod
@@ -23,7 +26,6 @@ from pytensor.tensor.variable import TensorVariable
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import core
-from adobest_pp.likelihood import core as pairs
 from adobest_pp.likelihood.core import (
     SIMPLEX_TOLERANCE,
     is_simplex,
@@ -120,13 +122,12 @@ class PointwiseTerms(Op):
         return [[True]] + [[False]] * (len(node.inputs) - 1)
 
 
-# The marginal log-likelihood of evidence as PyTensor Ops, with their gradients, Numba kernels and rewrites.
+# One θ for all responses.
 #
 # `MarginalLogLikelihood` is the density that samplers see: one node with ln P(answers | θ) and its gradient, from the
 # compiled kernel of `adobest_pp.likelihood`, at the cost of the distinct rows of evidence. `PointwiseLogLikelihood`
 # has one term per response, for model comparison; a sum over it is rewritten into the former before gradients are
 # taken, so a model written PyMC's elementwise way does not pay for n responses.
-
 
 # Types and numbers of axes of the arrays of `Evidence`; counts may also be real weights.
 _EVIDENCE_TYPES = (
@@ -150,7 +151,7 @@ def source_version(*files: str) -> int:
     return zlib.crc32(b"".join(Path(file).read_bytes() for file in files))
 
 
-KERNEL_VERSION = source_version(core.__file__, pairs.__file__, __file__)
+KERNEL_VERSION = source_version(core.__file__, __file__)
 
 
 class MarginalLogLikelihood(ValueAndGradient):
@@ -320,15 +321,11 @@ def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVa
     return pt.switch(valid, logs, -np.inf)
 
 
-# The marginal log-likelihood as PyTensor Ops where θ has several rows: one for each group, or one for each response.
+# Several rows of θ: one for each group, or one for each response.
 #
-# The same two nodes as in `adobest_pp.model.ops`, on the pairs (group, row of evidence) of
-# `adobest_pp.likelihood.core`.
+# The same two nodes, on the pairs (group, row of evidence) of `adobest_pp.likelihood.core`.
 
-
-_VERSION = source_version(__file__) ^ KERNEL_VERSION
 _N_ARRAYS = len(Evidence._fields)
-_PAIR_SCALE = Evidence._fields.index("log_scale")
 _EVIDENCE = "(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v)"
 
 
@@ -424,7 +421,7 @@ def _pointwise_pairs(theta, *arguments):  # type: ignore[no-untyped-def]
 @register_funcify_default_op_cache_key(PairsLogLikelihood)
 @register_funcify_default_op_cache_key(PointwisePairsLogLikelihood)
 def _(op: Any, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return op.kernel, _VERSION
+    return op.kernel, KERNEL_VERSION
 
 
 @register_canonicalize
@@ -436,14 +433,14 @@ def collapse_sum_of_pointwise_pairs(fgraph: Any, node: Apply) -> list[Variable] 
         return None
     *inputs, _ = terms.owner.inputs
     _, row, weight = inputs[-3:]
-    return [PairsLogLikelihood(on_simplex=True)(*inputs) + (weight * inputs[1 + _PAIR_SCALE][row]).sum()]
+    return [PairsLogLikelihood(on_simplex=True)(*inputs) + (weight * inputs[1 + _SCALE][row]).sum()]
 
 
 @node_rewriter([PairsLogLikelihood, PointwisePairsLogLikelihood])
 def _expand_pairs_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
     if isinstance(node.op, PointwisePairsLogLikelihood):
         *inputs, index = node.inputs
-        return [(_plain_logs(True, *inputs) + inputs[1 + _PAIR_SCALE][inputs[-2]])[index]]
+        return [(_plain_logs(True, *inputs) + inputs[1 + _SCALE][inputs[-2]])[index]]
     value = node.op.plain(*node.inputs)
     return [value, pt.grad(value, node.inputs[0])]
 

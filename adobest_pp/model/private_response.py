@@ -1,4 +1,4 @@
-"""θ as `PrivateResponse` takes it: its categories and groups by label, and which of its rows each response has."""
+"""The PyMC distribution of randomized answers, as a user writes it in a model; and θ as it takes it."""
 
 import json
 import zlib
@@ -31,6 +31,9 @@ from adobest_pp.model.ops import source_version
 from adobest_pp.model.tensors import marginal_log_likelihood, pairs_log_likelihood, pointwise_log_likelihood
 
 __all__ = ["Labelled", "PrivateResponse", "in_response_order", "rows_of_theta"]
+
+
+# θ: its categories and groups by label, and which of its rows each response has.
 
 
 class Labelled(NamedTuple):
@@ -164,8 +167,7 @@ def _labels_in(model: Model, dim: str | None) -> tuple[str, ...] | None:
     return None if labels is None else tuple(map(str, labels))
 
 
-# The PyMC distribution of randomized answers, as a user writes it in a model.
-
+# The distribution.
 
 _KERNEL_VERSION = source_version(drawing.__file__, mixed.__file__, __file__)
 
@@ -202,8 +204,8 @@ class PrivateResponseRV(RandomVariable):
         ends = np.cumsum(np.broadcast_to(theta, (*shape, k)).reshape(-1, k), axis=1)
         levels = rng.random(len(ends)) * ends[:, -1]
         truth = np.minimum((levels[:, None] >= ends).sum(axis=1), k - 1)
-        told = Published(np.broadcast_to(index, shape).ravel(), subsets.reshape(-1, k))
-        answers = np.asarray(self.mechanism.simulate(truth, told, rng), dtype=np.int64)
+        published = Published(np.broadcast_to(index, shape).ravel(), subsets.reshape(-1, k))
+        answers = np.asarray(self.mechanism.simulate(truth, published, rng), dtype=np.int64)
         return answers.reshape(*shape, *self.mechanism.answer_dims.values())
 
 
@@ -296,9 +298,9 @@ class PrivateResponse(Discrete):
         rng: Any = None,
     ) -> TensorVariable:
         """Build the random variable."""
-        told = responses.told()
-        if not len(told.row):
-            told = Published(
+        published = responses.published()
+        if not len(published.row):
+            published = Published(
                 np.zeros(len(responses), dtype=np.int64), np.zeros((1, responses.n_categories), dtype=bool)
             )
         try:
@@ -307,7 +309,7 @@ class PrivateResponse(Discrete):
             table = np.zeros((1, 1))
         op = PrivateResponseRV(responses.mechanism, by_row=row is not None)
         generator = pt.random.shared_rng(seed=None) if rng is None else rng
-        parameters = [theta, *told, table] + ([] if row is None else [row])
+        parameters = [theta, *published, table] + ([] if row is None else [row])
         _, draws = op(*parameters, size=size, rng=generator, return_next_rng=True)
         return draws
 
@@ -326,8 +328,8 @@ def _(
     mechanism = op.mechanism
     checked = mechanism.check_answers(answers)
     k = mechanism.n_categories
-    told = Published(np.broadcast_to(index, len(checked)), subsets.reshape(-1, k))
-    evidence, row_of = mechanism.evidence(checked, told)
+    published = Published(np.broadcast_to(index, len(checked)), subsets.reshape(-1, k))
+    evidence, row_of = mechanism.evidence(checked, published)
     if op.by_row:
         matrix = theta.reshape((-1, k)) if theta.ndim > 2 else theta
         return pairs_log_likelihood(matrix, evidence, row_of, np.broadcast_to(group[0], len(checked)))
@@ -337,10 +339,10 @@ def _(
 def _gathered(name: str, theta: Any, responses: Gathered, group: Any) -> TensorVariable:
     """Add the log-likelihood of gathered answers to the model in context."""
     if group is not None:
-        raise ValueError("group must be left out for gathered answers, which are not told apart")
+        raise ValueError("group must be left out for gathered answers, which are only counted")
     labelled = in_response_order(theta, responses, modelcontext(None))
     if pt.as_tensor(labelled.theta).ndim != 1:
-        raise ValueError("theta must be one vector for gathered answers, which are not told apart, got a matrix")
+        raise ValueError("theta must be one vector for gathered answers, which are only counted, got a matrix")
     checked, _ = rows_of_theta(labelled, None, len(responses), responses.n_categories)
     vector = pt.specify_shape(checked, responses.n_categories)
     return Potential(name, marginal_log_likelihood(vector, responses.evidence()))

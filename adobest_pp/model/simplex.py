@@ -28,15 +28,24 @@ _KERNEL_VERSION = source_version(__file__)
 
 
 @njit(cache=True)
+def write_zero_sum(free, out):  # type: ignore[no-untyped-def]
+    """Write the K numbers with a sum of zero that have these K−1 coordinates into `out`."""
+    n = out.size
+    root = np.sqrt(n)
+    total = 0.0
+    for i in range(n - 1):
+        total += free[i]
+    for i in range(n - 1):
+        out[i] = free[i] - total / (root + n)
+    out[n - 1] = -total / root
+
+
+@njit(cache=True)
 def log_theta(free):  # type: ignore[no-untyped-def]
     """Return ln θ of its K−1 free coordinates."""
     n = free.size + 1
-    root = np.sqrt(n)
-    total = free.sum()
     logits = np.empty(n)
-    for i in range(n - 1):
-        logits[i] = free[i] - total / (root + n)
-    logits[n - 1] = -total / root
+    write_zero_sum(free, logits)
     largest = logits[n - 1]
     for i in range(n - 1):
         largest = max(largest, logits[i])

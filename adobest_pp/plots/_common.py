@@ -79,14 +79,14 @@ def check_result(result: Any, name: str, maker: str, needed: Sequence[str], attr
         raise ValueError(f"{allowed}, got a dataset without {', '.join(missing)}")
 
 
-def check_axes(axes: Any, n: int, told: str) -> NDArray[np.object_]:
+def check_axes(axes: Any, n: int, allowed: str) -> NDArray[np.object_]:
     """Return n matplotlib axes as an array of shape (n,), or raise ValueError."""
     try:
         panels = np.asarray(axes, dtype=object).ravel()
     except Exception:  # whatever an object of another library raises
-        raise ValueError(f"axes must be {told}, got {brief(axes)}") from None
+        raise ValueError(f"axes must be {allowed}, got {brief(axes)}") from None
     if panels.shape != (n,):
-        raise ValueError(f"axes must be {told}, got {panels.size}")
+        raise ValueError(f"axes must be {allowed}, got {panels.size}")
     for panel in panels:
         if not hasattr(panel, "plot"):
             raise ValueError(f"axes must be axes of matplotlib, got {brief(panel)}")

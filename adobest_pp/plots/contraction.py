@@ -39,7 +39,7 @@ def plot_contraction(result: "xr.Dataset", axes: Sequence[Any] | None = None) ->
     --------
     >>> import adobest_pp as ad
     >>> from adobest_pp.diagnostics import checkpoints, contraction
-    >>> run = ad.simulate([0.6, 0.4], ad.RRRR(2, epsilon=2.0), n_people=4000, random_seed=1)
+    >>> run = ad.simulate_adaptive([0.6, 0.4], ad.AdaptiveSubset(ad.RRRR(2, epsilon=2.0)), n_people=4000, random_seed=1)
     >>> trees = {n: ad.sample(r, "gibbs", random_seed=2) for n, r in checkpoints(run.responses, [250, 4000]).items()}
     >>> error, radius = ad.plots.plot_contraction(contraction({"gibbs": trees}, [0.6, 0.4]))
     >>> error.get_xlabel()
@@ -78,9 +78,9 @@ def _draw_label(panels: NDArray[np.object_], part: "xr.Dataset", label: str, sty
     # Of a single run, whose checkpoints are not independent, the standard error would be too small.
     figures = f"{slope:.2f} ± {error:.2f}" if int(part["runs"]) > 1 else f"{slope:.2f}"
     name = legend_entry(label)
-    told = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
+    entry = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
     spread = part["error_se"].values if np.isfinite(part["error_se"].values).all() else None
-    panels[0].errorbar(n, part["error"].values, yerr=spread, label=told, **style)
+    panels[0].errorbar(n, part["error"].values, yerr=spread, label=entry, **style)
     panels[1].plot(n, part["radius"].values, label=name, **style)
 
 
@@ -116,7 +116,8 @@ def plot_best_subset(result: "xr.Dataset", axes: Sequence[Any] | None = None) ->
     --------
     >>> import adobest_pp as ad
     >>> theta = [0.7, 0.2, 0.1]
-    >>> runs = [ad.simulate(theta, ad.RRRR(3, epsilon=3.0), n_people=500, random_seed=s) for s in (1, 2)]
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=3.0))
+    >>> runs = [ad.simulate_adaptive(theta, policy, n_people=500, random_seed=s) for s in (1, 2)]
     >>> result = ad.diagnostics.best_subset_frequency({"honest": runs}, theta, window=100)
     >>> [panel.get_xlabel() for panel in ad.plots.plot_best_subset(result)]
     ['people asked', 'people asked']
@@ -129,8 +130,8 @@ def plot_best_subset(result: "xr.Dataset", axes: Sequence[Any] | None = None) ->
         for i, label in enumerate(result["label"].values):
             part = result.sel(label=label).dropna("people", subset=[name])
             people, share, error = part["people"].values, part[name].values, part[f"{name}_se"].values
-            told = legend_entry(f"{label} (|S*| = {int(part['best_size'])})")
-            panel.plot(people, share, markersize=4, label=told, **look(i))
+            entry = legend_entry(f"{label} (|S*| = {int(part['best_size'])})")
+            panel.plot(people, share, markersize=4, label=entry, **look(i))
             low, high = np.clip([share - 2 * error, share + 2 * error], 0, 1)
             panel.fill_between(people, low, high, color=look(i)["color"], alpha=0.15, linewidth=0)
         panel.set(xlabel="people asked", title=f"Best subset asked, {title}")

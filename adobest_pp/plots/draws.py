@@ -136,7 +136,7 @@ def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> 
     return panels
 
 
-# Not ArviZ's plot_rank: it takes seconds for a test that takes draws for independent, and cannot be told to leave out
+# Not ArviZ's plot_rank: it takes seconds for a test that takes draws for independent, and cannot leave out
 # what this test finds, in chains that have mixed too.
 def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
     """Plot how the ranks of each chain among all draws differ from uniform ones, by `arviz_plots.plot_ecdf_pit`.

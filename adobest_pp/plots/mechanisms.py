@@ -12,7 +12,7 @@ from adobest_pp._checks import as_numbers, check_integer, check_n_categories, ch
 from adobest_pp._labels import check_labels
 from adobest_pp._text import brief
 from adobest_pp.design import utility
-from adobest_pp.mechanisms import RRRR, ExtremalMechanism, Mechanism, privacy_loss
+from adobest_pp.mechanisms import RRRR, Mechanism, privacy_loss
 from adobest_pp.mechanisms.privacy import check_matrix
 from adobest_pp.plots._common import COLORS, check_axes, legible, shorten
 
@@ -140,8 +140,10 @@ def plot_belief(
     ax.bar(places + 0.2, after, width=0.38, color=COLORS[0], label=f"after the answer “{shorten(answers[y])}”")
     if len(labels) <= MOST_NUMBERED:
         for place, old, new in zip(places, before, after, strict=True):
-            told = f"×{new / old:.3g}" if old > 0 else ""
-            ax.annotate(told, (place, max(old, new)), (0, 3), textcoords="offset points", ha="center", fontsize="small")
+            ratio = f"×{new / old:.3g}" if old > 0 else ""
+            ax.annotate(
+                ratio, (place, max(old, new)), (0, 3), textcoords="offset points", ha="center", fontsize="small"
+            )
     _name_axis(ax.xaxis, labels)
     ax.set(xlabel="true category", ylabel="belief about this person", ylim=(0, min(1.12, 1.25 * max(*before, *after))))
     ax.grid(axis="y", alpha=0.3)
@@ -165,8 +167,8 @@ def _matrix_of(mechanism: Any, subset: Any, categories: Any) -> tuple[NDArray[np
         raise ValueError(f"mechanism must have a transition matrix, got {type(mechanism).__name__}")
     outputs, labels = mechanism.outputs(), check_labels(categories, mechanism.n_categories)
     matrix = np.asarray(mechanism.transition_matrix(*(() if subset is None else (subset,))), dtype=np.float64)
-    if isinstance(mechanism, ExtremalMechanism):
-        sets = mechanism.support(mechanism.check_answers(outputs))
+    sets = mechanism.support(mechanism.check_answers(outputs))
+    if sets is not None:
         return matrix, ["{" + ", ".join(np.array(labels)[held].tolist()) + "}" for held in sets]
     return matrix, _answer_names(len(matrix), labels)
 

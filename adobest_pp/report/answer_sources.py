@@ -9,18 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count, check_integer
+from adobest_pp._dirichlet import draw_people
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gather import read_answers
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
-from adobest_pp.collect.mechanism_choice import (
+from adobest_pp.collect.policies import (
     DEFAULT_MECHANISM,
     DESIGN,
+    AdaptiveSubset,
     choice_in_words,
     chosen_mechanism,
     mechanism_name,
 )
-from adobest_pp.mechanisms import Mechanism
+from adobest_pp.mechanisms import Mechanism, check_rrrr
 
 __all__ = ["PARTIES", "SHARES", "Poll", "poll_of_people", "poll_of_responses", "simulated_poll"]
 
@@ -114,24 +116,19 @@ def _simulated(
     name: str, people: int, epsilon: float, options: dict[str, Any], random_seed: int, progressbar: bool
 ) -> tuple[Responses, dict[str, Any]]:
     """Return the answers of simulated people, and the settings that repeat them."""
-    from adobest_pp.simulate import simulate
+    from adobest_pp.simulate import simulate_adaptive, simulate_rounds
 
     chosen, rest = chosen_mechanism(name, len(PARTIES), epsilon, options)
+    theta = np.array(SHARES)
     if name == DESIGN or chosen.publishes_subset:
-        run = simulate(
-            np.array(SHARES),
-            chosen,  # type: ignore[arg-type]
-            method="design" if name == DESIGN else "utility",
-            n_people=people,
-            categories=PARTIES,
-            random_seed=random_seed,
-            progressbar=progressbar,
-            **rest,
-        )
+        run_of: Any = simulate_rounds if name == DESIGN else simulate_adaptive
+        how, rest = (chosen, rest) if name == DESIGN else (AdaptiveSubset(check_rrrr(chosen), **rest), {})
+        asked = {"n_people": people, "categories": PARTIES, "random_seed": random_seed, "progressbar": progressbar}
+        run = run_of(theta, how, **asked, **rest)
         return run.responses, run.settings
     seed = np.random.SeedSequence(None if random_seed is None else check_integer(random_seed, "random_seed", 0))
     rng = np.random.default_rng(seed)
-    x = rng.choice(len(PARTIES), size=people, p=SHARES)
+    x = draw_people(rng, theta, people)
     responses = Responses.from_arrays(chosen, np.asarray(chosen.privatize(x, rng=rng)), categories=PARTIES)
     told = {"n_people": people, "theta": list(SHARES), "random_seed": {"entropy": seed.entropy, "spawn_key": []}}
     return responses, chosen.settings() | told
@@ -165,12 +162,14 @@ def poll_of_people(
     from adobest_pp.collect.ledger import Ledger
 
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
-    options = _given(kappa=kappa, utility=utility, alpha=alpha, random_seed=random_seed)
-    collector = collect_csv(path, column, epsilon, name, categories, progressbar, out, ask_again, **options)
-    collector.close()
-    responses = collector.responses
+    options = _given(kappa=kappa, utility=utility, alpha=alpha)
+    collection = collect_csv(
+        path, column, epsilon, name, categories, progressbar, out, ask_again, random_seed, **options
+    )
+    collection.close()
+    responses = collection.responses
     origin = f"{len(responses):,} people of a file, each randomized separately with the operating system's entropy."
-    if empty := collector.did_not_answer:
+    if empty := collection.did_not_answer:
         origin += f" Of {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
     protection = (
         "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
@@ -179,7 +178,7 @@ def poll_of_people(
     if categories is None:
         protection += " The list of categories was read from it too, so it shows that somebody has each of them."
     protection += f" {Ledger(path).in_words()}"
-    settings = {**collector._described(), "column": column, "random_seed": random_seed}
+    settings = {**collection.settings, "column": column, "random_seed": random_seed}
     asked = choice_in_words(name, is_default=mechanism is None)
     return Poll(_question(question, column), responses, origin, protection, None, settings, asked)
 
@@ -211,8 +210,8 @@ def poll_of_responses(
     Parameters
     ----------
     path : path or pattern
-        A netCDF file of responses or of a collection; or Parquet, Arrow and CSV files, a folder or a pattern of them,
-        which are gathered.
+        The file of a collection or of `Responses.to_netcdf`; or Parquet, Arrow and CSV files, a folder or a pattern of
+        them, which are gathered.
     question : str, optional
         The question, as the report shows it.
     mechanism, categories, column, progressbar, allow_copies

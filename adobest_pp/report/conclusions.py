@@ -116,11 +116,11 @@ def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
     sampler, prior = sampler_in_words(findings.posterior.attrs["sampler"]), prior_in_words(findings.prior)
     covers = findings.estimate().attrs["interval"] == COVERING
-    told = "95 % intervals, which hold a share in 95 of 100 collections, whatever the shares are"
+    text = "95 % intervals, which hold a share in 95 of 100 collections, whatever the shares are"
     if not covers:
-        told = "the shortest intervals that hold 95 % of the posterior, which are right if the prior is"
+        text = "the shortest intervals that hold 95 % of the posterior, which are right if the prior is"
     return (
-        f"Posterior means, by {sampler} under {prior}, and {told}. {UP_TO} "
+        f"Posterior means, by {sampler} under {prior}, and {text}. {UP_TO} "
         "Each interval has two sources: the table tells the share of its width that is due to privacy; the rest, which "
         "as many honest answers would have too, is due to the sample."
     )
@@ -130,9 +130,7 @@ def samplers_in_words(findings: Findings) -> str:
     """Return what the samplers are graded against, and under which prior."""
     if not findings.is_graded:
         title = sampler_in_words(findings.reference)
-        return (
-            f"{title} is at the posterior where it does not say otherwise, but there is no other to grade it against."
-        )
+        return f"{title} samples the posterior unless it says otherwise, but there is no other to grade it against."
     graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
     if isinstance(findings.prior, str):
         return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
@@ -147,7 +145,7 @@ def contraction_in_words(findings: Findings) -> str:
         return "There is no look back at the first answers: it would take too long."
     part = findings.contraction.sel(label=REFERENCE)
     if findings.poll.truth is None:
-        told = (
+        text = (
             "The truth is not known, so the distance is to the final estimate of NUTS. The figure shows how "
             "fast the posterior contracts, not how far it is from the truth."
         )
@@ -159,13 +157,13 @@ def contraction_in_words(findings: Findings) -> str:
     else:
         slope = f"{float(part['slope']):.2f}".replace("-", "−")
         known = f" The slope of NUTS is {slope} here." if np.isfinite(part["slope"]) else ""
-        told = f"The distance of the posterior from the true shares, against the number of answers.{known}"
+        text = f"The distance of the posterior from the true shares, against the number of answers.{known}"
         line = (
             " For shares away from zero, as answers come in, the slope tends to −1 and the error to the dashed line on "
             "average over many polls. A single poll scatters around the line; with few answers the prior keeps it "
             "below."
         )
-    return told + (line if np.isfinite(part["bvm"]).any() else "")
+    return text + (line if np.isfinite(part["bvm"]).any() else "")
 
 
 def _n_draws(findings: Findings) -> int:
@@ -201,8 +199,8 @@ def _of_empty(findings: Findings) -> list[str]:
     estimate = findings.estimate()
     zero = estimate["lower"].values == 0
     empty = estimate["may_be_empty"].values & zero if "may_be_empty" in estimate else np.zeros(zero.size, dtype=bool)
-    told = (("May be empty", empty), ("Zero is not ruled out, though the answers prefer a share", zero & ~empty))
-    return [f"{text}: {_named(estimate.isel(category=which))}." for text, which in told if which.any()]
+    sentences = (("May be empty", empty), ("Zero is not ruled out, though the answers prefer a share", zero & ~empty))
+    return [f"{text}: {_named(estimate.isel(category=which))}." for text, which in sentences if which.any()]
 
 
 def _named(some: xr.Dataset) -> str:
@@ -221,8 +219,8 @@ def _of_samplers(findings: Findings) -> list[str]:
     if reference["verdict"].item() != Verdict.REFERENCE:
         prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
         return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
-    told = [" ".join([*_of_sampler(findings, name, row), *_why(findings, name)]) for name, row in rows.items()]
-    return told + _of_left_out(findings)
+    sentences = [" ".join([*_of_sampler(findings, name, row), *_why(findings, name)]) for name, row in rows.items()]
+    return sentences + _of_left_out(findings)
 
 
 def _of_left_out(findings: Findings) -> list[str]:
@@ -238,7 +236,7 @@ def _of_left_out(findings: Findings) -> list[str]:
 
 
 def _why(findings: Findings, name: str) -> list[str]:
-    """Return why a sampler is not at the posterior, where that is known."""
+    """Return why a sampler does not sample the posterior, where that is known."""
     return [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
 
 
@@ -253,13 +251,13 @@ def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:
     if verdict == Verdict.NOT_MIXED:
         # How long chains that have not mixed would take is not known.
         return [f"{title} has not mixed ({fault}): do not use its intervals.", away]
-    told = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
+    text = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
     if name == "gibbs":
         why = (
             "Both samplers are exact, so either one of them has not mixed, or this is one of the "
             f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed."
         )
-        return [told, why, away]
+        return [text, why, away]
     if name in findings.explanations and findings.explanations[name]["main_cause"].item() == Cause.NOT_MIXED:
-        return [told, away]  # though R-hat does not tell it
-    return [told, "Its chains have mixed, but not to the posterior: more draws will not help.", away]
+        return [text, away]  # though R-hat does not show it
+    return [text, "Its chains have mixed, but not to the posterior: more draws will not help.", away]

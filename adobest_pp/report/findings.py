@@ -54,7 +54,7 @@ class Findings:
     comparison : xarray.Dataset
         Of `adobest_pp.diagnostics.compare` for `draws`.
     explanations : dict of str to xarray.Dataset
-        Of `adobest_pp.diagnostics.explain`, for SGLD where it is not at the posterior.
+        Of `adobest_pp.diagnostics.explain`, for SGLD where it does not sample the posterior.
     contraction : xarray.Dataset or None
         Of `adobest_pp.diagnostics.contraction`, around the truth, or around the final estimate if it is not known; None
         for gathered answers, of which nobody knows which came first, and where NUTS would take too long.
@@ -228,7 +228,7 @@ def _samplers(poll: Poll, prior: float | str) -> tuple[str, ...]:
 
 
 def _explanations(poll: Poll, trees: dict[str, xr.DataTree], graded: xr.Dataset, seed: int) -> dict[str, xr.Dataset]:
-    """Explain SGLD, unless it is at the posterior or nobody knows."""
+    """Explain SGLD, unless it samples the posterior or nobody knows."""
     verdicts = dict(zip(graded["sampler"].values.tolist(), graded["verdict"].values.tolist(), strict=True))
     if verdicts[REFERENCE] != Verdict.REFERENCE or verdicts.get("sgld", Verdict.INDISTINGUISHABLE) == (
         Verdict.INDISTINGUISHABLE

@@ -42,8 +42,8 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
         The files. ``adobest_pp.answers.read_tree("posterior.nc")``, which checks the file, or ``xarray.open_datatree``
         has ``estimate`` (mean, interval and its two sources by category), its draws (``posterior``, if the prior is
         learned), the draws of each sampler under its name, as `sample` returned them, ``comparison``,
-        ``explanation/sgld`` (if it is not at the posterior) and ``contraction`` (unless answers were gathered, or are
-        too many).
+        ``explanation/sgld`` (if SGLD does not sample the posterior) and ``contraction`` (unless answers were gathered,
+        or are too many).
     """
     place = check_path(folder, "folder")
     if not isinstance(findings, Findings):
@@ -124,7 +124,7 @@ def summary(findings: Findings) -> dict[str, Any]:
 
 
 def _explained(findings: Findings, name: str) -> dict[str, Any]:
-    """Return why a sampler is not at the posterior, as plain values and in words; nothing where it is."""
+    """Return why a sampler does not sample the posterior, as plain values and in words; nothing where it is."""
     if name not in findings.explanations:
         return {}
     found = findings.explanations[name]

@@ -21,11 +21,12 @@ from adobest_pp.answers.gather.gathered import Gathered, check_responses
 from adobest_pp.answers.responses import Responses
 from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.likelihood.core import row_probabilities
-from adobest_pp.samplers.checks import logger, warn_of_problems
+from adobest_pp.samplers.checks import logger, warn_of_long_steps, warn_of_problems
 from adobest_pp.samplers.choice import packed_sets
 from adobest_pp.samplers.gibbs.sampler import Block, gibbs_chain
 from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
 from adobest_pp.samplers.sgld.settings import LangevinSettings
+from adobest_pp.samplers.sgld_cv.control_variates import PackedSets
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE, sgld_cv_draws
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def sample(
     some hundred thousand updates for K = 20 and ε = 1. Raise `updates_per_draw`, or the step if you can accept its
     bias. Under a concentration below 1, ``"sgld"`` also warns if it is often reflected at zero: its steps cannot hold
     the mass that the prior has there, however short they are, and small shares come out too large.
-    ``diffusion="cox_ingersoll_ross"`` is right there.
+    ``diffusion="cox_ingersoll_ross"`` is right there. With ``diffusion="log_ratio"`` it warns if steps are so long that
+    the draws of small shares are too wide.
 
     A warning is logged as well if the answers do not fit the mechanism, with a false-alarm rate of at most 1 %.
 
@@ -117,7 +119,7 @@ def sample(
     --------
     frequency_model : The PyMC model that this samples.
     extend : More draws of a run.
-    SGLD, DataAugmentationGibbs : The same samplers for models of one's own.
+    SGLD, DataAugmentationGibbs : The same samplers for models of your own.
 
     Examples
     --------
@@ -148,13 +150,14 @@ def sample(
         check_total({"draws": sizes["draws"], "chains": sizes["chains"], "responses": len(responses)})
 
     began = time.perf_counter()
+    packed = packed_sets(responses) if isinstance(responses, Gathered) else None
     if sampler == "nuts":
         from adobest_pp.samplers.nuts.sampler import describe_nuts, sample_nuts
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
         details = describe_nuts()
     elif sampler == "sgld_cv":
-        tree, choices = _sample_cv(responses, concentration, seed, progressbar, **sizes)
+        tree, choices = _sample_cv(responses, packed, concentration, seed, progressbar, **sizes)
         details = {"sampler_choices": json.dumps(choices)}
     else:
         assert not isinstance(concentration, str)
@@ -163,7 +166,7 @@ def sample(
     elapsed = time.perf_counter() - began
     if isinstance(concentration, str):
         details["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
-    known = None if packed_sets(responses) else responses.evidence()
+    known = None if packed else responses.evidence()
     warn_of_problems(tree, known, sampler, concentration, settings.updates_per_draw if settings else 1)
     details["fit_p_value"] = _check_answer_fit(responses)
     if log_likelihood and isinstance(responses, Responses):
@@ -282,15 +285,22 @@ def _sample_compiled(
             thetas.append(theta)
             stats.append(stat)
     statistics = {name: np.stack([stat[name] for stat in stats]) for name in stats[0]}
+    if langevin is not None:
+        warn_of_long_steps(langevin.log_share_variance * float(statistics["sgld_step_size"].max(initial=0.0)), prior)
     return _tree({"theta": np.stack(thetas)}, statistics, responses)
 
 
 def _sample_cv(
-    responses: Responses | Gathered, prior: NDArray[np.float64] | str, seed: int, progressbar: bool, **sizes: int
+    responses: Responses | Gathered,
+    packed: PackedSets | None,
+    prior: NDArray[np.float64] | str,
+    seed: int,
+    progressbar: bool,
+    **sizes: int,
 ) -> tuple["xr.DataTree", dict[str, Any]]:
     """Run SGLD with control variates; return the draws with their labels, and what was chosen."""
     with SlowProgress(sizes["chains"] * (sizes["tune"] + sizes["draws"]), "Sampling", progressbar) as progress:
-        evidence = packed_sets(responses) or responses.evidence()
+        evidence = packed or responses.evidence()
         variables, stats, choices = sgld_cv_draws(evidence, prior, seed=seed, advance=progress.advance, **sizes)
     return _tree(variables, stats, responses), choices
 

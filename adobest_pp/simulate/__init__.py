@@ -8,11 +8,13 @@ from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
     from adobest_pp.simulate.simulation import OnlineRun as OnlineRun
-    from adobest_pp.simulate.simulation import simulate as simulate
+    from adobest_pp.simulate.simulation import simulate_adaptive as simulate_adaptive
+    from adobest_pp.simulate.simulation import simulate_rounds as simulate_rounds
 
 _HOMES = {
     "OnlineRun": "simulation",
-    "simulate": "simulation",
+    "simulate_adaptive": "simulation",
+    "simulate_rounds": "simulation",
 }
 
 __all__ = [*_HOMES]

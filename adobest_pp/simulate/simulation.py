@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_probabilities
+from adobest_pp._dirichlet import draw_people
 from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress
@@ -18,36 +19,28 @@ from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, Records, ne
 from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.concat import concat
 from adobest_pp.answers.responses import Responses
-from adobest_pp.design.rounds import FINAL_DRAWS, next_question, posterior_draws, round_ends
-from adobest_pp.design.utilities import Utility
-from adobest_pp.mechanisms import RRRR, Mechanism, SetFamily, SubsetSelection, check_rrrr
-from adobest_pp.samplers.sgld.settings import Schedule
+from adobest_pp.collect.policies import AdaptiveSubset
+from adobest_pp.design.rounds import (
+    FINAL_DRAWS,
+    check_design_prior,
+    check_rounds,
+    check_start,
+    next_question,
+    posterior_draws,
+    round_ends,
+)
+from adobest_pp.mechanisms import RRRR, SubsetSelection, check_rrrr
+from adobest_pp.mechanisms.base import ExtremalMechanism
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["OnlineRun", "ask_in_rounds", "simulate"]
+__all__ = ["OnlineRun", "ask_in_rounds", "simulate_adaptive", "simulate_rounds"]
 
 
 # Updates of one compiled call, a fraction of a second: Ctrl-C is handled between calls only.
 _UPDATES_AT_ONCE = 40_000
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
-
-METHODS = ("utility", "design")
-# What a design has no use for, with the defaults that say so.
-_OF_UTILITY = {
-    "utility": "honest",
-    "alpha": None,
-    "updates": 20,
-    "batch_size": 50,
-    "step_size": None,
-    "schedule": None,
-    "final_updates": 2000,
-    "adapt_every": 1,
-    "sampler": "sgld",
-    "smallest_size": 0,
-    "path_length": 200,
-}
 
 
 @dataclass(frozen=True)
@@ -59,17 +52,17 @@ class OnlineRun:
     chain_mean : array of shape (K,)
         θ averaged over the last half of the final updates: the estimate that the paper's studies measure. With the
         paper's SGLD it is not the posterior mean, and no chain gives an interval: ``sample(run.responses)`` gives both.
-        With method ``"design"`` it is the mean of the exact posterior.
+        In rounds it is the mean of the exact posterior.
     responses : Responses
         What the collector holds in the end.
     sizes : array of int, shape (T,)
-        ``|S_t|`` for each person; with ``"design"``, how many categories are in the set that the person answered.
+        ``|S_t|`` for each person; in rounds, how many categories are in the set that the person answered.
     path_people : array of int, shape (P,)
         How many people had been asked at each point of the path.
     path : array of shape (P, K)
-        Θ_t at these points; with ``"design"``, the mean of the exact posterior after each round.
+        Θ_t at these points; in rounds, the mean of the exact posterior after each round.
     settings : dict
-        Every setting needed to repeat the run. With ``"design"`` also, in ``questions``, what each round after the
+        Every setting needed to repeat the run. In rounds also, in ``questions``, what each round after the
         first asked, why, and the summed variance that was predicted for the end, to compare with ``variance``, that
         of the exact posterior in the end.
     """
@@ -95,31 +88,19 @@ class OnlineRun:
 
 
 @raising_interrupts()
-def simulate(
+def simulate_adaptive(
     theta: ArrayLike | None,
-    mechanism: RRRR | SubsetSelection,
-    utility: str | Utility = "honest",
+    policy: AdaptiveSubset,
     *,
-    method: Literal["utility", "design"] = "utility",
     n_people: int | None = None,
     people: ArrayLike | None = None,
-    alpha: float | None = None,
-    prior: ArrayLike | Literal["learned"] | None = None,
-    updates: int = 20,
-    batch_size: int = 50,
-    step_size: float | None = None,
-    schedule: Schedule | None = None,
     final_updates: int = 2000,
-    adapt_every: int = 1,
-    sampler: str = "sgld",
-    smallest_size: int = 0,
     path_length: int = 200,
-    rounds: int | None = None,
     categories: Sequence[Any] | None = None,
     random_seed: int | np.random.SeedSequence | None = None,
     progressbar: bool = False,
 ) -> OnlineRun:
-    """Simulate an adaptive collection: Algorithm 1 of the paper [1]_, or rounds of the best question.
+    """Simulate an adaptive collection, Algorithm 1 of the paper [1]_; the whole loop is compiled.
 
     The answers are drawn by the simulation's generator. They protect nobody: this is not a private mechanism.
 
@@ -128,42 +109,16 @@ def simulate(
     theta : array of shape (K,) or None
         Category probabilities, from which `n_people` are drawn; None if `people` are given. With labels, it is put in
         the order of `categories`.
-    mechanism : RRRR or SubsetSelection
-        What the people's devices run; with ``"design"``, a `SubsetSelection`: what they run in the first round.
-    utility : str or Utility
-        ``"nonadaptive"``, ``"semi_adaptive"`` (with `alpha`), ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``,
-        ``"mse"``, ``"honest"``, or one of your own. Your own runs in Python, once a round.
-    method : {"utility", "design"}
-        Choose a subset for RRRR by its utility, or, in rounds, the best question for the posterior so far
-        (`optimal_mechanism`). The arguments from `alpha` to `path_length`, but for `prior`, are of ``"utility"`` alone.
+    policy : AdaptiveSubset
+        What the people's devices run, and how subsets are chosen.
     n_people : int, optional
         How many people to draw from θ; 500·K, as in the paper, by default.
     people : array of int, optional
         The categories x of simulated people instead, asked in this order.
-    alpha : float, optional
-        The mass that ``"semi_adaptive"`` asks of the subset. The authors of the paper ran it with all of ε inside the
-        subset: ``RRRR(K, epsilon, kappa=1.0)``.
-    prior : float or array of shape (K,) or "learned", optional
-        ρ of the Dirichlet prior; 1 by default. With ``"design"`` it may be learned, and is by default.
-    updates, batch_size : int
-        M updates of the sampler for each choice of a subset (sweeps of Gibbs, gradients of the exact one), and the
-        responses m in a batch of SGLD.
-    step_size, schedule
-        Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     final_updates : int
         Updates after the last answer; `chain_mean` averages the last half of them.
-    adapt_every : int
-        People asked between two choices.
-    sampler : {"sgld", "gibbs", "exact"}
-        What draws Θ_t, warm-started from Θ_{t-1}: the paper's SGLD; the paper's Gibbs sampler, whose sweeps are on
-        counts here; or Hamiltonian Monte Carlo. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of
-        them gives independent draws.
-    smallest_size : int
-        The smallest candidate for ``|S|``; the authors' program leaves 0 out.
     path_length : int
         At most how many Θ_t to keep, evenly spaced.
-    rounds : int, optional
-        With ``"design"`` alone: in how many rounds of equal size to ask; 8 by default.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int or numpy.random.SeedSequence, optional
@@ -176,6 +131,11 @@ def simulate(
     OnlineRun
         Mean of the chain, responses, subset sizes, path and settings.
 
+    See Also
+    --------
+    simulate_rounds : Rounds of the best question.
+    Collection : The same policy for real people.
+
     References
     ----------
     .. [1] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an
@@ -184,34 +144,16 @@ def simulate(
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> run = ad.simulate([0.6, 0.3, 0.1], ad.RRRR(3, epsilon=1.0), n_people=1000, random_seed=1)
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=1.0))
+    >>> run = ad.simulate_adaptive([0.6, 0.3, 0.1], policy, n_people=1000, random_seed=1)
     >>> run.chain_mean.shape, len(run.responses), run.sizes.max() < 3
     ((3,), 1000, np.True_)
     """
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {brief(method)}")
-    if method == "design":
-        given = (utility, alpha, updates, batch_size, step_size, schedule, final_updates, adapt_every, sampler)
-        _check_left_out((*given, smallest_size, path_length))
-        return _simulate_design(theta, mechanism, n_people, people, prior, rounds, categories, random_seed, progressbar)
-    if rounds is not None:
-        raise ValueError(f"rounds must be left out for method 'utility', got {brief(rounds)}")
-    mechanism = check_rrrr(mechanism)
+    if not isinstance(policy, AdaptiveSubset):
+        raise ValueError(f"policy must be an AdaptiveSubset, got {brief(policy)}")
+    mechanism = check_rrrr(policy.mechanism)
     labels = check_labels(categories, mechanism.n_categories)
-    settings = LoopSettings.of(
-        mechanism,
-        utility,
-        alpha=alpha,
-        prior=1.0 if prior is None else prior,
-        updates=updates,
-        batch_size=batch_size,
-        step_size=step_size,
-        schedule=schedule,
-        adapt_every=adapt_every,
-        sampler=sampler,
-        smallest_size=smallest_size,
-        categories=labels,
-    )
+    settings = policy.checked(labels)
     n_final = check_count(final_updates, "final_updates", 2)
     n_path = check_count(path_length, "path_length")
     seed = _seed_sequence(random_seed)
@@ -220,7 +162,7 @@ def simulate(
     x = _people(shares, people, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
     batch_size = min(settings.plan.batch_size, x.size)
     chain = new_chain(settings.prior, batch_size, chain_seed, settings.sampler)
-    chain, records, sizes, people, path = _ask_everyone(settings, chain, x, n_path, progressbar)
+    chain, records, sizes, ends, path = _ask_everyone(settings, chain, x, n_path, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
     description = settings.describe() | {
         "n_people": x.size,
@@ -229,33 +171,77 @@ def simulate(
         "final_updates": n_final,
         "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
     }
-    return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, people, path, description)
+    return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, ends, path, description)
 
 
-def _simulate_design(
+@raising_interrupts()
+def simulate_rounds(
     theta: ArrayLike | None,
-    mechanism: Any,
-    n_people: int | None,
-    people: ArrayLike | None,
-    prior: ArrayLike | str | None,
-    rounds: int | None,
-    categories: Sequence[Any] | None,
-    random_seed: int | np.random.SeedSequence | None,
-    progressbar: bool,
+    mechanism: SubsetSelection,
+    *,
+    n_people: int | None = None,
+    people: ArrayLike | None = None,
+    rounds: int | None = None,
+    prior: ArrayLike | Literal["learned"] = "learned",
+    categories: Sequence[Any] | None = None,
+    random_seed: int | np.random.SeedSequence | None = None,
+    progressbar: bool = False,
 ) -> OnlineRun:
-    """Check the arguments and ask in rounds."""
-    from adobest_pp.design.rounds import ROUNDS, check_design_prior, check_rounds, check_start
+    """Simulate a collection in rounds, each by the best question for the posterior so far (`optimal_mechanism`).
 
+    The answers are drawn by the simulation's generator. They protect nobody: this is not a private mechanism.
+
+    Parameters
+    ----------
+    theta : array of shape (K,) or None
+        Category probabilities, from which `n_people` are drawn; None if `people` are given. With labels, it is put in
+        the order of `categories`.
+    mechanism : SubsetSelection
+        What the devices run in the first round, and where a design gains next to nothing.
+    n_people : int, optional
+        How many people to draw from θ; 500·K by default.
+    people : array of int, optional
+        The categories x of simulated people instead, asked in this order.
+    rounds : int, optional
+        In how many rounds of equal size to ask; 8 by default.
+    prior : float, array of shape (K,) or "learned"
+        ρ of the Dirichlet prior under which questions are chosen.
+    categories : sequence of K labels, optional
+        Category names.
+    random_seed : int or numpy.random.SeedSequence, optional
+        The same seed gives the same run.
+    progressbar : bool
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    OnlineRun
+        Posterior mean, responses, set sizes, path and settings.
+
+    See Also
+    --------
+    simulate_adaptive : Algorithm 1 of the paper.
+    Rounds : The policy that asks real people in the same way.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> first = ad.SubsetSelection(3, epsilon=1.0)
+    >>> run = ad.simulate_rounds([0.6, 0.3, 0.1], first, n_people=1000, rounds=2, random_seed=1)
+    >>> run.chain_mean.shape, len(run.responses)
+    ((3,), 1000)
+    """
     first = check_start(mechanism)
     labels = check_labels(categories, first.n_categories)
-    concentration = check_design_prior("learned" if prior is None else prior, first.n_categories, labels)
+    concentration = check_design_prior(prior, first.n_categories, labels)
     seed = _seed_sequence(random_seed)
     people_seed, own_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
     shares = None if theta is None else check_probabilities(theta, first.n_categories, categories=labels)
     x = _people(shares, people, first.n_categories, n_people, np.random.default_rng(people_seed))
-    n_rounds = min(ROUNDS, x.size) if rounds is None else check_rounds(rounds, x.size)
-    asked = ask_in_rounds(first, x, n_rounds, concentration, labels, own_seed, progressbar)
-    responses, sizes, ends, means, told = asked
+    n_rounds = check_rounds(rounds, x.size)
+    responses, sizes, ends, means, told = ask_in_rounds(
+        first, x, n_rounds, concentration, labels, own_seed, progressbar
+    )
     settings = first.settings() | {
         "method": "design",
         "prior": concentration if isinstance(concentration, str) else concentration.tolist(),
@@ -266,13 +252,6 @@ def _simulate_design(
         **told,
     }
     return OnlineRun(means[-1], responses, sizes, ends, means, settings)
-
-
-def _check_left_out(given: tuple[Any, ...]) -> None:
-    """Raise ValueError if a setting of 'utility' was given for 'design'."""
-    for (name, default), value in zip(_OF_UTILITY.items(), given, strict=True):
-        if not (value is default or (type(value) is type(default) and value == default)):
-            raise ValueError(f"{name} must be left out for method 'design', got {brief(value)}")
 
 
 def _seed_sequence(random_seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
@@ -295,7 +274,7 @@ def _people(
         raise ValueError("theta or people must be given, and the other left out (None), got both or neither")
     if theta is not None:
         n = 500 * n_categories if n_people is None else check_count(n_people, "n_people")
-        return rng.choice(n_categories, size=n, p=theta / theta.sum())
+        return draw_people(rng, theta / theta.sum(), n)
     if n_people is not None:
         raise ValueError(f"n_people must be left out where the people's categories are given, got {brief(n_people)}")
     allowed = f"people must be at least one integer category from 0 to {n_categories - 1}"
@@ -372,7 +351,7 @@ def ask_in_rounds(
     answer_seed, *fit_seeds = seed.spawn(rounds + 1)
     rng = np.random.default_rng(answer_seed)
     ends = round_ends(x.size, rounds)
-    mechanism: Mechanism = first
+    mechanism: ExtremalMechanism = first
     parts: list[Responses] = []
     means: list[NDArray[np.float64]] = []
     sizes, record = [], []
@@ -388,17 +367,10 @@ def ask_in_rounds(
                 record.append(question.describe() | {"first_person": int(begin)})
             answers = np.asarray(mechanism.privatize(x[begin:end], rng=rng))
             parts.append(Responses.from_arrays(mechanism, answers, categories=categories))
-            sizes.append(_sizes(mechanism, answers))
+            sizes.append(mechanism.support(answers).sum(axis=1, dtype=np.int32))
             progress.advance(int(end - begin))
     responses = concat(parts, allow_copies=True)
     theta = posterior_draws(responses, prior, int(fit_seeds[len(means)].generate_state(1)[0]), FINAL_DRAWS)
     means.append(theta.mean(axis=0))
     told = {"questions": record, "variance": float(np.trace(np.cov(theta.T)))}
     return responses, np.concatenate(sizes), ends, np.array(means), told
-
-
-def _sizes(mechanism: Mechanism, answers: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return how many categories are in the set of each answer."""
-    if isinstance(mechanism, SetFamily):
-        return np.array([len(members) for members in mechanism.sets], dtype=np.int32)[answers]
-    return np.full(len(answers), answers.shape[1], dtype=np.int32)

@@ -3,8 +3,9 @@
 Names are imported on first use: Dask and Zarr come with the extra ``studies``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
     from adobest_pp.studies.engine import run_study as run_study
@@ -39,10 +40,4 @@ _HOMES = {
 
 __all__ = [*_HOMES]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

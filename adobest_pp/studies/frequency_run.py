@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count, check_prior, check_probabilities, check_rho, is_learned
-from adobest_pp._dirichlet import draw_dirichlet
+from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._text import brief
 from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.responses import Responses
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design.overview import DESIGN
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
 from adobest_pp.samplers.choice import MANY_ROWS_IN_STUDY, has_many_rows, quick_draws
-from adobest_pp.simulate.simulation import simulate
+from adobest_pp.simulate.simulation import simulate_adaptive, simulate_rounds
 from adobest_pp.studies.run_function import Measure, Run, declares
 
 __all__ = ["MEASURES", "Collected", "Posterior", "cell_settings", "collect", "exact_posterior", "frequency_run"]
@@ -54,7 +55,7 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What the people of one run told, and what is made of it.
+    """The answers of one run, and the estimates from them.
 
     Attributes
     ----------
@@ -146,7 +147,7 @@ def cell_settings(
         Any name of the registry, or ``"module:Class"``; or ``"design"``, which begins with subset selection and then
         asks the best question in rounds, under the prior of the analysis.
     utility : str, optional
-        How the next subset is chosen, as of `simulate`; given where the mechanism publishes one, and only there.
+        How the next subset is chosen, as of `AdaptiveSubset`; given where the mechanism publishes one, and only there.
     alpha : float, optional
         The mass that ``"semi_adaptive"`` asks of its subset.
     rho, theta : float, or K numbers
@@ -204,28 +205,27 @@ def collect(run: Run, **settings: Any) -> Collected:
     k, theta = plan.mechanism.n_categories, plan.theta
     shared = run.rng(n_categories=k, rho=plan.rho) if theta is None else run.rng(theta=theta)
     truth = check_probabilities(draw_dirichlet(shared, np.full(k, plan.rho)) if theta is None else theta / theta.sum())
-    x = shared.choice(k, size=plan.n_people, p=truth)
+    x = draw_people(shared, truth, plan.n_people)
     own = {name: value for name, value in run.settings.items() if name != "prior" or plan.designed}
     seed, fit_seed = run.sequence(answers_of=own).spawn(2)
     if plan.designed:
-        first = cast(Any, plan.mechanism)
-        asked = simulate(None, first, method="design", people=x, prior=plan.prior, random_seed=seed)
+        asked = simulate_rounds(
+            None, cast(Any, plan.mechanism), people=x, prior=cast(Any, plan.prior), random_seed=seed
+        )
         return Collected(truth, asked.responses, None, None, plan.prior, fit_seed)
     if not plan.mechanism.publishes_subset:
         answers = plan.mechanism.privatize(x, rng=np.random.default_rng(seed))
         return Collected(truth, Responses.from_arrays(plan.mechanism, answers), None, None, plan.prior, fit_seed)
     exact = plan.sampler == "exact"
-    found = simulate(
-        None,
+    policy = AdaptiveSubset(
         cast(Any, plan.mechanism),
         cast(str, plan.utility),
         alpha=plan.alpha,
-        people=x,
         sampler=plan.sampler,
         adapt_every=k if exact else 1,
-        final_updates=2 if exact else 2000,
-        path_length=1,
-        random_seed=seed,
+    )
+    found = simulate_adaptive(
+        None, policy, people=x, final_updates=2 if exact else 2000, path_length=1, random_seed=seed
     )
     return Collected(truth, found.responses, found.sizes, None if exact else found.chain_mean, plan.prior, fit_seed)
 

@@ -49,11 +49,10 @@ __all__ = [
     "mend",
     "read_root",
     "record_sources",
+    "run_variables",
     "sources_of",
+    "write_json",
 ]
-
-
-__all__ += ["run_variables", "write_json"]
 
 # A chunk is a few kilobytes, a block of the disk: a batch rewrites the chunks that it is in.
 RUNS_IN_A_CHUNK = 500

@@ -117,7 +117,7 @@ def find_run(name: str) -> RunFunction:
     except (ImportError, AttributeError, TypeError, ValueError) as problem:
         raise ValueError(f"run must name a function as 'module:function', got {brief(name)}: {problem}") from None
     if not callable(found):
-        raise ValueError(f"run must name a function as 'module:function', got {brief(name)}, which is none")
+        raise ValueError(f"run must name a function as 'module:function', got {brief(name)}, which is not one")
     function: RunFunction = found
     return function
 

@@ -1,4 +1,4 @@
-"""Read a store, also while another process writes to it."""
+"""Results of a study: read from its store, also while another process writes to it, and as tables."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,12 +24,10 @@ from adobest_pp.studies.locks import is_locked
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.runs import read_store, refuse_damaged
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 __all__ = [
     "StudyStatus",
     "axes_in",
+    "bootstrap_medians",
     "check_study",
     "done",
     "export_study",
@@ -37,8 +35,16 @@ __all__ = [
     "measures_in",
     "median_rows",
     "medians",
+    "number",
+    "numeric_axes",
     "open_study",
+    "percent",
+    "shown",
+    "smallest_n",
     "study_status",
+    "symbol",
+    "varying",
+    "write_csv",
 ]
 
 
@@ -69,7 +75,7 @@ class StudyStatus:
         return self.total - self.done - self.failed - self.damaged
 
 
-def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
+def open_study(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read a store, finished or not, into memory.
 
     Parameters
@@ -88,8 +94,6 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     ValueError
         If the store is damaged; it names the damaged runs.
     """
-    import xarray as xr
-
     source = check_path(path)
     root, stored = read_store(source)
     refuse_damaged(source, stored)
@@ -109,7 +113,7 @@ def open_study(path: str | os.PathLike[str]) -> "xr.Dataset":
     return xr.decode_cf(xr.Dataset(variables, coords={**coordinates, "run": run}, attrs=attributes))
 
 
-def axes_in(dataset: "xr.Dataset") -> list[str]:
+def axes_in(dataset: xr.Dataset) -> list[str]:
     """Return the names of the axes of a study's dataset, in the order of its file."""
     blocks = json.loads(dataset.attrs.get("study", "{}")).get("grid", [])
     found = {str(name) for name, values in dataset.coords.items() if values.dims == ("cell",)} - {"cell", "label"}
@@ -172,9 +176,6 @@ def _rate(finished_at: NDArray[np.float64], now: float) -> float:
 # cell. Those of numbers say where: a line of a table, a place in a figure. A cell that does not have one of the numbers
 # stands beside every value that others have.
 
-
-__all__ += ["bootstrap_medians", "number", "numeric_axes", "percent", "shown", "smallest_n", "symbol", "varying"]
-__all__ += ["write_csv"]
 
 MEANINGS = {
     "median": "median of the runs",

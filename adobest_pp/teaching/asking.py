@@ -91,7 +91,7 @@ class Grade(NamedTuple):
     """Whether an exercise is right, what to say to it, and what the code printed."""
 
     right: bool
-    told: str
+    message: str
     printed: str = ""
 
 
@@ -124,10 +124,10 @@ class Exercise:
             return Grade(False, NOT_CHECKED)
         try:
             with Confined(code, self.name) as process:
-                right, told = self._check(process)
+                right, message = self._check(process)
         except NotRun as problem:
             return Grade(False, str(problem))
-        return Grade(right, told, process.printed)
+        return Grade(right, message, process.printed)
 
     def _check(self, process: Confined) -> tuple[bool, str]:
         try:

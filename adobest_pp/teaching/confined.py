@@ -149,7 +149,7 @@ def lock() -> bool:
     return False
 
 
-def told(problem: BaseException) -> str:
+def in_words(problem: BaseException) -> str:
     """Return one sentence about what the code raised."""
     match problem:
         case MemoryError():
@@ -204,7 +204,7 @@ def main() -> None:
             else:
                 reply(value=number(names[request["name"]](*request["arguments"]), request["name"]))
         except BaseException as problem:  # of the code, whatever it is
-            reply(problem=told(problem))
+            reply(problem=in_words(problem))
 
 
 if __name__ == "__main__":

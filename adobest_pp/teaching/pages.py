@@ -1,6 +1,5 @@
 """Which lessons there are, and where their files are."""
 
-import html
 import importlib.util
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 
 from adobest_pp._checks import check_integer
 from adobest_pp._files import replacing
+from adobest_pp._text import render
 
 __all__ = ["INDEX", "LESSONS", "Lesson", "export", "folder", "lesson_file", "page_of", "run_lesson"]
 
@@ -53,28 +53,6 @@ def lesson_file(number: int) -> Path:
 # HTML, with the pictures inside and answers to unfold.
 
 
-STYLE = """
-body{font:17px/1.6 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1d2530}
-h1,h2{font-family:Georgia,serif;font-weight:normal;line-height:1.2} img{max-width:100%}
-code{font-size:.92em;background:#f2f4f7;padding:.1em .25em;border-radius:3px}
-pre{background:#f2f4f7;padding:.8em;overflow-x:auto;border-radius:6px} pre code{padding:0}
-table{border-collapse:collapse} td,th{border-bottom:1px solid #d5dce5;padding:.3em .8em;text-align:left}
-.paragraph{display:block;margin:.9em 0}
-.controls{background:#f2f4f7;padding:.5em .8em;border-radius:6px} a{color:#0072B2} summary{cursor:pointer}
-"""
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title><style>{style}</style></head>
-<body>
-{body}
-<hr><p><a href="index.html">All lessons</a> · This page shows one state. The live lesson has sliders:
-<code>pip install 'adobest-pp[teach]'</code>, then <code>adobest teach{number}</code>.</p>
-</body></html>
-"""
-
-
 def run_lesson(number: int) -> tuple[list[Any], dict[str, Any]]:
     """Run a lesson as a script, and return what its cells show and what they define; 0 is the table of contents."""
     path = lesson_file(number)
@@ -90,10 +68,11 @@ def run_lesson(number: int) -> tuple[list[Any], dict[str, Any]]:
 
 def page_of(number: int, outputs: list[Any]) -> str:
     """Return the page of a lesson from what its cells show."""
+    from markupsafe import Markup
+
     title = f"{number} · {LESSONS[number - 1].title}" if number else "Lessons"
-    body = "\n".join(_linked(str(output.text)) for output in outputs)
-    told = f" {number}" if number else ""
-    return PAGE.format(policy=POLICY, title=html.escape(title), style=STYLE, body=body, number=told)
+    parts = [Markup(_linked(str(output.text))) for output in outputs]
+    return render("adobest_pp.teaching", "lesson.html", title=title, parts=parts, number=number)
 
 
 def export(folder: str | Path) -> list[Path]:

@@ -25,7 +25,7 @@ __all__ = ["LOCAL", "Guard", "build_app", "teach"]
 
 
 HOST = "127.0.0.1"
-MISSING = "the lessons need marimo: install it with pip install 'adobest-pp[teach]'"
+MISSING = "the lessons need marimo: run `make install` in a checkout, or install adobest-pp with its extra `teach`"
 
 
 def build_app() -> Any:

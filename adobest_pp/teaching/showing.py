@@ -65,12 +65,12 @@ def canvas(
     return figure, axes
 
 
-def picture(figure: Figure, told: str) -> Any:
-    """Show a figure; `told` says in words what it shows."""
+def picture(figure: Figure, description: str) -> Any:
+    """Show a figure; the description says in words what it shows."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI)
     data = base64.b64encode(file.getvalue()).decode()
-    image = f'<img src="data:image/png;base64,{data}" alt="{html.escape(told)}" style="max-width:100%">'
+    image = f'<img src="data:image/png;base64,{data}" alt="{html.escape(description)}" style="max-width:100%">'
     return mo.Html(f'<div class="picture">{image}</div>')
 
 
@@ -88,8 +88,8 @@ def controls(*elements: Any) -> Any:
     """Show sliders and lists beside each other."""
     if _live():
         return mo.hstack(list(elements), justify="start", gap=2, wrap=True)
-    told = " · ".join(f"{html.escape(_label(each))}: <b>{html.escape(_value(each.value))}</b>" for each in elements)
-    return mo.Html(f'<p class="controls">{told}. <i>The live lesson has sliders here.</i></p>')
+    settings = " · ".join(f"{html.escape(_label(each))}: <b>{html.escape(_value(each.value))}</b>" for each in elements)
+    return mo.Html(f'<p class="controls">{settings}. <i>The live lesson has sliders here.</i></p>')
 
 
 def ask(question: Prediction, answer: Any) -> Any:
@@ -123,10 +123,10 @@ def practise(exercise: Exercise, written: Any) -> Any:
     if not can_run():
         result = f'<div class="verdict">{html.escape(OFF)}</div>'
     elif written.value is not None:
-        right, told, printed = exercise.grade(written.value)
+        right, message, printed = exercise.grade(written.value)
         color = GREEN if right else ORANGE
         word = "Right." if right else "Not yet."
-        result = f'<div class="verdict"><b>{word}</b> {html.escape(told)}</div>'
+        result = f'<div class="verdict"><b>{word}</b> {html.escape(message)}</div>'
         if printed:
             result += f'<div class="printed">Printed:<pre>{html.escape(printed)}</pre></div>'
     return mo.Html(_boxed(f"{title}{_spaced(written)}{result}{solution}", color))

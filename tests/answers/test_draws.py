@@ -36,7 +36,7 @@ def test_trees_have_the_order_of_the_first():
         ([tree()], "draws must be a mapping of at least one name to a DataTree"),
         ({"x": xr.DataTree()}, r"draws\['x'\] must hold posterior/theta by chain, draw and category, got DataTree"),
         ({"x": tree(THETA[0], dims=("draw", "category"))}, r"draws\['x'\] must hold .*, got theta by draw, category"),
-        ({"x": tree(THETA * np.inf)}, r"draws\['x'\] must have finite draws"),
+        ({"x": tree(THETA * np.inf)}, r"draws\['x'\] contains missing or non-finite draws"),
         (
             {"x": tree(), "y": tree(labels="abd")},
             r"draws\['y'\] must have the categories \['a', 'b', 'c'\], got \['a', ",

@@ -390,7 +390,7 @@ def test_mixed_up_columns_are_refused(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"answer": [0, 1], "x": ["a", "b"], "y": [7, 8], "z": [0.5, 1], "day": [None, None]}), path)
     srr = ad.SRR(3, 1.0)
-    refused(tmp_path, r"mechanism must be given for files that do not tell it", path)
+    refused(tmp_path, r"mechanism must be given for files that do not name it", path)
     refused(
         tmp_path, r"column must be there once, got 'w', which .* has 0 times: it has \['answer'", path, srr, column="w"
     )

@@ -9,8 +9,6 @@ import pytest
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parents[2]
-# Names that two classes still share.
-SHARED = {"Journal", "Outcome", "Plan", "Question", "Run", "Target", "Verdict", "_Unsettled"}
 
 
 def test_every_room_imports_only_from_rooms_below_it(capsys):
@@ -47,4 +45,4 @@ def test_no_class_name_occurs_twice():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(ROOT)))
-    assert {name: files for name, files in places.items() if len(files) > 1 and name not in SHARED} == {}
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -32,7 +32,7 @@ def test_a_simulated_poll_in_words_and_as_json(tmp_path, capsys):
     assert told["samplers"]["sgld"]["main_cause"] in set(Cause)
     assert told["samplers"]["sgld_cv"]["verdict"] == "indistinguishable"
     assert "sgld_cv" in done.stdout
-    assert " ".join(done.stdout.split()).count("It is not at the posterior: ") == 1
+    assert " ".join(done.stdout.split()).count("It does not sample the posterior: ") == 1
     assert sorted(told["files"]) == sorted(str(path) for path in plain.rglob("*") if path.is_file())
     assert (words / "comparison.csv").is_file()
 
@@ -51,7 +51,7 @@ def test_people_of_a_file(tmp_path, capsys):
     assert "true share" not in page
     assert "The mechanism is rrrr, as you chose" in page
     assert "Of 103 rows, 3 have an empty value: these people did not answer." in page
-    assert len(Responses.from_netcdf(tmp_path / "responses.nc")) == 100
+    assert len(Responses.read(tmp_path / "responses.db")) == 100
 
 
 def test_responses_of_a_file(tmp_path, capsys):

@@ -73,6 +73,7 @@ def test_a_csv_file_needs_three_options_and_empty_rows_are_told(tmp_path, capsys
     assert "Of 502 rows, 2 have no answer, and are left out." in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(quick_draws, "MANY_ROWS", 100)
@@ -103,7 +104,7 @@ def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsy
 def test_draws_that_say_that_they_are_biased_have_no_conclusion(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(quick_draws, "MANY_ROWS", 10)
     monkeypatch.setattr("adobest_pp.samplers.choice.MOST_VISITED", 10)
-    monkeypatch.setattr("adobest_pp.samplers.sgld_cv.sampler.Run.is_right", lambda _: False)
+    monkeypatch.setattr("adobest_pp.samplers.sgld_cv.sampler.ChainRuns.is_right", lambda _: False)
     simulated(ad.UnaryEncoding(24, epsilon=2.0), 200, np.full(24, 1 / 24)).to_parquet(tmp_path / "bits.parquet")
     told = compared(capsys, tmp_path, "--responses", tmp_path / "bits.parquet", "--prior", 1)
     assert told["conclusions"][-1] == (

@@ -31,9 +31,9 @@ def test_a_file_without_labels_is_refused(tmp_path, content, reason):
 def test_a_comma_in_a_label_is_no_problem_for_collect(tmp_path):
     (tmp_path / "labels.txt").write_text("yes, always\nno\nnever\n")
     (tmp_path / "people.csv").write_text('vote\n"yes, always"\nno\nno\n')
-    out = tmp_path / "responses.nc"
+    out = tmp_path / "responses.db"
     arguments = ["--column", "vote", "--epsilon", "1", "--categories", f"@{tmp_path / 'labels.txt'}", "--quiet"]
     with pytest.raises(SystemExit) as info:
         main(["collect", str(tmp_path / "people.csv"), *arguments, "--out", str(out)])
     assert not info.value.code
-    assert Responses.from_netcdf(out).categories == ("yes, always", "no", "never")
+    assert Responses.read(out).categories == ("yes, always", "no", "never")

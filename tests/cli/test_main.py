@@ -151,7 +151,8 @@ def test_teach_says_how_to_install_marimo(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "marimo", None)
     done = run_here(capsys, "teach")
     assert done.returncode == 2
-    assert "pip install 'adobest-pp[teach]'" in done.stderr
+    assert "make install" in done.stderr
+    assert "extra `teach`" in done.stderr
 
 
 def test_a_warning_is_one_line(tmp_path):

@@ -38,7 +38,7 @@ def test_the_error_of_a_simulation_is_shown(capsys, monkeypatch):
     done = run_here(capsys, *PLAN, "--people", 50, "--epsilon", 1, "--shape", "sparse", "--seed", 1)
     flat = " ".join(done.stdout.split())
     assert " ± 4% " in flat or " ± 5% " in flat
-    assert "“error”: the standard error of the half-width by the simulation; another seed gives another number." in flat
+    assert "“error”: the standard error of the half-width in the simulation; it depends on the seed." in flat
 
 
 def test_it_says_what_epsilon_means_for_a_person(capsys):

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
-from adobest_pp import AdaptiveCollector, Responses
+from adobest_pp import Collection, Responses
 from adobest_pp._files import seal, unseal
+from adobest_pp.answers.store import read_content
 from adobest_pp.collect import collect_csv
 from adobest_pp.collect import people_file as people_module
-from adobest_pp.collect.collection_file import KeptCollection
 from adobest_pp.collect.ledger import Ledger, Values
 from adobest_pp.mechanisms import find_mechanism
 from tests.cli.test_main import run_here
@@ -44,10 +44,10 @@ def people(tmp_path):
 
 def collect(people, out, column="vote", epsilon=1.0, mechanism="srr", **options):
     options = {"categories": ["okapi", "quetzal", "axolotl"]} | options if column == "vote" else options
-    collector = collect_csv(people, column, epsilon, mechanism, progressbar=False, out=out, **options)
+    collection = collect_csv(people, column, epsilon, mechanism, progressbar=False, out=out, **options)
     if out is not None:
-        collector.close()
-    return collector.responses
+        collection.close()
+    return collection.responses
 
 
 def stop_after(monkeypatch, n, mechanism="srr"):
@@ -76,21 +76,21 @@ def nobody_is_asked(monkeypatch):
 
 # ---------------------------------------------------------------- a second answer
 def test_another_file_for_the_same_people_must_be_confirmed(people, tmp_path, monkeypatch, caplog):
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     with monkeypatch.context() as patch:
         nobody_is_asked(patch)
-        told = r"'vote', ε = 1, 2\d\d\d-\d\d-\d\d, answers in '.*a.nc'\), and their budgets would add up to ε = 1.5"
-        for out in (tmp_path / "b.nc", None):
+        told = r"'vote', ε = 1, 2\d\d\d-\d\d-\d\d, answers in '.*a.db'\), and their budgets would add up to ε = 1.5"
+        for out in (tmp_path / "b.db", None):
             with pytest.raises(ValueError, match=ASKED + ".*" + told) as caught:
                 collect(people, out, epsilon=0.5)
             assert "\n" not in str(caught.value)
-        assert not (tmp_path / "b.nc").exists()
+        assert not (tmp_path / "b.db").exists()
     assert not caplog.text
-    collect(people, tmp_path / "b.nc", epsilon=0.5, ask_again=True)
+    collect(people, tmp_path / "b.db", epsilon=0.5, ask_again=True)
     assert "spent ε = 1.5 in all, in 2 collections, whose budgets add up (vote: 1 + 0.5)" in caplog.text
     assert Ledger(people).total == 1.5
-    collect(people, tmp_path / "a.nc")  # both are complete, and go on as they are
-    collect(people, tmp_path / "b.nc", epsilon=0.5)
+    collect(people, tmp_path / "a.db")  # both are complete, and go on as they are
+    collect(people, tmp_path / "b.db", epsilon=0.5)
     assert Ledger(people).total == 1.5
 
 
@@ -106,49 +106,49 @@ def test_answers_that_are_only_in_memory_are_answers(people):
 
 
 def test_a_file_that_was_deleted_does_not_undo_what_was_spent(people, tmp_path):
-    collect(people, tmp_path / "a.nc")
-    (tmp_path / "a.nc").unlink()
+    collect(people, tmp_path / "a.db")
+    (tmp_path / "a.db").unlink()
     with pytest.raises(ValueError, match=ASKED):
-        collect(people, tmp_path / "a.nc")
+        collect(people, tmp_path / "a.db")
 
 
 def test_another_column_is_asked_with_a_warning_of_the_sum(people, tmp_path, caplog):
-    collect(people, tmp_path / "a.nc")
-    collect(people, tmp_path / "b.nc", "health", 2.0)
+    collect(people, tmp_path / "a.db")
+    collect(people, tmp_path / "b.db", "health", 2.0)
     assert "spent ε = 3 in all, in 2 collections, whose budgets add up (vote: 1; health: 2)" in caplog.text
     with pytest.raises(ValueError, match=ASKED):
-        collect(people, tmp_path / "c.nc", "health", 2.0)
+        collect(people, tmp_path / "c.db", "health", 2.0)
 
 
 def test_a_column_under_another_name_is_the_same_column(people, tmp_path):
-    collect(people, tmp_path / "a.nc", "health")
+    collect(people, tmp_path / "a.db", "health")
     write(people, extra="state")
     with pytest.raises(ValueError, match=ASKED):
-        collect(people, tmp_path / "b.nc", "state")
+        collect(people, tmp_path / "b.db", "state")
 
 
 def test_other_values_in_the_same_column_must_be_confirmed_too(people, tmp_path):
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     write(people, VOTES[::-1])
     with pytest.raises(ValueError, match=ASKED + ".*, or move that ledger elsewhere if they are other people$"):
-        collect(people, tmp_path / "b.nc")
+        collect(people, tmp_path / "b.db")
     os.rename(Ledger(people).path, tmp_path / "before.adobest-ledger")
-    collect(people, tmp_path / "b.nc")
+    collect(people, tmp_path / "b.db")
 
 
 def test_the_command_says_what_everybody_has_spent(people, tmp_path, capsys, monkeypatch):
     columns = {name: ("category", [0.5, 0.5]) for name in ("mean", "lower", "upper", "privacy")}
     estimate = xr.Dataset(columns, {"category": ["ill", "well"]}, {"sampler": "nuts"})
-    monkeypatch.setattr(KeptCollection, "estimate", lambda self, prior: estimate)  # which would take ten seconds
+    monkeypatch.setattr(Collection, "estimate", lambda self, prior: estimate)  # which would take ten seconds
     options = ("collect", people, "--column", "health", "--epsilon", 1, "--mechanism", "srr", "--prior", 1, "--out")
-    done = run_here(capsys, *options, tmp_path / "a.nc", "--quiet")
+    done = run_here(capsys, *options, tmp_path / "a.db", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     once = "Each person in the file has spent ε = 1 in all, in one collection; people.csv.adobest-ledger keeps account."
     assert Ledger(people).in_words() == once
-    done = run_here(capsys, *options, tmp_path / "b.nc", "--quiet")
+    done = run_here(capsys, *options, tmp_path / "b.db", "--quiet")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "ask_again (--ask-again) must be given" in done.stderr
-    done = run_here(capsys, *options, tmp_path / "b.nc", "--ask-again")
+    done = run_here(capsys, *options, tmp_path / "b.db", "--ask-again")
     assert done.returncode == 0, done.stderr
     assert "spent ε = 2 in all, in 2 collections, whose budgets add up (health: 1 + 1)" in " ".join(done.stdout.split())
     done = run_here(
@@ -163,9 +163,9 @@ def test_the_command_says_what_everybody_has_spent(people, tmp_path, capsys, mon
 
 # ---------------------------------------------------------------- the same people
 def test_people_are_recognized_whatever_the_time_and_the_form_of_their_file(people, tmp_path, monkeypatch):
-    out = tmp_path / "a.nc"
+    out = tmp_path / "a.db"
     stopped(monkeypatch, people, out)
-    known = Responses.from_netcdf(out).answers.tolist()
+    known = Responses.read(out).answers.tolist()
     os.utime(people)  # as touch does
     stopped(monkeypatch, people, out, n=2)
     people.write_bytes(b"\xef\xbb\xbf" + people.read_bytes().replace(b"\n", b"\r\n"))
@@ -177,7 +177,7 @@ def test_people_are_recognized_whatever_the_time_and_the_form_of_their_file(peop
 
 
 def test_a_file_may_be_written_in_another_format_under_its_name(tmp_path, monkeypatch):
-    path, out = tmp_path / "people.parquet", tmp_path / "a.nc"
+    path, out = tmp_path / "people.parquet", tmp_path / "a.db"
     for compression in ("snappy", "none"):
         pq.write_table(pa.table({"vote": VOTES}), path, compression=compression)
         if compression == "snappy":
@@ -188,7 +188,7 @@ def test_a_file_may_be_written_in_another_format_under_its_name(tmp_path, monkey
 @pytest.mark.parametrize("mechanism", ["srr", "rrrr", "design"])
 def test_people_who_were_added_at_the_end_are_asked_and_nobody_else(people, tmp_path, monkeypatch, mechanism):
     """After the others have answered, and while they are being asked."""
-    out, options = tmp_path / "a.nc", {"rounds": 1} if mechanism == "design" else {}
+    out, options = tmp_path / "a.db", {"rounds": 1} if mechanism == "design" else {}
     known = collect(people, out, mechanism=mechanism, **options).answers.tolist()
     write(people, [*VOTES, "", "axolotl", "okapi"])
     device = "subset-selection" if mechanism == "design" else mechanism
@@ -202,9 +202,9 @@ def test_people_who_were_added_at_the_end_are_asked_and_nobody_else(people, tmp_
         responses = collect(people, out, mechanism=mechanism, **options)
     assert len(responses) == 9
     assert responses.answers.tolist()[:6] == known
-    collector = AdaptiveCollector.load(out)
-    assert collector.did_not_answer == 2
-    collector.close()
+    collection = Collection.open(out)
+    assert collection.did_not_answer == 2
+    collection.close()
     assert [(entry.rows, entry.epsilon) for entry in Ledger(people).entries] == [(11, 1.0)]
 
 
@@ -212,20 +212,20 @@ def test_people_who_were_added_at_the_end_are_asked_and_nobody_else(people, tmp_
     "votes", [VOTES[:-1], VOTES[1:], ["quetzal", *VOTES[1:]], [*VOTES[:3], "okapi", *VOTES[4:]], VOTES[::-1]]
 )
 def test_rows_that_were_removed_or_changed_are_refused(people, tmp_path, monkeypatch, votes):
-    out = tmp_path / "a.nc"
+    out = tmp_path / "a.db"
     stopped(monkeypatch, people, out)
-    content = out.read_bytes()
+    content = read_content(out)
     write(people, votes)
     nobody_is_asked(monkeypatch)
     told = r"differs in people \(of the 7 rows, some were changed, moved or removed\)$"
     with pytest.raises(FileExistsError, match=told):
         collect(people, out)
-    assert out.read_bytes() == content
+    assert read_content(out) == content
 
 
 def test_a_collection_that_is_in_no_ledger_is_recognized_by_the_time_of_the_file(people, tmp_path, monkeypatch):
     """As those of earlier versions are, or where the ledger is lost. It is entered then."""
-    out, ledger = tmp_path / "a.nc", Ledger(people).path
+    out, ledger = tmp_path / "a.db", Ledger(people).path
     stopped(monkeypatch, people, out)
     ledger.unlink()
     stopped(monkeypatch, people, out, n=2)
@@ -236,29 +236,15 @@ def test_a_collection_that_is_in_no_ledger_is_recognized_by_the_time_of_the_file
         collect(people, out)
 
 
-def test_a_collection_of_an_earlier_version_gets_a_name(people, tmp_path, monkeypatch):
-    out = tmp_path / "a.nc"
-    stopped(monkeypatch, people, out)
-    collector = AdaptiveCollector.load(out)
-    del collector._people["collection"]
-    collector.save(out)
-    collector.close()
-    Ledger(people).path.unlink()
-    stopped(monkeypatch, people, out, n=2)
-    os.utime(people)
-    assert len(collect(people, out)) == 6
-    assert len(Ledger(people).entries) == 1
-
-
 def test_a_collection_that_was_stopped_before_its_entry_is_resumed(people, tmp_path, monkeypatch):
-    out = tmp_path / "a.nc"
+    out = tmp_path / "a.db"
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "enter", lambda *_: os._exit(1))
         patch.setattr(os, "_exit", lambda code: (_ for _ in ()).throw(Stopped))
         patch.setattr(os, "unlink", lambda *_, **__: None)  # as a kill: nothing is cleaned up
         with pytest.raises(Stopped):
             collect(people, out)
-    assert len(Responses.from_netcdf(out)) == 0
+    assert len(Responses.read(out)) == 0
     os.utime(people)
     assert len(collect(people, out)) == 6
 
@@ -266,7 +252,7 @@ def test_a_collection_that_was_stopped_before_its_entry_is_resumed(people, tmp_p
 # ---------------------------------------------------------------- the ledger itself
 def test_the_ledger_is_as_private_as_the_people_and_shows_no_value(people, tmp_path):
     people.chmod(0o640)
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     path = Ledger(people).path
     assert path.name == "people.csv.adobest-ledger"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
@@ -274,9 +260,9 @@ def test_the_ledger_is_as_private_as_the_people_and_shows_no_value(people, tmp_p
     content = json.loads(path.read_text())["content"]
     (entry,) = content["collections"]
     assert (entry["column"], entry["epsilon"], entry["mechanism"], entry["rows"]) == ("vote", 1.0, "srr", 7)
-    assert entry["out"] == str(tmp_path / "a.nc")
-    assert content["key"] not in (tmp_path / "a.nc").read_bytes().decode("latin1")
-    assert entry["fingerprint"] not in (tmp_path / "a.nc").read_bytes().decode("latin1")
+    assert entry["out"] == str(tmp_path / "a.db")
+    assert content["key"] not in (tmp_path / "a.db").read_bytes().decode("latin1")
+    assert entry["fingerprint"] not in (tmp_path / "a.db").read_bytes().decode("latin1")
 
 
 def test_fingerprints_of_the_same_values_differ_without_the_key(people, tmp_path):
@@ -290,7 +276,7 @@ def test_fingerprints_of_the_same_values_differ_without_the_key(people, tmp_path
 
 
 def test_a_damaged_ledger_is_refused(people, tmp_path, monkeypatch):
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     nobody_is_asked(monkeypatch)
     path = Ledger(people).path
     good, rng = path.read_bytes(), np.random.default_rng(1)
@@ -307,11 +293,11 @@ def test_a_damaged_ledger_is_refused(people, tmp_path, monkeypatch):
             Ledger(people)
     for ask_again in (False, True):
         with pytest.raises(ValueError, match=told):
-            collect(people, tmp_path / "b.nc", ask_again=ask_again)
+            collect(people, tmp_path / "b.db", ask_again=ask_again)
     path.unlink()
     path.mkdir()
     with pytest.raises((ValueError, OSError), match="ledger"):
-        collect(people, tmp_path / "b.nc")
+        collect(people, tmp_path / "b.db")
 
 
 def _is_json(content):
@@ -325,7 +311,7 @@ def _is_json(content):
 def test_without_a_ledger_nobody_is_asked_unless_that_is_wanted(people, tmp_path, monkeypatch, caplog):
     """As in a folder that cannot be written to, or on a full disk."""
     monkeypatch.setattr(Ledger, "_write", lambda *_: (_ for _ in ()).throw(OSError(13, "Permission denied")))
-    out = tmp_path / "a.nc"
+    out = tmp_path / "a.db"
     with monkeypatch.context() as patch:
         nobody_is_asked(patch)
         told = r"the ledger '.*' could not be written, so nobody was asked \(Permission denied\): copy the file"
@@ -342,18 +328,18 @@ def test_two_processes_at_the_same_time_cannot_both_begin(people, tmp_path):
     """Both have read the empty ledger; the second finds the entry of the first when it makes its own."""
     first, second = Ledger(people), Ledger(people)
     values = Values(np.array([0, 1]), ["a", "b"])
-    entry = people_module.new_entry("vote", 1.0, "srr", tmp_path / "a.nc")
+    entry = people_module.new_entry("vote", 1.0, "srr", tmp_path / "a.db")
     first.enter(entry, values, ask_again=False)
     with pytest.raises(ValueError, match=ASKED):
-        second.enter(people_module.new_entry("vote", 1.0, "srr", tmp_path / "b.nc"), values, ask_again=False)
+        second.enter(people_module.new_entry("vote", 1.0, "srr", tmp_path / "b.db"), values, ask_again=False)
     assert [each.collection for each in Ledger(people).entries] == [entry.collection]
 
 
 def test_a_link_to_the_people_has_their_ledger(people, tmp_path):
     (tmp_path / "link.csv").symlink_to(people)
-    collect(tmp_path / "link.csv", tmp_path / "a.nc")
+    collect(tmp_path / "link.csv", tmp_path / "a.db")
     with pytest.raises(ValueError, match=ASKED):
-        collect(people, tmp_path / "b.nc")
+        collect(people, tmp_path / "b.db")
     for out in (Ledger(people).path, people, tmp_path / "link.csv"):
         with pytest.raises(ValueError, match="out must not be the file of the people or its ledger"):
             collect(people, out)
@@ -365,29 +351,29 @@ MANY = ["okapi", "quetzal", "axolotl", "okapi"] * 20
 @pytest.mark.parametrize("rename", [os.rename, os.link, shutil.copy2])
 def test_a_file_under_another_name_in_its_folder_is_recognized(people, tmp_path, rename):
     write(people, MANY)
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     other = tmp_path / "renamed.csv"
     rename(people, other)
     with pytest.raises(ValueError, match=r"'people.csv.adobest-ledger' says that the same ones were asked before"):
-        collect(other, tmp_path / "b.nc")
-    assert not (tmp_path / "b.nc").exists()
-    assert len(collect(other, tmp_path / "a.nc")) == len(MANY)  # the same collection goes on
-    assert len(collect(other, tmp_path / "b.nc", ask_again=True)) == len(MANY)
+        collect(other, tmp_path / "b.db")
+    assert not (tmp_path / "b.db").exists()
+    assert len(collect(other, tmp_path / "a.db")) == len(MANY)  # the same collection goes on
+    assert len(collect(other, tmp_path / "b.db", ask_again=True)) == len(MANY)
 
 
 def test_few_people_may_have_the_same_values_as_others(people, tmp_path):
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     for name, votes in {"others": VOTES, "more": VOTES + MANY}.items():  # the second only begins with the same
         write(tmp_path / f"{name}.csv", votes)
-        assert len(collect(tmp_path / f"{name}.csv", tmp_path / f"{name}.nc")) == len(votes) - 1
+        assert len(collect(tmp_path / f"{name}.csv", tmp_path / f"{name}.db")) == len(votes) - 1
 
 
 @pytest.mark.parametrize(("key", "value"), [("epsilon", "1"), ("rows", "5"), ("rows", -1), ("column", []), ("out", 7)])
 def test_a_ledger_of_other_types_is_refused(people, tmp_path, key, value):
-    collect(people, tmp_path / "a.nc")
+    collect(people, tmp_path / "a.db")
     ledger = Ledger(people).path
     content = unseal(ledger.read_bytes())
     content["collections"][0][key] = value
     ledger.write_bytes(seal(content))
     with pytest.raises(ValueError, match="must be as it was written"):
-        collect(people, tmp_path / "b.nc")
+        collect(people, tmp_path / "b.db")

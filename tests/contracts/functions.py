@@ -17,7 +17,6 @@ from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_s
 from adobest_pp.report import grade_samplers, write_report
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
-from adobest_pp.simulate import simulate
 from adobest_pp.studies import open_study, plot_study, read_study, study_status
 from adobest_pp.studies.frequency_run import cell_settings
 from tests.contracts.kinds import (
@@ -133,7 +132,8 @@ def function(name: str, call: Callable[..., Any], good: Mapping[str, Any], /, **
 def results() -> dict[str, Any]:
     """Return draws, runs, and small results of every diagnostic, which figures are drawn from."""
     trees = {name: ad.sample(RESPONSES, "gibbs", draws=40, tune=10, random_seed=i) for i, name in enumerate("ab")}
-    run = simulate(THETA, RRRR, n_people=20, final_updates=2, categories=NAMES, random_seed=1)
+    policy = ad.AdaptiveSubset(RRRR)
+    run = ad.simulate_adaptive(THETA, policy, n_people=20, final_updates=2, categories=NAMES, random_seed=1)
     long = ad.sample(RESPONSES, "gibbs", draws=1000, random_seed=3, progressbar=False)
     posteriors = {"a": {7: trees["a"]}}
     comparison = diagnostics.compare(trees, "a", resamples=19)
@@ -167,11 +167,10 @@ def _appended(answers: Any, subset: Any) -> ad.Responses:
     return held
 
 
-def _recorded(collector: Any, *given: Any) -> ad.Responses:
-    if isinstance(collector, ad.DesignCollector):
-        collector.next_question()
-    collector.record(*given)
-    return collector.responses
+def _recorded(policy: Any, answer: Any, question: Any = None) -> ad.Responses:
+    collection = ad.Collection.create(policy=policy, categories=NAMES, random_seed=1)
+    collection.record(answer, question)
+    return collection.responses
 
 
 def _sgld(**settings: Any) -> Any:
@@ -316,39 +315,40 @@ SAMPLERS = [
     function("frequency_model", lambda **given: len(ad.frequency_model(**given).free_RVs),
              {"responses": RESPONSES, "prior": 1.0, "surrogate": False}, surrogate=flag),
 ]
+SAME, ADAPTIVE = ad.SameQuestion(SRR), ad.AdaptiveSubset(RRRR)
 LOOP = {"mechanism": RRRR, "prior": 1.0, "updates": 2, "batch_size": 5, "step_size": None, "adapt_every": 1,
-        "sampler": "sgld", "categories": NAMES, "random_seed": 1, "utility": "honest"}
-ROUNDS = {"mechanism": PLANNED, "n_people": 600, "rounds": None, "prior": 1.0, "categories": NAMES, "random_seed": 1}
-IN_LOOP = {"mechanism": instance(ad.RRRR), "sampler": no_matter, "alpha": only_none}
+        "utility": "honest"}
+POLICIES = (ad.SameQuestion, ad.AdaptiveSubset, ad.Rounds)
 COLLECT = [
-    function("AdaptiveCollector", ad.AdaptiveCollector, LOOP, **IN_LOOP),
-    function("AdaptiveCollector.record",
-             lambda y, subset: _recorded(ad.AdaptiveCollector(RRRR, categories=NAMES, random_seed=1), y, subset),
-             {"y": [0, 1], "subset": [0]}, y=(indices(3), "answers")),
-    function("DesignCollector", ad.DesignCollector, ROUNDS, mechanism=instance(ad.SubsetSelection),
-             rounds=optional(integer(1, 600))),
-    function("DesignCollector.record",
-             lambda y, question: _recorded(ad.DesignCollector(PLANNED, n_people=600, random_seed=1), y, question),
-             {"y": [[0]], "question": 0}, question=optional(integer(0, 0))),
-    function("PlainCollector", lambda **given: collect.PlainCollector(**given).responses,
-             {"mechanism": PLANNED, "categories": NAMES, "random_seed": 1}),
-    function("PlainCollector.record", lambda y: _recorded(collect.PlainCollector(SRR, random_seed=1), y), {"y": [0, 1]},
-             y=(indices(3), "answers")),
-    function("PlainCollector.save", collect.PlainCollector(SRR).save, {"path": "no/folder/x.nc", "overwrite": False},
-             path=no_matter, overwrite=flag),
+    function("AdaptiveSubset", lambda **given: ad.Collection.create(policy=ad.AdaptiveSubset(**given), random_seed=1),
+             LOOP, mechanism=instance(ad.RRRR), sampler=no_matter, alpha=only_none),
+    function("SameQuestion", lambda **given: ad.Collection.create(policy=ad.SameQuestion(**given)).responses,
+             {"mechanism": SRR}, subset=only_none),
+    function("Rounds", lambda **given: ad.Collection.create(policy=ad.Rounds(**given), random_seed=1),
+             {"mechanism": PLANNED, "n_people": 600, "rounds": None, "prior": 1.0},
+             mechanism=instance(ad.SubsetSelection), rounds=optional(integer(1, 600))),
+    function("Collection", lambda **given: ad.Collection.create(**given).responses,
+             {"policy": SAME, "categories": NAMES, "random_seed": 1}, policy=instance(*POLICIES)),
+    function("Collection.record", lambda **given: _recorded(SAME, **given), {"answer": [0, 1], "question": 0},
+             answer=indices(3), question=optional(integer(0, 0))),
+    function("Collection.record, subsets", lambda **given: _recorded(ADAPTIVE, **given), {"answer": [0, 1]},
+             answer=indices(3)),
+    function("Collection.open", ad.Collection.open, {"path": "none"}),
+    function("Collection.copy", ad.Collection.create(policy=SAME).copy, {"path": "no/folder/x.sqlite"}, path=no_matter),
     function("collect_csv", collect.collect_csv, {"path": "no such file", "column": "vote", "epsilon": 1.0},
              epsilon=no_matter),
-    function("AdaptiveCollector.load", ad.AdaptiveCollector.load, {"path": "none"}),
 ]
 SIMULATE = [
-    function("simulate", simulate, {**LOOP, "theta": THETA, "n_people": 5, "final_updates": 2, "path_length": 3},
-             **IN_LOOP, theta=shares(labels=NAMES), prior=optional(weights()), n_people=optional(integer(1, COUNT))),
-    function("simulate, design", partial(simulate, THETA, method="design"),
-             {"mechanism": PLANNED, "n_people": 30, "rounds": 1, "prior": 1.0, "random_seed": 1},
-             mechanism=instance(ad.SubsetSelection), rounds=optional(integer(1, 30)), prior=optional(weights()),
-             n_people=optional(integer(1, COUNT))),
-    function("simulate, people", lambda people: simulate(None, RRRR, people=people, final_updates=2, random_seed=1),
+    function("simulate_adaptive", ad.simulate_adaptive,
+             {"theta": THETA, "policy": ADAPTIVE, "n_people": 5, "final_updates": 2, "path_length": 3,
+              "categories": NAMES, "random_seed": 1}, theta=shares(labels=NAMES),
+             policy=instance(ad.AdaptiveSubset), n_people=optional(integer(1, COUNT))),
+    function("simulate_adaptive, people", partial(ad.simulate_adaptive, None, ADAPTIVE, final_updates=2, random_seed=1),
              {"people": [0, 1]}, people=indices(3)),
+    function("simulate_rounds", partial(ad.simulate_rounds, THETA),
+             {"mechanism": PLANNED, "n_people": 30, "rounds": 1, "prior": 1.0, "random_seed": 1},
+             mechanism=instance(ad.SubsetSelection), rounds=optional(integer(1, 30)),
+             n_people=optional(integer(1, COUNT))),
     function("simulated_poll", lambda **given: simulated_poll(**given).responses,
              {"n_people": 5, "epsilon": 1.0, "mechanism": "rrrr", "kappa": 0.5, "utility": "honest", "random_seed": 1},
              mechanism=optional(choice("rrrr", "RRRR")), kappa=optional(real(0, 1)), utility=optional(UTILITY)),

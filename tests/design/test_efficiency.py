@@ -8,6 +8,7 @@ import adobest_pp as ad
 from adobest_pp.mechanisms import information
 from oracles import designs
 from tests.design.blas import blas_threads
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (4, 1.0), (5, 6.0), (7, 0.3)])
@@ -65,14 +66,14 @@ def test_efficiency_is_at_most_one_and_one_for_the_best():
 
 
 def test_a_subset_is_given_where_one_is_published():
-    with pytest.raises(ValueError, match="subset must be given for RRRR"):
+    with refuses("subset"):
         ad.asymptotic_variance(ad.RRRR(3, 1.0), [0.5, 0.3, 0.2])
-    with pytest.raises(ValueError, match="subset must be left out for SRR"):
+    with refuses("subset"):
         ad.asymptotic_variance(ad.SRR(3, 1.0), [0.5, 0.3, 0.2], subset=[0])
 
 
 def test_what_is_no_mechanism_is_refused():
-    with pytest.raises(ValueError, match="mechanism must be a Mechanism"):
+    with refuses("mechanism"):
         ad.asymptotic_variance("srr", [0.5, 0.5])
-    with pytest.raises(ValueError, match="theta must be 3"):
+    with refuses("theta"):
         ad.asymptotic_variance(ad.SRR(3, 1.0), [0.5, 0.5])

@@ -82,9 +82,7 @@ def test_small_concentrations_are_sampled_by_nuts():
 
 @pytest.fixture(scope="module")
 def run():
-    return ad.simulate(
-        UNEVEN, FIRST, method="design", n_people=2000, rounds=4, categories=list("abcdef"), random_seed=7
-    )
+    return ad.simulate_rounds(UNEVEN, FIRST, n_people=2000, rounds=4, categories=list("abcdef"), random_seed=7)
 
 
 def test_a_simulation_has_what_a_run_has(run):
@@ -116,8 +114,12 @@ def test_a_simulation_is_repeated_by_its_settings(run):
     seed = np.random.SeedSequence(told["random_seed"]["entropy"], spawn_key=told["random_seed"]["spawn_key"])
     names = ("method", "prior", "rounds", "n_people")
     first = ad.mechanisms.mechanism_from_settings(told)
-    again = ad.simulate(
-        told["theta"], first, random_seed=seed, categories=list("abcdef"), **{name: told[name] for name in names}
+    again = ad.simulate_adaptive(
+        told["theta"],
+        ad.AdaptiveSubset(first),
+        random_seed=seed,
+        categories=list("abcdef"),
+        **{name: told[name] for name in names},
     )
     np.testing.assert_array_equal(again.responses.answers, run.responses.answers)
     np.testing.assert_array_equal(again.chain_mean, run.chain_mean)
@@ -135,7 +137,7 @@ def test_the_chain_mean_is_the_exact_posterior_mean(run):
 def test_every_person_answers_what_they_were_asked():
     """Answers hold their person's truth as often as the question says: 5 sds, a false alarm in a million seeds."""
     x = np.random.default_rng(1).choice(6, size=3000, p=UNEVEN)
-    run = ad.simulate(None, ad.SubsetSelection(6, 3.0), method="design", people=x, rounds=3, random_seed=1)
+    run = ad.simulate_rounds(None, ad.SubsetSelection(6, 3.0), people=x, rounds=3, random_seed=1)
     mechanism = run.responses.mechanism
     assert len(mechanism.parts) > 1
     for i, part in enumerate(mechanism.parts):
@@ -152,27 +154,22 @@ def test_every_person_answers_what_they_were_asked():
 
 
 def test_fewer_people_than_rounds():
-    run = ad.simulate(UNEVEN, FIRST, method="design", n_people=3, random_seed=1)
+    run = ad.simulate_rounds(UNEVEN, FIRST, n_people=3, random_seed=1)
     assert len(run.responses) == 3
 
 
 BAD = [
-    ({"method": "best"}, "method must be one of 'utility', 'design', got 'best'"),
-    ({"mechanism": ad.RRRR(6, 1.0)}, "mechanism must be a SubsetSelection for method 'design', got RRRR"),
+    ({"mechanism": ad.RRRR(6, 1.0)}, "mechanism must be a SubsetSelection to ask in rounds, got RRRR"),
     ({"mechanism": ad.SubsetSelection(6, 1e-4)}, "epsilon must be at least 0.001 for a design, got 0.0001"),
     ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
     ({"rounds": 51}, "rounds must be at most the number of people, 50, got 51"),
-    ({"utility": "fisher"}, "utility must be left out for method 'design', got 'fisher'"),
-    ({"adapt_every": 5}, "adapt_every must be left out for method 'design', got 5"),
     ({"prior": "flat"}, "prior must be"),
     ({"prior": -1.0}, "prior must be"),
-    ({"method": "utility", "mechanism": ad.RRRR(6, 1.0), "rounds": 3}, "rounds must be left out for method 'utility'"),
-    ({"method": "utility", "mechanism": ad.RRRR(6, 1.0), "prior": "learned"}, "prior must be"),
 ]
 
 
 @pytest.mark.parametrize(("settings", "told"), BAD)
 def test_bad_input_is_named(settings, told):
-    given = {"theta": UNEVEN, "mechanism": FIRST, "method": "design", "n_people": 50} | settings
+    given = {"theta": UNEVEN, "mechanism": FIRST, "n_people": 50} | settings
     with pytest.raises(ValueError, match=told):
-        ad.simulate(**given)
+        ad.simulate_rounds(**given)

@@ -11,6 +11,7 @@ import oracles
 from adobest_pp.design import UTILITIES, UTILITY_CODES
 from adobest_pp.design.subsets import choose_size
 from tests.design.test_utilities import epsilons, kappas, weights
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(("n_categories", "epsilon", "kappa"), [(2, 1.0, 0.9), (5, 5.0, 0.8), (7, 0.5, 0.9)])
@@ -127,11 +128,11 @@ def test_semi_adaptive_takes_the_fewest_that_reach_alpha(theta, alpha, expected)
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, np.nan, "0.5", None, True])
 def test_semi_adaptive_refuses_a_mass_that_is_none(alpha):
-    with pytest.raises(ValueError, match="alpha must be a number from 0 to 1"):
+    with refuses("alpha"):
         ad.semi_adaptive_subset([0.5, 0.5], alpha)
 
 
 @pytest.mark.parametrize("theta", [[1.0], [], [[0.5, 0.5]], 1.0, ["a", "b"]])
 def test_semi_adaptive_refuses_a_theta_that_is_none(theta):
-    with pytest.raises(ValueError, match="theta must be"):
+    with refuses("theta"):
         ad.semi_adaptive_subset(theta, 0.5)

@@ -7,7 +7,16 @@ import pytest
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from adobest_pp import RRRR, OnlineRun, Responses, select_subset, semi_adaptive_subset, simulate, utility
+from adobest_pp import (
+    RRRR,
+    AdaptiveSubset,
+    OnlineRun,
+    Responses,
+    select_subset,
+    semi_adaptive_subset,
+    simulate_adaptive,
+    utility,
+)
 from adobest_pp.diagnostics.contraction import best_subset, best_subset_frequency
 from adobest_pp.plots.contraction import plot_best_subset
 
@@ -57,14 +66,16 @@ def test_the_best_subset_is_what_the_method_chooses_at_the_truth():
     theta = [0.1, 0.7, 0.15, 0.05]
     mechanism = RRRR(4, 1.0, 0.9)
     for name in ("fisher", "entropy", "tv1", "tv2", "mse", "honest"):
-        run = simulate(theta, mechanism, name, n_people=20, random_seed=1)
+        run = simulate_adaptive(theta, AdaptiveSubset(mechanism, name), n_people=20, random_seed=1)
         assert set(np.flatnonzero(best_subset(run, theta))) == set(select_subset(theta, mechanism, name))
-    run = simulate(theta, mechanism, "semi_adaptive", alpha=0.8, n_people=20, random_seed=1)
+    run = simulate_adaptive(theta, AdaptiveSubset(mechanism, "semi_adaptive", alpha=0.8), n_people=20, random_seed=1)
     assert set(np.flatnonzero(best_subset(run, theta))) == set(semi_adaptive_subset(theta, 0.8))
-    run = simulate(theta, mechanism, "nonadaptive", n_people=20, random_seed=1)
+    run = simulate_adaptive(theta, AdaptiveSubset(mechanism, "nonadaptive"), n_people=20, random_seed=1)
     assert not best_subset(run, theta).any()
     assert np.all(best_subset_frequency({"srr": run}, theta)["frequency"] == 1)
-    run = simulate(np.full(4, 0.25), mechanism, "honest", smallest_size=1, n_people=20, random_seed=1)
+    run = simulate_adaptive(
+        np.full(4, 0.25), AdaptiveSubset(mechanism, "honest", smallest_size=1), n_people=20, random_seed=1
+    )
     values = utility(np.full(4, 0.25), mechanism, "honest")
     assert values.argmax() == 0
     assert best_subset(run, np.full(4, 0.25)).sum() == 1 + values[1:].argmax()
@@ -72,7 +83,13 @@ def test_the_best_subset_is_what_the_method_chooses_at_the_truth():
 
 def test_the_best_subset_is_asked_ever_more_often_where_the_sampler_is_exact():
     runs = [
-        simulate(THETA, MECHANISM, "entropy", n_people=1000, sampler="exact", final_updates=2, random_seed=seed)
+        simulate_adaptive(
+            THETA,
+            AdaptiveSubset(MECHANISM, "entropy", sampler="exact"),
+            n_people=1000,
+            final_updates=2,
+            random_seed=seed,
+        )
         for seed in range(8)
     ]
     result = best_subset_frequency({"exact": runs}, THETA, window=200).sel(label="exact")

@@ -209,7 +209,7 @@ def test_responses_in_another_order_are_compared_too():
     base = tree(exact(0, draws=50), responses=first)
     moved = {"labels": labels, "prior": PRIOR[order]}
     diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=same, **moved)})
-    with pytest.raises(ValueError, match="same responses, got others for 'it'"):
+    with pytest.raises(ValueError, match="same responses, got other ones for 'it'"):
         diagnostics.compare({"nuts": base, "it": tree(exact(1, draws=50)[..., order], responses=other, **moved)})
     moved["prior"] = PRIOR
     with pytest.raises(ValueError, match="same prior"):
@@ -298,10 +298,10 @@ def test_seed_repeats():
         ({"a": 3}, {}, r"draws\['a'\] must hold posterior/theta by chain, draw and category, got int"),
         ({"a": "tree"}, {}, "reference must be one of 'a', got 'nuts'"),
         ({"nuts": "tree", "b": "other labels"}, {}, r"draws\['b'\] must have the categories \['yes', .*got \['a', "),
-        ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got others for 'b'"),
+        ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got other ones for 'b'"),
         ({"nuts": "tree", "b": "other prior"}, {}, "same prior"),
         ({"nuts": "short"}, {}, r"draws\['nuts'\] must have at least 4 draws in each chain, got 3"),
-        ({"nuts": "missing"}, {}, r"draws\['nuts'\] must have finite draws, got none or others"),
+        ({"nuts": "missing"}, {}, r"draws\['nuts'\] contains missing or non-finite draws"),
         ({"nuts": "bare"}, {}, "must hold posterior/theta by chain, draw and category, got DataTree without it"),
         ({"nuts": "unlabelled"}, {}, "got theta by chain, draw, thing"),
         ({"nuts": "tree"}, {"truth": [0.5, 0.5]}, "truth must be 4"),

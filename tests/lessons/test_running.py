@@ -45,7 +45,7 @@ def grade(code, **others):
         code = code.replace("{" + name + "}", str(value))
     verdict = EXERCISE.grade(code)
     assert not [child for child in psutil.Process().children(recursive=True) if "confined.py" in str(child.cmdline())]
-    assert "\n" not in verdict.told
+    assert "\n" not in verdict.message
     return verdict
 
 
@@ -62,8 +62,8 @@ def test_right_and_wrong():
     assert grade("from decimal import Decimal\ndouble = lambda x: 2 * Decimal(x)").right
     assert grade("from __future__ import annotations\ndef double(x: float) -> float: return 2 * x").right
     assert grade("import warnings\nwarnings.warn('twice')\ndouble = lambda x: 2 * x").right
-    assert grade("x = 1").told == "There is no function called double yet."
-    assert grade("double = 2").told == "There is no function called double yet."
+    assert grade("x = 1").message == "There is no function called double yet."
+    assert grade("double = 2").message == "There is no function called double yet."
 
 
 @confines
@@ -103,7 +103,7 @@ def test_nothing_is_right_where_python_leaves_out_asserts():
     code = "from tests.lessons.test_running import ASSERTING; print(ASSERTING.grade('double = lambda x: x'))"
     where = Path(__file__).parents[2]
     told = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True, cwd=where)
-    assert told.stdout.startswith("Grade(right=False, told='Exercises are not checked by an optimized Python: ")
+    assert told.stdout.startswith("Grade(right=False, message='Exercises are not checked by an optimized Python: ")
 
 
 @confines
@@ -140,7 +140,7 @@ def test_grading_is_quick():
     ],
 )
 def test_mistakes_are_one_sentence(code, told):
-    assert grade(code).told == told
+    assert grade(code).message == told
 
 
 @confines
@@ -157,7 +157,7 @@ def test_what_never_ends_is_ended(code, monkeypatch):
     monkeypatch.setattr(running, "SECONDS", 0.5)
     began = time.monotonic()
     verdict = grade(code)
-    assert verdict.told == LATE
+    assert verdict.message == LATE
     assert len(verdict.printed) < running.LONGEST_PRINT + 20
     assert time.monotonic() - began < 30
 
@@ -187,7 +187,7 @@ def test_nothing_but_computing_is_allowed(code, tmp_path):
     secret, place = tmp_path / "secret", tmp_path / "place"
     secret.write_text("x = 3")
     before = secret.stat()
-    assert grade(code, secret=secret, place=place, parent=os.getpid()).told == COMPUTES
+    assert grade(code, secret=secret, place=place, parent=os.getpid()).message == COMPUTES
     assert list(tmp_path.iterdir()) == [secret]
     assert secret.read_text() == "x = 3"
     assert (secret.stat().st_mode, secret.stat().st_mtime) == (before.st_mode, before.st_mtime)
@@ -252,10 +252,10 @@ with Confined("import time\\ndef wait(): time.sleep(99)", "wait") as process:
 
 @confines
 def test_modules_that_are_not_there_are_said():
-    told = grade("import socket").told
+    told = grade("import socket").message
     assert told.startswith("Python says: ImportError: an exercise can import bisect, ")
     assert told.endswith("typing, warnings and numpy, but not socket")
-    assert grade("import threading; threading.Thread(target=print).start()").told.startswith("Python says: ")
+    assert grade("import threading; threading.Thread(target=print).start()").message.startswith("Python says: ")
 
 
 @confines
@@ -287,7 +287,7 @@ def test_long_prints_are_cut():
 )
 def test_forged_replies_are_data_at_most(line, told):
     code = "import os\nfor file in range(3, 9):\n    try: os.write(file, b'{line}\\n')\n    except OSError: pass"
-    assert grade(code, line=line).told == told
+    assert grade(code, line=line).message == told
 
 
 @confines
@@ -300,7 +300,7 @@ def double(x):
         except OSError: pass
     return 2 * x
 """
-    assert grade(code).told == "double must return a number."
+    assert grade(code).message == "double must return a number."
 
 
 def test_code_is_not_sent_where_it_cannot_be_confined(monkeypatch):

@@ -14,6 +14,7 @@ from adobest_pp._files import seal
 from adobest_pp.answers import Gathered
 from adobest_pp.answers.gather.tables import table_of
 from adobest_pp.answers.question_answers import QuestionAnswers
+from adobest_pp.answers.store import Content
 from adobest_pp.mechanisms import SRR, SubsetSelection, find_mechanism, mechanism_from_settings, registry
 from adobest_pp.mechanisms.registry import build_mechanism, mechanism_names
 from tests.own_mechanism import Neighbors
@@ -41,7 +42,7 @@ def test_an_entry_point_is_found_by_its_name(installed):
     assert "Neighbors" in mechanism_names()
     assert find_mechanism("neighbors") is Neighbors
     assert mechanism_names().count("Neighbors") == 1  # it is registered now
-    with pytest.raises(ValueError, match="mechanism must be a Mechanism class, got 'nothing', which is none"):
+    with pytest.raises(ValueError, match="mechanism must be a Mechanism class, got 'nothing', which is not one"):
         find_mechanism("nothing")
     with pytest.raises(ValueError, match=r"mechanism must be one of SRR, .*Neighbors, nothing, got 'nowhere'"):
         find_mechanism("nowhere")
@@ -103,16 +104,18 @@ def read_store(settings, path):
     Gathered.open(path / "store")
 
 
+HEADER = {"mechanism": SRR(3, 1.0).settings(), "categories": ["a", "b", "c"]}
+
+
 def read_events(settings, path):
-    responses = ad.Responses.from_arrays(SRR(3, 1.0), [0, 1])
-    QuestionAnswers.stored(responses, [SRR(3, 1.0).settings()], [{"settings": settings}])
+    QuestionAnswers.stored(Content(HEADER, [{}, {"mechanism": settings}], {}))
 
 
-def read_questions(settings, path):
-    QuestionAnswers.stored(ad.Responses.from_arrays(SRR(3, 1.0), [0, 1]), [settings], [])
+def read_header(settings, path):
+    QuestionAnswers.stored(Content(HEADER | {"mechanism": settings}, [{}], {}))
 
 
-@pytest.mark.parametrize("read", [read_netcdf, read_parquet, read_store, read_events, read_questions])
+@pytest.mark.parametrize("read", [read_netcdf, read_parquet, read_store, read_events, read_header])
 def test_reading_imports_nothing(stranger, tmp_path, read):
     for name in ("stranger_module:Stranger", "stranger_package:Stranger", "Stranger", "stranger_module"):
         for settings in plant({"mechanism": name} | SETTINGS):

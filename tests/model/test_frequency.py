@@ -7,6 +7,7 @@ from scipy import stats
 import adobest_pp as ad
 import oracles
 from oracles import rows_of
+from tests.refusals import refuses
 from tests.strategies import simulated
 
 RESPONSES = simulated(ad.RRRR(4, 1.0), 50, seed=1)
@@ -60,10 +61,10 @@ def test_labels():
 
 @pytest.mark.parametrize("prior", [0, -1.0, np.nan, [1.0, 1.0], "flat", [1, 1, 1, 0]])
 def test_a_bad_prior_is_refused(prior):
-    with pytest.raises(ValueError, match="prior must be a positive number, or 4 of them"):
+    with refuses("prior"):
         ad.frequency_model(RESPONSES, prior)
 
 
 def test_anything_but_responses_is_refused():
-    with pytest.raises(ValueError, match="responses must be a Responses, got Evidence"):
+    with refuses("responses"):
         ad.frequency_model(RESPONSES.evidence())

@@ -13,6 +13,7 @@ from adobest_pp.studies import Study, cells_of, run_once
 from adobest_pp.studies.run_function import Outcome
 from adobest_pp.studies.store import StudyStore
 from tests.paper.synthetic import UTILITIES, study, without
+from tests.refusals import refuses
 from tests.studies.test_page import check_page
 from validation.paper.__main__ import main as command
 from validation.paper.page import write_page
@@ -81,11 +82,11 @@ def test_studies_without_what_they_are_given_for_are_refused(tmp_path):
     ):
         write_page(main, target, None, main)
     published = small(methods=UTILITIES, budgets="published")
-    with pytest.raises(ValueError, match="equal_privacy must be a study with cells of budgets 'theorem1', got one"):
+    with refuses("equal_privacy"):
         write_page(main, target, None, published.assign(exact_tv=published.tv))
-    with pytest.raises(ValueError, match="study must be a study by paper_run, got one without budgets, kappa"):
+    with refuses("study"):
         write_page(main.drop_vars(["kappa", "budgets"]), target)
-    with pytest.raises(ValueError, match=r"reference must be given with as_published, .* got it alone"):
+    with refuses("reference"):
         write_page(main, target, reference=REFERENCE)
     assert not target.exists()
 

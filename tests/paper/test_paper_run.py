@@ -10,8 +10,9 @@ import pytest
 
 import adobest_pp as ad
 import oracles
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.samplers.sgld.settings import ConstantSteps
-from adobest_pp.simulate import simulate
+from adobest_pp.simulate import simulate_adaptive
 from adobest_pp.studies import Run, cells_of, read_study, run_once
 from validation.paper.methods import LABELS, UTILITIES, alpha_of, method_label
 from validation.paper.paper_run import MEASURES, _check, paper_run, seed_of, truth_of
@@ -92,11 +93,11 @@ def test_semi_adaptive_spends_all_of_epsilon_inside_the_subset(budgets, monkeypa
     """As the authors' program does (AdOBEst_LDP.m, lines 32 to 34): ε₁ = ε and ε₂ = 0, which is κ = 1 and keeps ε."""
     asked = []
 
-    def ask(theta, mechanism, utility, **options):
-        asked.append((mechanism, utility, options["alpha"], options["schedule"]))
-        return simulate(theta, mechanism, utility, **options)
+    def ask(theta, policy, **options):
+        asked.append((policy.mechanism, policy.utility, policy.alpha, policy.schedule))
+        return simulate_adaptive(theta, policy, **options)
 
-    monkeypatch.setattr("validation.paper.paper_run.simulate", ask)
+    monkeypatch.setattr("validation.paper.paper_run.simulate_adaptive", ask)
     found = measured(SRR | {"method": "semi_adaptive_0.8", "budgets": budgets}, "true_epsilon")
     ((mechanism, *rest),) = asked
     assert found["true_epsilon"] == mechanism.epsilon == 1.0
@@ -113,7 +114,7 @@ def test_cells_share_their_truths_and_nothing_else(change, monkeypatch):
     """So methods are compared in pairs, on the same θ*, with people and answers of their own."""
     asked = []
     monkeypatch.setattr(
-        "validation.paper.paper_run.simulate",
+        "validation.paper.paper_run.simulate_adaptive",
         lambda theta, *_, random_seed, **__: asked.append((theta, random_seed.entropy)) or pytest.skip(),
     )
     for cell in (HONEST, HONEST | change):
@@ -131,12 +132,11 @@ def test_srr_of_the_program_is_srr_with_its_constant_step():
     settings = {"n_categories": 4, "kappa": None, "mechanism": "rrrr", "sampler": "sgld"}
     kept = {name: value for name, value in cell.items() if name != "K"}
     program, plain = (
-        simulate(
+        simulate_adaptive(
             theta,
-            ad.RRRR(4, 1.0, 0.3),  # with the empty subset only, κ is nowhere
-            "nonadaptive",
+            # With the empty subset only, κ is nowhere.
+            AdaptiveSubset(ad.RRRR(4, 1.0, 0.3), "nonadaptive", schedule=schedule),
             n_people=200,
-            schedule=schedule,
             final_updates=2000,
             random_seed=seed_of(run, **settings, **kept),
         ).chain_mean

@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 
 import adobest_pp as ad
 from adobest_pp import plots
+from tests.refusals import refuses
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def test_efficiencies_have_a_panel_for_each_theta():
 
 
 def test_other_things_are_refused():
-    with pytest.raises(ValueError, match="plan must be a Plan"):
+    with refuses("plan"):
         plots.plot_plan(3)
-    with pytest.raises(ValueError, match="efficiencies must be a result of"):
+    with refuses("efficiencies"):
         plots.plot_efficiency(3)

@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 from adobest_pp import diagnostics, plots
 from tests.diagnostics.test_calibration import calibrated, conjugate
 from tests.diagnostics.test_comparison import exact, stretched, tree
+from tests.refusals import refuses
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +65,7 @@ def test_calibration_draws_every_category_and_its_envelope(tmp_path):
 
 def test_figures_refuse_other_datasets():
     result = calibrated(conjugate(), replications=5)
-    with pytest.raises(ValueError, match=r"dataset must be a result of diagnostics\.compare"):
+    with refuses("dataset"):
         plots.plot_comparison(result)
-    with pytest.raises(ValueError, match="axes must be 2 of them, got 1"):
+    with refuses("axes"):
         plots.plot_calibration(result, axes=plt.subplots(1, 1, squeeze=False)[1])

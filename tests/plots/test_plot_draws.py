@@ -12,6 +12,7 @@ from adobest_pp import SRR, Responses, plots, sample
 from adobest_pp.intervals import shortest_intervals, summary
 from adobest_pp.plots._common import COLORS, shorten
 from tests.diagnostics.test_comparison import exact, tree
+from tests.refusals import refuses
 
 LABELS = ("yes", "$x$ <b>", "_unsure", "never")
 TRUTH = [0.1, 0.2, 0.3, 0.4]
@@ -118,9 +119,9 @@ def test_every_chain_has_another_color(draws):
 
 
 def test_empty_draws_are_refused(draws):
-    with pytest.raises(ValueError, match="draws must be a mapping of at least one name"):
+    with refuses("draws"):
         plots.plot_estimates({})
-    with pytest.raises(ValueError, match="categories must be at least one label"):
+    with refuses("categories"):
         plots.plot_traces(draws, [])
 
 

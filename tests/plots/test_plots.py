@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 
 import oracles
 from adobest_pp import RRRR, SRR, plots
+from tests.refusals import refuses
 
 
 @pytest.fixture(autouse=True)
@@ -75,5 +76,5 @@ def test_the_frontier_has_a_line_for_each_sampler_and_one_for_the_best():
     np.testing.assert_array_equal(panels[0].get_lines()[-1].get_xdata(), [1, 1.5, 2, 3])
     np.testing.assert_array_equal(panels[1].get_lines()[-1].get_xdata(), [1, 2, 3])
     assert [text.get_text() for text in panels[1].get_legend().get_texts()] == ["nuts", "reflected full", "frontier"]
-    with pytest.raises(ValueError, match=r"points must be a result of validation\.frontier, got a dataset without"):
+    with refuses("points"):
         plots.plot_frontier(points.drop_vars("distance"))

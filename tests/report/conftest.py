@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adobest_pp import RRRR, simulate
+from adobest_pp import RRRR, AdaptiveSubset, simulate_adaptive
 from adobest_pp.report import grade_samplers, write_report
 from adobest_pp.report.answer_sources import Poll
 
@@ -22,7 +22,7 @@ HOSTILE = (
 @pytest.fixture(scope="session")
 def hostile_findings():
     theta = np.array([0.35, 0.2, 0.15, 0.1, 0.05, 0.05, 0.04, 0.06])
-    run = simulate(theta, RRRR(8, 3.0), n_people=2000, categories=HOSTILE, random_seed=3)
+    run = simulate_adaptive(theta, AdaptiveSubset(RRRR(8, 3.0)), n_people=2000, categories=HOSTILE, random_seed=3)
     origin = "2,000 simulated people."
     poll = Poll("Is <b>this</b> “safe”?", run.responses, origin, "Nobody is at risk.", theta, run.settings)
     return grade_samplers(poll, random_seed=3)

@@ -166,7 +166,7 @@ def test_the_summary_is_json_without_nan(hostile_findings):
         row[n].item() for n in ("verdict", "fault", "r_hat")
     ]
     assert values["main_cause"] == hostile_findings.explanations["sgld"]["main_cause"].item()
-    assert values["explanation_in_words"].startswith("SGLD is not at the posterior: ")
+    assert values["explanation_in_words"].startswith("SGLD does not sample the posterior: ")
     assert set(values["parts"]) == {"not_mixed", "gradient_noise", "discretization", "boundary", "rest"}
     assert "main_cause" not in told["samplers"]["sgld_cv"]
     assert told["samplers"]["nuts"]["verdict"] == "reference"

@@ -21,7 +21,7 @@ def responses() -> ad.Responses:
 
 
 def simulate(**options: int) -> None:
-    ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), random_seed=1, **options)
+    ad.simulate_adaptive([0.5, 0.3, 0.2], ad.AdaptiveSubset(ad.RRRR(3, 1.0)), random_seed=1, **options)
 
 
 LONG = {

@@ -192,6 +192,21 @@ def test_reflections_that_make_small_shares_too_large_are_reported(rho, diffusio
         assert messages[0].endswith("use diffusion='cox_ingersoll_ross', or 'nuts'.")
 
 
+@pytest.mark.parametrize(
+    ("rho", "step", "answers"), [(0.2, 0.1, (100, 0)), (0.2, 0.003, (100, 0)), (0.2, 0.1, (50, 50))]
+)
+def test_steps_on_log_ratios_that_make_small_shares_too_wide_are_reported(rho, step, answers, caplog):
+    """ln θ of an empty category spreads over 1/ρ below a cliff, which steps that suit the spread overshoot."""
+    responses, rho = two(*answers, 3.0), 0.2
+    options = {"batch_size": None, "diffusion": "log_ratio", "step_size": step, "updates_per_draw": 40}
+    tree = ad.sample(responses, "sgld", prior=rho, draws=2000, tune=500, random_seed=1, progressbar=False, **options)
+    right = ad.likelihood.grid_posterior(responses, rho, 1000).sd()[1]
+    biased = (step, answers) == (0.1, (100, 0))
+    assert (tree["posterior"]["theta"].values[..., 1].std() > 1.2 * right) == biased
+    messages = [record.getMessage() for record in caplog.records if "are too wide" in record.getMessage()]
+    assert len(messages) == biased
+
+
 @pytest.mark.parametrize(("chains", "draws"), [(2, 100), (4, 61), (8, 4)])
 def test_r_hat_of_all_categories_is_that_of_arviz(chains, draws):
     rng = np.random.default_rng(chains)

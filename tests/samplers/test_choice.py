@@ -1,4 +1,4 @@
-"""Quick draws are of control variates, or of NUTS where that sampler says that it is not at the posterior."""
+"""Quick draws are of control variates, or of NUTS where that sampler says that it does not sample the posterior."""
 
 import logging
 

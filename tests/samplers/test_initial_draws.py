@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adobest_pp import RRRR, simulate
+from adobest_pp import RRRR, AdaptiveSubset, simulate_adaptive
 from adobest_pp.samplers.sgld_cv import initial_draws as module
 from adobest_pp.samplers.sgld_cv.control_variates import rows_of
 from adobest_pp.samplers.sgld_cv.initial_draws import _moved, _truncated, initial_draws
@@ -46,8 +46,11 @@ def test_a_posterior_that_knows_sums_alone_is_found() -> None:
     k = 50
     theta = np.full(k, 0.004 / (k - 1))
     theta[0] = 0.996
-    asked = simulate(
-        theta, RRRR(k, 1.0, 0.9), "honest", n_people=500 * k, sampler="exact", adapt_every=k, random_seed=3
+    asked = simulate_adaptive(
+        theta,
+        AdaptiveSubset(RRRR(k, 1.0, 0.9), "honest", sampler="exact", adapt_every=k),
+        n_people=500 * k,
+        random_seed=3,
     )
     evidence = asked.responses.evidence()
     first, _ = initial_draws(evidence, rows_of(evidence), np.ones(k), 400, np.random.default_rng(4))
@@ -60,6 +63,8 @@ def test_a_posterior_that_knows_sums_alone_is_found() -> None:
 
 def test_draws_that_folding_hardly_moves_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_moved", lambda *_: pytest.fail("moved, though folding is enough"))
-    evidence = simulate([0.5, 0.3, 0.2], RRRR(3, 1.0, 0.9), n_people=3000, random_seed=6).responses.evidence()
+    evidence = simulate_adaptive(
+        [0.5, 0.3, 0.2], AdaptiveSubset(RRRR(3, 1.0, 0.9)), n_people=3000, random_seed=6
+    ).responses.evidence()
     draws, sd = initial_draws(evidence, rows_of(evidence), np.ones(3), 400, np.random.default_rng(7))
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.3)

@@ -103,7 +103,7 @@ def test_sample_and_simulate_raise_what_a_compiler_swallows(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         ad.sample(simulated(ad.SRR(3, 1.0), 20, seed=1), "nuts", progressbar=False)
     with pytest.raises(KeyboardInterrupt):
-        ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), n_people=5)
+        ad.simulate_adaptive([0.5, 0.3, 0.2], ad.AdaptiveSubset(ad.RRRR(3, 1.0)), n_people=5)
 
 
 def posterior(values):
@@ -158,7 +158,7 @@ def test_how_often_signals_are_heard_changes_nothing(monkeypatch):
 
     def results():
         draws = ad.sample(responses, "gibbs", **settings)["posterior"]["theta"].values
-        return draws, ad.simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), **options).chain_mean
+        return draws, ad.simulate_adaptive([0.5, 0.3, 0.2], ad.AdaptiveSubset(ad.RRRR(3, 1.0)), **options).chain_mean
 
     draws, estimate = results()
     monkeypatch.setattr("adobest_pp.samplers.gibbs.sampler.MAX_ROWS", 5000)

@@ -9,6 +9,7 @@ import adobest_pp as ad
 import oracles
 from adobest_pp._linalg import TINY
 from adobest_pp.samplers.sgld import step as sgld
+from adobest_pp.samplers.sgld.diffusions import diffusion_of
 from adobest_pp.samplers.sgld.step import EvidenceGradient, ModelGradient
 from oracles import rows_of
 from tests.samplers import harness
@@ -322,3 +323,8 @@ def test_without_responses_the_prior_is_sampled():
             gradient = step.estimator.gradient(np.ones(3), np.zeros(0, dtype=np.int64), TINY)
             np.testing.assert_allclose(gradient, [0.0, 1.0, 2.0])
             draw(step, draws=5)
+
+
+def test_an_unknown_diffusion_is_never_another_one():
+    with pytest.raises(KeyError):
+        diffusion_of("my_own", np.ones(3))

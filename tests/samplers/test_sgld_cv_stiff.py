@@ -158,7 +158,7 @@ def test_a_share_beside_empty_ones_may_be_narrower_than_its_information():
 def run_of(virial):
     chains = len(virial)
     draws = np.full((chains, 300, 3), 1 / 3)
-    return sgld_cv.Run(draws, draws[:, 0], np.zeros((chains, 1)), np.repeat(virial[..., None], 3, axis=2))
+    return sgld_cv.ChainRuns(draws, draws[:, 0], np.zeros((chains, 1)), np.repeat(virial[..., None], 3, axis=2))
 
 
 def test_bursts_do_not_excuse_their_own_bias():

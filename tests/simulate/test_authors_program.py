@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.simulate import simulate
+from tests.simulate import simulated
 
 THEIR_QUARTILES = {
     (0.5, 0.01): (0.2039, 0.2275, 0.2769),
@@ -34,7 +34,7 @@ def median_error(epsilon, rho, n_runs=RUNS, **options):
     for seed in range(n_runs):
         theta = dirichlet(np.random.default_rng([seed, int(100 * rho)]), rho)
         mechanism = ad.RRRR(K, epsilon, 0.8)
-        run = simulate(theta, mechanism, "nonadaptive", n_people=T, random_seed=seed, **options)
+        run = simulated(theta, mechanism, "nonadaptive", n_people=T, random_seed=seed, **options)
         errors.append(np.abs(run.chain_mean - theta).sum() / 2)
     return np.median(errors)
 

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adobest_pp as ad
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.simulate import simulate
+from adobest_pp.simulate import simulate_adaptive
+from tests.simulate import simulated
 
 # Decades, so that hypothesis goes far out.
 decades = st.integers(-300, 300).map(lambda power: 10.0**power)
@@ -76,10 +78,11 @@ def check_consistent(run, n_people, smallest_size=0):
 
 
 def check_run(theta, mechanism, utility, options):
-    run = simulate(theta, mechanism, utility, **options)
+    run = simulated(theta, mechanism, utility, **options)
     check_consistent(run, options["n_people"], options["smallest_size"])
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(arguments(QUICK))
 def test_any_settings_give_numbers_that_fit_together(drawn):
@@ -98,7 +101,10 @@ def test_two_categories_one_person(utility, sampler):
     alpha = 0.9 if utility == "semi_adaptive" else None
     for x in (0, 1):
         check_consistent(
-            simulate(None, ad.RRRR(2, 1.0), utility, people=[x], alpha=alpha, sampler=sampler, random_seed=x), 1
+            simulate_adaptive(
+                None, AdaptiveSubset(ad.RRRR(2, 1.0), utility, alpha=alpha, sampler=sampler), people=[x], random_seed=x
+            ),
+            1,
         )
 
 
@@ -107,7 +113,9 @@ def test_everyone_is_of_one_category(utility, sampler):
     """With ε = 5 two hundred of the same answers leave little doubt."""
     alpha = 0.9 if utility == "semi_adaptive" else None
     x = np.full(200, 3)
-    run = simulate(None, ad.RRRR(5, 5.0), utility, people=x, alpha=alpha, sampler=sampler, random_seed=1)
+    run = simulate_adaptive(
+        None, AdaptiveSubset(ad.RRRR(5, 5.0), utility, alpha=alpha, sampler=sampler), people=x, random_seed=1
+    )
     check_consistent(run, 200)
     assert run.chain_mean[3] > 0.8
 
@@ -116,33 +124,42 @@ def test_everyone_is_of_one_category(utility, sampler):
 def test_few_final_updates_of_the_exact_sampler_give_an_estimate(final_updates):
     """A trajectory may take more gradients than there are: the one that is begun counts."""
     for seed in range(20):
-        run = simulate(
-            None, ad.RRRR(3, 1.0), people=[0, 1], sampler="exact", final_updates=final_updates, random_seed=seed
+        run = simulate_adaptive(
+            None,
+            AdaptiveSubset(ad.RRRR(3, 1.0), sampler="exact"),
+            people=[0, 1],
+            final_updates=final_updates,
+            random_seed=seed,
         )
         check_consistent(run, 2)
 
 
 def test_a_batch_that_is_larger_than_any_memory():
     x = np.zeros(20, dtype=int)
-    whole, some = (simulate(None, ad.RRRR(3, 1.0), people=x, batch_size=m, random_seed=1) for m in (2**31 - 1, 20))
+    whole, some = (
+        simulate_adaptive(None, AdaptiveSubset(ad.RRRR(3, 1.0), batch_size=m), people=x, random_seed=1)
+        for m in (2**31 - 1, 20)
+    )
     np.testing.assert_array_equal(whole.chain_mean, some.chain_mean)
 
 
 def test_a_theta_of_integers_is_a_theta():
     """It was taken for four people."""
-    run = simulate([1, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1)
+    run = simulate_adaptive([1, 0, 0, 0], AdaptiveSubset(ad.RRRR(4, 1.0)), random_seed=1)
     assert len(run.responses) == 2000
     assert run.settings["theta"] == [1, 0, 0, 0]
-    np.testing.assert_array_equal(run.chain_mean, simulate([1.0, 0, 0, 0], ad.RRRR(4, 1.0), random_seed=1).chain_mean)
+    np.testing.assert_array_equal(
+        run.chain_mean, simulate_adaptive([1.0, 0, 0, 0], AdaptiveSubset(ad.RRRR(4, 1.0)), random_seed=1).chain_mean
+    )
 
 
 def test_a_labelled_theta_is_brought_to_the_order_of_the_categories():
     labels = ["a", "b", "c"]
     theta = xr.DataArray([0.1, 0.6, 0.3], coords={"category": ["c", "a", "b"]}, dims="category")
-    run = simulate(theta, ad.RRRR(3, 1.0), n_people=50, categories=labels, random_seed=1)
+    run = simulate_adaptive(theta, AdaptiveSubset(ad.RRRR(3, 1.0)), n_people=50, categories=labels, random_seed=1)
     assert run.settings["theta"] == [0.6, 0.3, 0.1]
     with pytest.raises(ValueError, match="theta must have the labels"):
-        simulate(theta, ad.RRRR(3, 1.0))
+        simulate_adaptive(theta, AdaptiveSubset(ad.RRRR(3, 1.0)))
 
 
 PEOPLE = {"theta": None, "n_people": None}
@@ -189,4 +206,4 @@ PEOPLE = {"theta": None, "n_people": None}
 def test_bad_input(changes, message):
     good = {"theta": [0.5, 0.3, 0.2], "mechanism": ad.RRRR(3, 1.0), "n_people": 5}
     with pytest.raises(ValueError, match=f"^{message}"):
-        simulate(**(good | changes))
+        simulated(**(good | changes))

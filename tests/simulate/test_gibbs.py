@@ -8,7 +8,8 @@ from scipy import special, stats
 import adobest_pp as ad
 from adobest_pp._random import seed_state
 from adobest_pp.adaptive.gibbs import binomial, gibbs_updates, log_gamma_variate, new_gibbs_state
-from adobest_pp.simulate import simulate
+from adobest_pp.collect.policies import AdaptiveSubset
+from adobest_pp.simulate import simulate_adaptive
 from tests.simulate.test_gradients import collected
 from tests.simulate.test_hamiltonian import MOMENTS, standard_errors_away
 
@@ -80,6 +81,8 @@ def test_mean_and_sd_are_those_of_quadrature(k, epsilon, n, prior):
 
 
 def test_the_loop_runs_it():
-    run = simulate([0.6, 0.3, 0.1], ad.RRRR(3, 3.0), n_people=3000, sampler="gibbs", random_seed=1)
+    run = simulate_adaptive(
+        [0.6, 0.3, 0.1], AdaptiveSubset(ad.RRRR(3, 3.0), sampler="gibbs"), n_people=3000, random_seed=1
+    )
     assert run.settings["sampler"] == "gibbs"
     assert np.abs(run.chain_mean - [0.6, 0.3, 0.1]).max() < 0.06  # five standard errors of an honest answer

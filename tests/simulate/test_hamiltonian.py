@@ -15,7 +15,8 @@ from adobest_pp.adaptive.hamiltonian import (
     new_exact_state,
 )
 from adobest_pp.adaptive.records import new_records, publish, record
-from adobest_pp.simulate import simulate
+from adobest_pp.collect.policies import AdaptiveSubset
+from adobest_pp.simulate import simulate_adaptive
 from oracles import rows_of
 from tests.simulate.test_gradients import collected, log_posterior
 
@@ -115,12 +116,10 @@ def test_the_estimate_of_a_whole_run_is_the_posterior_mean():
     """Over 20 runs, the differences in posterior sds have mean zero (t-test, false alarm 1e-5) and are all small."""
     differences = []
     for seed in range(20):
-        run = simulate(
+        run = simulate_adaptive(
             [0.6, 0.3, 0.1],
-            ad.RRRR(3, 1.0),
+            AdaptiveSubset(ad.RRRR(3, 1.0), sampler="exact", adapt_every=10),
             n_people=150,
-            sampler="exact",
-            adapt_every=10,
             final_updates=40_000,
             random_seed=seed,
         )

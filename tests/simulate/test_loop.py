@@ -8,9 +8,11 @@ import oracles
 from adobest_pp._random import integer, normal, seed_state, uniform
 from adobest_pp.adaptive.loop import new_chain
 from adobest_pp.adaptive.settings import LoopSettings
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
 from adobest_pp.design.subsets import TIE
-from adobest_pp.simulate.simulation import _ask_everyone, simulate
+from adobest_pp.simulate.simulation import _ask_everyone, simulate_adaptive
+from tests.simulate import simulated
 
 DEFAULTS = {"alpha": None, "prior": 1.0, "updates": 4, "batch_size": 5, "adapt_every": 1, "smallest_size": 0}
 
@@ -68,7 +70,7 @@ def check_the_same(mechanism, utility, n, seed, schedule=None, **changes):
     answers, subsets, phis, estimate = transcribed(x, mechanism, utility, schedule, seed, **options)
 
     fixed = {"people": x, "schedule": schedule, "final_updates": 10, "path_length": n, "random_seed": seed}
-    run = simulate(None, mechanism, utility, **fixed, **options)
+    run = simulated(None, mechanism, utility, **fixed, **options)
     masks = run.responses.subsets[run.responses.subset_index]
     np.testing.assert_array_equal(run.responses.answers, answers)
     assert [frozenset(np.flatnonzero(mask).tolist()) for mask in masks] == subsets
@@ -144,7 +146,7 @@ def test_steps_that_depend_on_the_update_are_counted_on_through_rounds_and_final
             return super().__call__(update, n_responses)
 
     options = {"updates": 3, "adapt_every": 2, "final_updates": 4, "schedule": Noted(0.1), "random_seed": 1}
-    simulate(None, ad.RRRR(3, 1.0), people=np.zeros(7, int), **options)
+    simulated(None, ad.RRRR(3, 1.0), people=np.zeros(7, int), **options)
     updates, at_hand = (np.concatenate([np.ravel(part) for part in parts]) for parts in zip(*seen, strict=True))
     np.testing.assert_array_equal(updates, np.arange(1, 4 * 3 + 4 + 1))
     np.testing.assert_array_equal(at_hand, np.repeat([2, 4, 6, 7], [3, 3, 3, 3 + 4]))
@@ -157,8 +159,12 @@ def test_a_run_that_outgrows_its_tables_of_subsets_goes_on_as_if_it_had_not():
 
 
 def test_the_path_is_thinned_evenly():
-    run = simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), n_people=95, adapt_every=10, path_length=4, random_seed=1)
+    run = simulate_adaptive(
+        [0.5, 0.3, 0.2], AdaptiveSubset(ad.RRRR(3, 1.0), adapt_every=10), n_people=95, path_length=4, random_seed=1
+    )
     np.testing.assert_array_equal(run.path_people, [30, 60, 90])
-    everything = simulate([0.5, 0.3, 0.2], ad.RRRR(3, 1.0), n_people=95, adapt_every=10, random_seed=1)
+    everything = simulate_adaptive(
+        [0.5, 0.3, 0.2], AdaptiveSubset(ad.RRRR(3, 1.0), adapt_every=10), n_people=95, random_seed=1
+    )
     np.testing.assert_array_equal(everything.path_people, [10, 20, 30, 40, 50, 60, 70, 80, 90, 95])
     np.testing.assert_array_equal(run.path, everything.path[2::3])

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.simulate import simulate
+from adobest_pp.collect.policies import AdaptiveSubset
+from adobest_pp.simulate import simulate_adaptive
 
 THETA = [0.4, 0.3, 0.2, 0.05, 0.05]
 
 
 def digest(seed, sampler="sgld"):
-    run = simulate(THETA, ad.RRRR(5, 1.0), "honest", n_people=400, sampler=sampler, random_seed=seed)
+    run = simulate_adaptive(
+        THETA, AdaptiveSubset(ad.RRRR(5, 1.0), "honest", sampler=sampler), n_people=400, random_seed=seed
+    )
     whole = hashlib.sha256()
     for part in (run.chain_mean, run.path, run.sizes, run.responses.answers, run.responses.subsets):
         whole.update(np.ascontiguousarray(part).tobytes())
@@ -54,9 +57,11 @@ def test_a_seed_sequence_stands_for_its_entropy_and_spawn_key():
 
 
 def test_a_run_without_a_seed_says_which_one_it_had():
-    one = simulate(THETA, ad.RRRR(5, 1.0), n_people=50)
-    two = simulate(THETA, ad.RRRR(5, 1.0), n_people=50)
+    one = simulate_adaptive(THETA, AdaptiveSubset(ad.RRRR(5, 1.0)), n_people=50)
+    two = simulate_adaptive(THETA, AdaptiveSubset(ad.RRRR(5, 1.0)), n_people=50)
     assert one.settings["random_seed"] != two.settings["random_seed"]
-    again = simulate(THETA, ad.RRRR(5, 1.0), n_people=50, random_seed=one.settings["random_seed"]["entropy"])
+    again = simulate_adaptive(
+        THETA, AdaptiveSubset(ad.RRRR(5, 1.0)), n_people=50, random_seed=one.settings["random_seed"]["entropy"]
+    )
     np.testing.assert_array_equal(again.chain_mean, one.chain_mean)
     np.testing.assert_array_equal(again.responses.answers, one.responses.answers)

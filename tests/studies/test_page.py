@@ -10,6 +10,7 @@ import pytest
 mpl.use("Agg")
 
 from adobest_pp.studies.page import write_page
+from tests.refusals import refuses
 from tests.studies.synthetic import GRID, dataset, without
 
 HEADINGS = ["Study 'synthetic'", "Settings", "How far it is", "Figures", "Tables"]
@@ -101,7 +102,7 @@ def test_the_same_study_gives_the_same_files(tmp_path):
 
 
 def test_what_is_no_study_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="dataset must be a study, with the dimensions cell and run, got Dataset"):
+    with refuses("dataset"):
         write_page(dataset(runs=2).rename(cell="place"), tmp_path)
 
 

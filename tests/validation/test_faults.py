@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import oracles
-from adobest_pp import RRRR, likelihood, sample, simulate
+from adobest_pp import RRRR, likelihood, sample, simulate_adaptive
 from adobest_pp.diagnostics import comparison as accuracy
 from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.model import tensors
@@ -254,11 +254,11 @@ def test_a_posterior_that_does_not_contract_is_found(monkeypatch):
 def test_a_loop_that_does_not_learn_is_found(monkeypatch):
     setting = best_subset.Setting((0.45, 0.35, 0.2), 3.0, 0.8, ("entropy",))
 
-    def stuck(theta, *arguments, **settings):
-        return simulate(np.full(theta.size, 1 / theta.size), *arguments, **settings)
+    def stuck(theta, policy, **settings):
+        return simulate_adaptive(np.full(theta.size, 1 / theta.size), policy, **settings)
 
     monkeypatch.setattr(best_subset, "SETTINGS", (setting,))
-    monkeypatch.setattr(best_subset, "simulate", stuck)
+    monkeypatch.setattr(best_subset, "simulate_adaptive", stuck)
     assert "exact" in failing(best_subset.findings(QUICK))
 
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_epsilon, check_integer, check_kappa, check_n_categories, check_rho
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.answers.responses import Responses
+from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.samplers.sgld.settings import ConstantSteps
-from adobest_pp.simulate import simulate
+from adobest_pp.simulate import simulate_adaptive
 from adobest_pp.studies import Measure, Run, declares
 from adobest_pp.studies.frequency_run import MEASURES as SHARED
 from adobest_pp.studies.frequency_run import Collected
@@ -120,18 +121,20 @@ def paper_run(
     share = kappa if kappa is not None else 0.9 if alpha is None else 1.0
     make = published_mechanism if published and method in UTILITIES else RRRR
     theta = truth_of(run, K, rho)
-    found = simulate(
+    found = simulate_adaptive(
         theta,
-        make(K, epsilon, share),
-        SEMI.removesuffix("_") if alpha is not None else method,
-        alpha=alpha,
+        AdaptiveSubset(
+            make(K, epsilon, share),
+            SEMI.removesuffix("_") if alpha is not None else method,
+            alpha=alpha,
+            schedule=ConstantSteps(0.5 / n_people) if published else None,
+            smallest_size=1 if published and method != "nonadaptive" else 0,
+        ),
         n_people=n_people,
-        schedule=ConstantSteps(0.5 / n_people) if published else None,
-        smallest_size=1 if published and method != "nonadaptive" else 0,
         path_length=1,
         random_seed=seed,
     )
-    # Apart from the seeds that `simulate` makes for its people and its chain.
+    # Apart from the seeds that `simulate_adaptive` makes for its people and its chain.
     fit_seed = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2))
     collected = Collected(theta, found.responses, found.sizes, found.chain_mean, 1.0, fit_seed, MANY_ROWS)
     return {

@@ -18,13 +18,13 @@ from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.executors import Tasks, cluster, threads
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, SetStore, StoreWriter, notes_of
 from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, split_file
-from adobest_pp.answers.gather.tables import SUBSET, Described, described, is_set
+from adobest_pp.answers.gather.tables import SUBSET, Described, described
 from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import unique_rows
-from adobest_pp.mechanisms import RRRR, SRR, Mechanism
+from adobest_pp.mechanisms import Mechanism
 
-__all__ = ["DamagedAnswers", "UntoldMechanism", "gather", "is_table", "read_answers"]
+__all__ = ["DamagedAnswers", "UnnamedMechanism", "gather", "is_table", "read_answers"]
 
 
 logger = logging.getLogger("adobest_pp")
@@ -53,8 +53,8 @@ class DamagedAnswers(ValueError):
         self.gathered, self.damaged = gathered, damaged
 
 
-class UntoldMechanism(ValueError):
-    """No mechanism was given, and the files do not tell it."""
+class UnnamedMechanism(ValueError):
+    """No mechanism was given, and the files do not name it."""
 
 
 @raising_interrupts()
@@ -100,7 +100,7 @@ def gather(
     -------
     Gathered
         The answers, counted: the same to the last bit whatever the pieces, the workers and the order. Rows without an
-        answer are counted in ``n_empty`` and told by a warning.
+        answer are counted in ``n_empty`` and a warning is logged.
 
     Raises
     ------
@@ -169,7 +169,11 @@ class _Gathering:
         self._parts: dict[int, list[Tally]] = {i: [] for i in self._left}
         k, n_columns = known.mechanism.n_categories, len(formats[0].columns)
         packed = -(-k // 8)
-        width = packed if is_set(known.mechanism) else packed * known.mechanism.publishes_subset + 8 * n_columns
+        width = (
+            packed
+            if known.mechanism.as_sets() is not None
+            else packed * known.mechanism.publishes_subset + 8 * n_columns
+        )
         self._total = Tally(np.zeros((0, width), dtype=np.uint8), np.zeros(0, dtype=np.int64))
         self._store = store
         # The file that each copy has the bytes of, and the orders of its answers so far (see
@@ -302,32 +306,34 @@ def _matching(path: str) -> list[str]:
 def _described_by(
     splits: list[SplitFile], paths: list[str], mechanism: Mechanism | None, categories: Any
 ) -> tuple[Described, bool]:
-    """Return the one mechanism and the labels, and whether labels were told at all; or raise ValueError."""
+    """Return the one mechanism and the labels, and whether labels were given at all; or raise ValueError."""
     found = None if mechanism is None else mechanism
     labels = None if categories is None or found is None else check_labels(categories, found.n_categories)
     for split, path in zip(splits, paths, strict=True):
         try:
-            told = None if split.schema is None else described(split.schema.metadata)
+            stated = None if split.schema is None else described(split.schema.metadata)
         except ValueError as problem:
             raise ValueError(f"{problem} in {path!r}") from None
-        if told is None:
+        if stated is None:
             continue
         if found is None:
-            found = told.mechanism
+            found = stated.mechanism
             labels = None if categories is None else check_labels(categories, found.n_categories)
-        if told.mechanism != found:
-            raise ValueError(f"paths must name answers of one mechanism, {found!r}, got {told.mechanism!r} in {path!r}")
-        labels = labels or told.categories
-        if told.categories != labels:
+        if stated.mechanism != found:
+            raise ValueError(
+                f"paths must name answers of one mechanism, {found!r}, got {stated.mechanism!r} in {path!r}"
+            )
+        labels = labels or stated.categories
+        if stated.categories != labels:
             raise ValueError(
                 f"paths must name answers with the categories {brief(list(labels))} in this order, "
-                f"got {brief(list(told.categories))} in {path!r}"
+                f"got {brief(list(stated.categories))} in {path!r}"
             )
     for split, path in zip(splits, paths, strict=True):
         if found is None and split.damaged is not None:
             raise ValueError(f"paths must name whole files, got {path!r} ({split.damaged})")
     if found is None:
-        raise UntoldMechanism(f"mechanism must be given for files that do not tell it, as {paths[0]!r}, got None")
+        raise UnnamedMechanism(f"mechanism must be given for files that do not name it, such as {paths[0]!r}, got None")
     return Described(found, labels or check_labels(None, found.n_categories)), labels is not None
 
 
@@ -348,7 +354,7 @@ def _table_format(
 ) -> TableFormat:
     """Return how a file is to be read, or raise ValueError if it lacks a column."""
     mechanism = known.mechanism
-    as_code = form == "csv" and not (has_labels and isinstance(mechanism, SRR | RRRR))
+    as_code = form == "csv" and not (has_labels and mechanism.answers_are_categories)
     table_format = TableFormat(mechanism, known.categories, columns, as_code)
     if split.schema is None:
         return table_format
@@ -360,7 +366,7 @@ def _table_format(
                 f"column must be there once, got {brief(name)}{hint}, which {path!r} has {names.count(name)} times: "
                 f"it has {brief(names)}"
             )
-    if has_labels and isinstance(mechanism, SRR | RRRR) and form != "csv" and described(split.schema.metadata) is None:
+    if has_labels and mechanism.answers_are_categories and form != "csv" and described(split.schema.metadata) is None:
         _refuse_numbers(split, path, known.categories, columns[0])
     return table_format
 
@@ -397,12 +403,12 @@ def read_answers(
     progressbar: bool = True,
     allow_copies: bool = False,
 ) -> Responses | Gathered:
-    """Return the randomized answers of a netCDF file, or of tables, or raise ValueError if there are none.
+    """Return the answers of a collection, of a netCDF file or of tables, or raise ValueError if there are none.
 
     Parameters
     ----------
     path : path or pattern
-        A netCDF file of `Responses.to_netcdf` or of a collection; or what `gather` takes.
+        The file of a collection or of `Responses.to_netcdf`; or what `gather` takes.
     mechanism, categories, column, progressbar, allow_copies
         As of `gather`; for tables alone.
     """
@@ -416,7 +422,7 @@ def read_answers(
             allow_copies=allow_copies,
         )
     else:
-        found = Responses.from_netcdf(path)
+        found = Responses.read(path)
     if len(found) == 0:
         raise ValueError(f"path must name answers of at least one person, got none in {os.fspath(path)!r}")
     return found

@@ -1,8 +1,4 @@
-"""Answers that hardly ever repeat, kept on disk: the support set of each as packed bits, in one memory-mapped file.
-
-Pieces are written sorted, as they come, and joined in the order of their bits in the end. So the file is the same to
-the last bit whatever the pieces and their order, and no more than some millions of sets are in memory at a time.
-"""
+"""The result of `gather`: distinct answers with counts, or, where answers hardly ever repeat, a store on disk."""
 
 import errno
 import hashlib
@@ -27,11 +23,10 @@ from adobest_pp._checks import check_integer, check_path
 from adobest_pp._files import remove_leftovers, seal, temporary_name, unseal
 from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
-from adobest_pp.answers.gather.tables import is_set
 from adobest_pp.answers.gather.tallies import Tally, add_up, decoded, evidence_of
 from adobest_pp.answers.responses import Responses, variable
 from adobest_pp.evidence import Evidence, unique_rows
-from adobest_pp.mechanisms import Counts, LocalHashing, Mechanism, Published, mechanism_from_settings
+from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
 from adobest_pp.mechanisms.reading import loads
 from adobest_pp.mechanisms.registry import UnknownMechanism
 
@@ -40,6 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA", "FileCounts", "Gathered", "SetStore", "StoreWriter", "check_responses", "notes_of", "open_store"]
 
+
+# The store: the support set of each answer as packed bits, in one memory-mapped file. Pieces are written sorted, as
+# they come, and joined in the order of their bits in the end. So the file is the same to the last bit whatever the
+# pieces and their order, and no more than some millions of sets are in memory at a time.
 
 _FILE, _NOTES = "sets.npy", "gathered.json"
 # Sets that are sorted at a time.
@@ -186,7 +185,7 @@ def _in_order(pieces: list[NDArray[np.uint8]], depth: int, width: int) -> Iterat
             )
 
 
-# What `gather` gives back: the answers of many files, counted, with what is needed to interpret them.
+# The answers of many files, with what is needed to interpret them.
 
 
 SCHEMA, SCHEMA_VERSION = "adobest_pp.gathered", 1
@@ -269,11 +268,12 @@ class Gathered:
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
         total: list[NDArray[np.float64]] | None = None
-        for answers, told, weight in self._weighted():
-            if isinstance(self.mechanism, LocalHashing):
-                counts: Counts | None = self.mechanism.support_counts(answers, theta, listed)
+        sets = self.mechanism.as_sets()
+        for answers, published, weight in self._weighted():
+            if sets is not None:
+                counts = sets.support_counts(answers, theta, listed)
             else:
-                counts = self.mechanism.answer_counts(answers, told, theta, listed)
+                counts = self.mechanism.answer_counts(answers, published, theta, listed)
             if counts is None or (total is not None and total[0].shape != counts.observed.shape):
                 return None
             # Counts, expectations and covariances of independent people add up.
@@ -284,30 +284,30 @@ class Gathered:
     def information(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Fisher information of θ in all answers, of shape (K, K); see `Mechanism.information`."""
         total = np.zeros((self.n_categories, self.n_categories))
-        for answers, told, weight in self._weighted():
-            total += weight * self.mechanism.total_information(answers, told, theta)
+        for answers, published, weight in self._weighted():
+            total += weight * self.mechanism.total_information(answers, published, theta)
         return total
 
     def _weighted(self) -> Any:
-        """Yield answers, what was published, and how often each is there: parts that make up all answers."""
+        """Yield answers (or their support sets), what was published, and how often each is there, part by part."""
         none = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
         if self.store is not None:
             for masks in self.store.blocks(self.n_categories):
-                yield _answers_of(masks, self.mechanism), none, 1.0
+                yield masks, none, 1.0
             return
         assert self._tally is not None
-        if self._tally.keys.shape[1] and is_set(self.mechanism):
-            masks = np.unpackbits(self._tally.keys, axis=1, count=self.n_categories)
-            found, told = _answers_of(masks, self.mechanism), none
+        if self.mechanism.as_sets() is not None:
+            found: NDArray[Any] = np.unpackbits(self._tally.keys, axis=1, count=self.n_categories)
+            published = none
         else:
             found, published = decoded(self._tally, self.mechanism)
-            told = self.mechanism.told(found, published)
+            published = self.mechanism.published_with(found, published)
         # A count is a sum of powers of two: so many times those answers whose count has that bit.
         for bit in range(int(self._counts.max(initial=0)).bit_length()):
             has = (self._counts >> bit) & 1 == 1
             if has.any():
-                row = told.row[has] if len(told.row) else told.row
-                yield found[has], Published(row, told.subsets), float(1 << bit)
+                row = published.row[has] if len(published.row) else published.row
+                yield found[has], Published(row, published.subsets), float(1 << bit)
 
     def to_xarray(self) -> "xr.Dataset":
         """Return a labelled dataset: the distinct answers with counts, or, where there is a store, its sums only."""
@@ -356,7 +356,7 @@ class Gathered:
 
     @classmethod
     def open(cls, store: str | os.PathLike[str]) -> "Gathered":
-        """Open the folder that `gather` was told to keep a store in, or raise ValueError if it is damaged.
+        """Open the folder that `gather` kept its store in, or raise ValueError if it is damaged.
 
         All of it is read once, to check its SHA-256.
 
@@ -409,12 +409,3 @@ def _files_of(notes: dict[str, Any], total: int) -> dict[str, FileCounts]:
     if sum(each.answers for each in files.values()) != total:
         raise ValueError(f"the answers of its files must be {total} together")
     return files
-
-
-def _answers_of(masks: NDArray[np.uint8], mechanism: Mechanism) -> NDArray[Any]:
-    """Return the answers with these support sets; where there are several, as with local hashing, the sets."""
-    return (
-        np.nonzero(masks)[1].reshape(len(masks), mechanism.answer_dims["member"])
-        if "member" in mechanism.answer_dims
-        else masks
-    )

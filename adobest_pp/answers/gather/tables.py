@@ -11,8 +11,8 @@ One row is one person's answer.
   ``answer_1``, ….
 - The subset that was published, for RRRR, is the column ``subset``: a set in any of the same forms.
 
-Text without anything in it, null and NaN are empty values. Files that `Responses.to_parquet` writes tell the mechanism
-and the categories in the metadata of their schema.
+Blank text, null and NaN are empty values. Files that `Responses.to_parquet` writes name the mechanism and the
+categories in the metadata of their schema.
 """
 
 import codecs
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
-from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, mechanism_from_settings
+from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
 from adobest_pp.mechanisms.reading import loads
 from adobest_pp.mechanisms.registry import UnknownMechanism
 
@@ -45,7 +45,6 @@ __all__ = [
     "csv_schema",
     "describe",
     "described",
-    "is_set",
     "is_there",
     "packed_sets",
     "read_csv_table",
@@ -61,42 +60,33 @@ ROWS_OF_A_GROUP = 1 << 20
 
 
 class Described(NamedTuple):
-    """What a file tells about its answers."""
+    """What a file says about its answers."""
 
     mechanism: Mechanism
     categories: tuple[str, ...]
 
 
-def is_set(mechanism: Mechanism) -> bool:
-    """Tell whether an answer of several numbers is gathered as its support set, in packed bits."""
-    return (
-        isinstance(mechanism, ExtremalMechanism)
-        and bool(mechanism.answer_dims)
-        and type(mechanism).log_weight_of_size is not ExtremalMechanism.log_weight_of_size
-    )
-
-
 def describe(mechanism: Mechanism, categories: tuple[str, ...]) -> dict[bytes, bytes]:
     """Return the metadata of a file of answers."""
-    told = {
+    about = {
         "schema": _SCHEMA,
         "schema_version": _VERSION,
         "mechanism_settings": mechanism.settings(),
         "categories": list(categories),
     }
-    return {_KEY: json.dumps(told).encode()}
+    return {_KEY: json.dumps(about).encode()}
 
 
 def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
-    """Return what the metadata of a schema tells, None if it tells nothing, or raise ValueError."""
+    """Return what the metadata of a schema says, None if it says nothing, or raise ValueError."""
     if not metadata or _KEY not in metadata:
         return None
     try:
-        told = loads(metadata[_KEY])
-        if told["schema"] != _SCHEMA or told["schema_version"] != _VERSION:
+        about = loads(metadata[_KEY])
+        if about["schema"] != _SCHEMA or about["schema_version"] != _VERSION:
             raise ValueError
-        mechanism = mechanism_from_settings(told["mechanism_settings"])
-        return Described(mechanism, check_stored_labels(told["categories"], mechanism.n_categories))
+        mechanism = mechanism_from_settings(about["mechanism_settings"])
+        return Described(mechanism, check_stored_labels(about["categories"], mechanism.n_categories))
     except UnknownMechanism:
         raise
     except (KeyError, TypeError, ValueError):
@@ -112,16 +102,16 @@ def table_of(responses: "Responses") -> "pa.Table":
 
     mechanism, answers = responses.mechanism, responses.answers
     columns: dict[str, Any] = {}
-    if is_set(mechanism) and len(mechanism.answer_columns) == 1:
-        assert isinstance(mechanism, ExtremalMechanism)
-        columns["answer"] = _binary(np.packbits(mechanism.support(answers), axis=1))
+    sets = mechanism.as_sets()
+    if sets is not None and len(mechanism.answer_columns) == 1:
+        columns["answer"] = _binary(np.packbits(sets.support(answers), axis=1))
     else:
         numbers = answers.reshape(len(answers), len(mechanism.answer_columns)).astype(mechanism.answer_type)
         columns |= {name: pa.array(numbers[:, i]) for i, name in enumerate(mechanism.answer_columns)}
     if mechanism.publishes_subset:
-        sets = [row.tobytes() for row in np.packbits(responses.subsets, axis=1)]
+        subsets = [row.tobytes() for row in np.packbits(responses.subsets, axis=1)]
         index = pa.array(responses.subset_index.astype(np.int32))
-        columns[SUBSET] = pa.DictionaryArray.from_arrays(index, pa.array(sets, type=pa.binary()))
+        columns[SUBSET] = pa.DictionaryArray.from_arrays(index, pa.array(subsets, type=pa.binary()))
     return pa.table(columns).replace_schema_metadata(describe(mechanism, responses.categories))
 
 
@@ -135,10 +125,8 @@ def _binary(packed: NDArray[np.uint8]) -> "pa.Array":
     )
 
 
-# Columns of a table of answers as codes and packed bits; see `adobest_pp.answers.gather.tables` for what they may hold.
-#
-# Each error is a ValueError that names the column, what it may hold and what kind of value it holds. It does not show
-# the value: a column that was named by mistake may hold anything about a person.
+# Columns as codes and packed bits. An error names the column, what it may hold and what kind of value it holds. It
+# never shows the value: a column that was named by mistake may hold anything about a person.
 
 
 _SETS_AT_ONCE = 1 << 16
@@ -146,7 +134,7 @@ HIDDEN = "(it is not shown)"
 
 
 def is_there(array: "pa.Array") -> NDArray[np.bool_]:
-    """Tell which values are not empty: neither null nor NaN nor text without anything in it."""
+    """Tell which values are not empty: neither null nor NaN nor blank text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -4,16 +4,15 @@ A key is a row of bytes: the packed bits of the published subset, if there is on
 support set, or else the answer's numbers, eight bytes each, the highest first.
 """
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.answers.gather.tables import SUBSET, codes_of, is_set, is_there, labels_as_codes, packed_sets
-from adobest_pp.evidence import Evidence, support_rows, unique_rows
-from adobest_pp.mechanisms import RRRR, SRR, ExtremalMechanism, Mechanism, Published
+from adobest_pp.answers.gather.tables import SUBSET, codes_of, is_there, labels_as_codes, packed_sets
+from adobest_pp.evidence import Evidence, unique_rows
+from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, Published
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +53,7 @@ class Tally(NamedTuple):
 
 def collapses(mechanism: Mechanism) -> bool:
     """Tell whether so few answers are possible that they are kept as distinct ones with counts."""
-    return not is_set(mechanism) or min(mechanism.n_outputs, 1 << mechanism.n_categories) <= MOST_SETS
+    return mechanism.as_sets() is None or min(mechanism.n_outputs, 1 << mechanism.n_categories) <= MOST_SETS
 
 
 def add_up(tallies: Sequence[Tally]) -> Tally:
@@ -83,15 +82,16 @@ def counted(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[Tally, 
         batch = batch.filter(pa.array(there))
     empty = int(there.size - there.sum())
     mechanism = table_format.mechanism
-    if is_set(mechanism):
-        return _sets(_supports(batch, table_format), mechanism), empty
+    sets_of = mechanism.as_sets()
+    if sets_of is not None:
+        return _sets(_supports(batch, table_format, sets_of), sets_of), empty
     labels = labels_as_codes(table_format.categories)
     if mechanism.answer_dims:
         numbers = _numbers(batch, table_format)
         mechanism.check_answers(numbers.reshape(len(numbers), *mechanism.answer_dims.values()))
         codes, places = np.arange(len(numbers)), np.arange(len(numbers))
     else:
-        named = labels if isinstance(mechanism, SRR | RRRR) else None
+        named = labels if mechanism.answers_are_categories else None
         highest = mechanism.n_outputs - 1
         codes = codes_of(
             batch.column(table_format.columns[0]), table_format.columns[0], highest, named, table_format.as_code
@@ -148,10 +148,8 @@ def _subsets(
     return sets, index.astype(np.int64)
 
 
-def _supports(batch: "pa.RecordBatch", table_format: TableFormat) -> NDArray[np.uint8]:
+def _supports(batch: "pa.RecordBatch", table_format: TableFormat, mechanism: ExtremalMechanism) -> NDArray[np.uint8]:
     """Return the support sets of answers as packed bits."""
-    mechanism = table_format.mechanism
-    assert isinstance(mechanism, ExtremalMechanism)
     if len(table_format.columns) == 1:
         labels = labels_as_codes(table_format.categories)
         return packed_sets(
@@ -165,8 +163,7 @@ def _supports(batch: "pa.RecordBatch", table_format: TableFormat) -> NDArray[np.
     return np.concatenate([np.zeros((0, -(-mechanism.n_categories // 8)), dtype=np.uint8), *parts])
 
 
-def _sets(packed: NDArray[np.uint8], mechanism: Mechanism) -> Tally:
-    assert isinstance(mechanism, ExtremalMechanism)
+def _sets(packed: NDArray[np.uint8], mechanism: ExtremalMechanism) -> Tally:
     mechanism.log_weight_of_size(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
     if collapses(mechanism):
         return _tally(packed, np.ones(len(packed), dtype=np.int64))
@@ -189,14 +186,10 @@ def decoded(tally: Tally, mechanism: Mechanism) -> tuple[NDArray[np.int64], Publ
 
 def evidence_of(tally: Tally, mechanism: Mechanism) -> Evidence:
     """Return the evidence of counted answers: to the last bit that of the answers one by one."""
-    if is_set(mechanism):
-        assert isinstance(mechanism, ExtremalMechanism)
-        scale = mechanism.log_weight_of_size(np.bitwise_count(tally.keys).sum(axis=1, dtype=np.int64))
-        rows = np.arange(len(tally.keys))
-        evidence = support_rows(tally.keys, math.expm1(mechanism.log_odds), scale, rows, mechanism.n_categories)
-        return evidence._replace(count=tally.count)
+    if (sets := mechanism.as_sets()) is not None:
+        return sets.evidence_of_sets(tally.keys, tally.count)
     answers, published = decoded(tally, mechanism)
-    evidence, row_of = mechanism.evidence(answers, mechanism.told(answers, published))
+    evidence, row_of = mechanism.evidence(answers, mechanism.published_with(answers, published))
     count = np.zeros(evidence.n_rows, dtype=np.int64)
     np.add.at(count, row_of, tally.count)
     return evidence._replace(count=count)

@@ -6,7 +6,7 @@ NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U u
 one more coordinate, with a scale of one. We call such a category boosted. Categories that the answers show to be held
 do not need it (docs/math.md, section 4).
 
-Under a prior that is learned, the coordinates are those of `adobest_pp.samplers.nuts.densities`.
+A prior whose concentration is learned has other coordinates, described below. The C functions are at the end.
 
 References
 ----------
@@ -31,102 +31,7 @@ from adobest_pp.model.simplex import log_theta, pull_to_free
 __all__ = ["choose_coordinates", "compiled_functions", "learned_log_density", "learned_theta", "log_density", "pack"]
 
 
-_REALS = types.CPointer(types.double)
-_LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
-_EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
-_HEADER = 7
-_LARGEST_LOG = 700.0
-
-
-def pack(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64] | NDArray[np.bool_],
-    evidence: Evidence,
-    learned: tuple[float, float] | None = None,
-) -> NDArray[np.int64]:
-    """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins.
-
-    Parameters
-    ----------
-    first, second : array of shape (K,)
-        Of a given prior, its concentrations and which categories are boosted; of a learned one, scales and shifts.
-    evidence : Evidence
-        Collapsed responses.
-    learned : tuple of float, optional
-        Mean and standard deviation of ln a, of a prior that is learned.
-    """
-    n_tables = len(evidence.codes)
-    # Where masses are looked up, the lists of members are not read.
-    members = evidence.members[:0] if n_tables else evidence.members
-    of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables
-    sizes = (learned is not None, first.size, evidence.n_rows, *of_sets)
-    prior = np.concatenate([first, second, learned or (0.0, 0.0)])
-    rows = evidence[: Evidence._fields.index("members")]
-    parts = (np.array(sizes), prior, *rows, evidence.offsets, evidence.patterns, members, evidence.codes)
-    whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in parts)
-    return np.frombuffer(whole, dtype=np.int64).copy()
-
-
-@functools.cache
-def compiled_functions() -> tuple[Any, Any]:
-    """Return the C functions for nutpie, compiled or read from Numba's cache."""
-    return numba.cfunc(_LOG_DENSITY, cache=True)(_log_density), numba.cfunc(_EXPAND, cache=True)(_expand)
-
-
-def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
-    header = carray(block_, _HEADER, np.int64)
-    learned, k, u, o, d, m, t = header[0], header[1], header[2], header[3], header[4], header[5], header[6]
-    # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
-    if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
-        return 1
-    prior = _HEADER + 2 * k
-    rows = prior + 2
-    offsets = rows + 7 * u
-    patterns = offsets + o
-    members = patterns + d * k
-    codes = members + (m + 1) // 2
-    n_codes = t * (o - 1)
-    reals = carray(block_, members, np.float64)
-    words = carray(block_, members, np.int64)
-    evidence = Evidence(
-        reals[rows : rows + u],
-        reals[rows + u : rows + 2 * u],
-        reals[rows + 2 * u : rows + 3 * u],
-        reals[rows + 3 * u : rows + 4 * u],
-        words[rows + 4 * u : rows + 5 * u],
-        words[rows + 5 * u : rows + 6 * u],
-        words[rows + 6 * u : offsets],
-        carray(block_, 2 * members + m, np.int32)[2 * members :],
-        words[offsets:patterns],
-        reals[patterns:members].reshape(d, k),
-        carray(block_, 4 * codes + n_codes, np.uint16)[4 * codes :].reshape(t, o - 1),
-    )
-    free, first, second = carray(free_, dim), reals[_HEADER : _HEADER + k], reals[_HEADER + k : prior]
-    if learned:
-        value, gradient = learned_log_density(free, first, second, reals[prior], reals[prior + 1], evidence)
-    else:
-        value, gradient = log_density(free, first, second, evidence)
-    carray(value_, 1)[0] = value
-    out = carray(gradient_, dim)
-    finite = np.isfinite(value)
-    for i in range(dim):
-        out[i] = gradient[i]
-        finite &= np.isfinite(gradient[i])
-    return 0 if finite else 1
-
-
-def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyped-def]
-    """Write θ, and a after it where it is learned."""
-    header = carray(block_, _HEADER, np.int64)
-    learned, k = header[0], header[1]
-    free, prior = carray(free_, dim), carray(block_, _HEADER + 2 * k, np.float64)[_HEADER:]
-    theta = learned_theta(free, prior[:k], prior[k:]) if learned else boosted_theta(free, prior[:k], prior[k:])[1]
-    out = carray(expanded_, n_expanded)
-    for i in range(k):
-        out[i] = theta[i]
-    if learned:
-        out[k] = np.exp(free[dim - 1])
-    return 0
+# The posterior under a given prior.
 
 
 @njit(cache=True)
@@ -179,7 +84,7 @@ def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
     return value, gradient
 
 
-# The posterior of θ under a prior that is learned, on coordinates in which NUTS finds no funnel.
+# The posterior under a prior that is learned, on coordinates in which NUTS finds no funnel.
 #
 # θ ~ Dirichlet(a, …, a) with ln a normal. Where a is small, the shares of empty categories spread over e^(1/a), and the
 # scale of φ in θ = φ/Σφ, which does not matter, over as much. A chain cannot follow either of them. Here
@@ -187,15 +92,12 @@ def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
 #     φ_i = s_i·L(u_i),    L(u) = −ln(1 − exp(−e^u)),    u_i = w_i − c_i·ln a,    ln Σφ ~ N(0, τ²),
 #
 # and the coordinates are w and ln a. Where u is well below zero, L is −u: with s_i the standard deviation of θ_i that
-# the
-# answers leave, a share that is held is linear in its coordinate, with a scale of one. Where u is above zero, ln L is
-# −e^u: an empty category, whose ln θ has the density e^(a·ln θ), has u = ln(1/a) plus a number of order one. With c_i =
-# 1
-# it has the same coordinate whatever a; with c_i = 0 a held one has. Σφ tells nothing about θ, so its law is free: with
-# this one the scale cannot drift away. θ and a have their posterior exactly (docs/math.md, section 4).
+# the answers leave, a share that is held is linear in its coordinate, with a scale of one. Where u is above zero, ln L
+# is −e^u: an empty category, whose ln θ has the density e^(a·ln θ), has u = ln(1/a) plus a number of order one. With
+# c_i = 1 it has the same coordinate whatever a; with c_i = 0 a held one has. Σφ tells nothing about θ, so its law is
+# free: with this one the scale cannot drift away. θ and a have their posterior exactly (docs/math.md, section 4).
 
-
-# A category is taken for held if its share is so many standard deviations above zero.
+# A category counts as held if its share is this many standard deviations above zero.
 HELD = 2.0
 # The largest τ²: of a sum with a larger spread, rays from the origin are no longer parallel.
 LARGEST_VARIANCE = 0.1
@@ -310,3 +212,103 @@ def digamma(x):  # type: ignore[no-untyped-def]
     s = 1.0 / (x * x)
     series = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * 691 / 32760)))))
     return math.log(x) - 0.5 / x - series - below
+
+
+# The C functions, for both kinds of prior. They read prior and evidence from one block of memory.
+
+_REALS = types.CPointer(types.double)
+_LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
+_EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
+_HEADER = 7
+_LARGEST_LOG = 700.0
+
+
+def pack(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64] | NDArray[np.bool_],
+    evidence: Evidence,
+    learned: tuple[float, float] | None = None,
+) -> NDArray[np.int64]:
+    """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins.
+
+    Parameters
+    ----------
+    first, second : array of shape (K,)
+        Of a given prior, its concentrations and which categories are boosted; of a learned one, scales and shifts.
+    evidence : Evidence
+        Collapsed responses.
+    learned : tuple of float, optional
+        Mean and standard deviation of ln a, of a prior that is learned.
+    """
+    n_tables = len(evidence.codes)
+    # Where masses are looked up, the lists of members are not read.
+    members = evidence.members[:0] if n_tables else evidence.members
+    of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables
+    sizes = (learned is not None, first.size, evidence.n_rows, *of_sets)
+    prior = np.concatenate([first, second, learned or (0.0, 0.0)])
+    rows = evidence[: Evidence._fields.index("members")]
+    parts = (np.array(sizes), prior, *rows, evidence.offsets, evidence.patterns, members, evidence.codes)
+    whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in parts)
+    return np.frombuffer(whole, dtype=np.int64).copy()
+
+
+@functools.cache
+def compiled_functions() -> tuple[Any, Any]:
+    """Return the C functions for nutpie, compiled or read from Numba's cache."""
+    return numba.cfunc(_LOG_DENSITY, cache=True)(_log_density), numba.cfunc(_EXPAND, cache=True)(_expand)
+
+
+def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
+    header = carray(block_, _HEADER, np.int64)
+    learned, k, u, o, d, m, t = header[0], header[1], header[2], header[3], header[4], header[5], header[6]
+    # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
+    if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
+        return 1
+    prior = _HEADER + 2 * k
+    rows = prior + 2
+    offsets = rows + 7 * u
+    patterns = offsets + o
+    members = patterns + d * k
+    codes = members + (m + 1) // 2
+    n_codes = t * (o - 1)
+    reals = carray(block_, members, np.float64)
+    words = carray(block_, members, np.int64)
+    evidence = Evidence(
+        reals[rows : rows + u],
+        reals[rows + u : rows + 2 * u],
+        reals[rows + 2 * u : rows + 3 * u],
+        reals[rows + 3 * u : rows + 4 * u],
+        words[rows + 4 * u : rows + 5 * u],
+        words[rows + 5 * u : rows + 6 * u],
+        words[rows + 6 * u : offsets],
+        carray(block_, 2 * members + m, np.int32)[2 * members :],
+        words[offsets:patterns],
+        reals[patterns:members].reshape(d, k),
+        carray(block_, 4 * codes + n_codes, np.uint16)[4 * codes :].reshape(t, o - 1),
+    )
+    free, first, second = carray(free_, dim), reals[_HEADER : _HEADER + k], reals[_HEADER + k : prior]
+    if learned:
+        value, gradient = learned_log_density(free, first, second, reals[prior], reals[prior + 1], evidence)
+    else:
+        value, gradient = log_density(free, first, second, evidence)
+    carray(value_, 1)[0] = value
+    out = carray(gradient_, dim)
+    finite = np.isfinite(value)
+    for i in range(dim):
+        out[i] = gradient[i]
+        finite &= np.isfinite(gradient[i])
+    return 0 if finite else 1
+
+
+def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyped-def]
+    """Write θ, and a after it where it is learned."""
+    header = carray(block_, _HEADER, np.int64)
+    learned, k = header[0], header[1]
+    free, prior = carray(free_, dim), carray(block_, _HEADER + 2 * k, np.float64)[_HEADER:]
+    theta = learned_theta(free, prior[:k], prior[k:]) if learned else boosted_theta(free, prior[:k], prior[k:])[1]
+    out = carray(expanded_, n_expanded)
+    for i in range(k):
+        out[i] = theta[i]
+    if learned:
+        out[k] = np.exp(free[dim - 1])
+    return 0

@@ -19,6 +19,7 @@ References
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -314,6 +315,6 @@ def diffusion_of(name: str, prior: NDArray[np.float64], n_responses: int = 0, mo
         return metric_at(mode, prior)
     if name == "cox_ingersoll_ross":
         return CoxIngersollRoss(prior, float(n_responses))
-    if name == "mirrored":
-        return Mirrored(prior)
-    return Reflected(prior) if name == "reflected" else Preconditioned(prior)
+    # The others take the prior alone. A name that is not in the table is an error, never another diffusion.
+    kind: Callable[[NDArray[np.float64]], Diffusion] = DIFFUSIONS[name]
+    return kind(prior)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.gibbs.sampler import BLOCK, MAX_ROWS, Block, dirichlet
-from adobest_pp.samplers.sgld.diffusions import ADVANCE, BEGIN, Diffusion, begin_at_zero, diffusion_of
+from adobest_pp.samplers.sgld.diffusions import ADVANCE, BEGIN, Diffusion, LogRatio, begin_at_zero, diffusion_of
 from adobest_pp.samplers.sgld.gradients import ADD, AnchoredBatch, FullEvidence, Gradient, Minibatch, has_left
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, rows_of
@@ -182,6 +182,19 @@ class Langevin:
         """The mean of Σφ as the diffusion has it."""
         n = self.n_responses if self.settings.diffusion == "cox_ingersoll_ross" else 0
         return float(self.prior.sum() + n)
+
+    @property
+    def log_share_variance(self) -> float:
+        """The largest variance of a category's ln θ in a step of size one, at the mode; 0 without a metric.
+
+        Under a small concentration ρ, ln θ of an empty category is spread over 1/ρ below a cliff of width one. A
+        metric that suits the spread makes steps that overshoot the cliff.
+        """
+        if self.mode is None or not isinstance(self.diffusion, LogRatio):
+            return 0.0
+        theta, k = self.mode.theta, self.prior.size
+        by_ratio = np.eye(k)[:, : k - 1] - theta[: k - 1]  # of ln θ with respect to ln(θ_i/θ_K)
+        return float(np.einsum("ij,jk,ik->i", by_ratio, self.diffusion.metric, by_ratio, optimize=True).max())
 
     def estimator(self, batches: NDArray[np.int64], anchor: Anchor | None) -> Gradient:
         """Return the gradient estimator for batches of responses (T, m); empty ones stand for all of them."""

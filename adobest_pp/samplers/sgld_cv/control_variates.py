@@ -329,7 +329,7 @@ _PARTS = 64
 
 
 def some_sets(sets: PackedSets, count: int, rng: np.random.Generator) -> Evidence:
-    """Return the evidence of so many answers, drawn with replacement."""
+    """Return the evidence of `count` answers, drawn with replacement."""
     chosen = sets.packed[np.sort(rng.integers(len(sets.packed), size=count))]
     return support_rows(chosen, sets.inside, np.zeros(count), np.arange(count), sets.n_categories)
 

@@ -70,7 +70,7 @@ LOWEST, HIGHEST, PER_UNIT = -16.0, 14.0, 32
 LARGEST_TOTAL_SD = 0.3
 # The logarithm of a quantile below which only its power law is left in double precision.
 POWER_LAW = -36.0
-# The least share that is told from zero, and the least variance of z.
+# The smallest share that counts as above zero, and the smallest variance of z.
 SMALLEST, SMALLEST_VARIANCE = 1e-300, 1e-10
 
 
@@ -158,7 +158,7 @@ def coordinates_of(
 
     The scale of a category is E θ²/(E θ·(ρ+1)), which is s where θ is s·Gamma(ρ). The size E θ²/E θ, about θ where it
     is held, is at least `least_size`, for draws that have not yet seen a category held. The covariance of z is that of
-    the draws, drawn towards its diagonal where they are few for so many categories.
+    the draws, drawn towards its diagonal where they are few for the number of categories.
     """
     n, k = theta.shape
     tables, index = quantile_tables(shape)
@@ -349,8 +349,9 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
     """Advance x and its momentum in place; write θ of every `updates_per_draw`-th update into `draws`.
 
     `force` becomes the last estimate of ∂ln p/∂x, which without any draws is all that is done, and `virial` gains
-    −x·∂ln p/∂x of every update, coordinate by coordinate: its mean is 1 at the posterior. Where the prior is learned,
-    its concentration moves too, given θ of each draw, and follows θ in `draws`; where it is large, steps are shorter.
+    −x·∂ln p/∂x of every update, coordinate by coordinate: its mean is 1 for draws of the posterior. Where the prior is
+    learned, its concentration moves too, given θ of each draw, and follows θ in `draws`; where it is large, steps are
+    shorter.
     """
     # Fields of a named tuple are unpacked once: each access counts references.
     tables, table_index, log_scale = coordinates.tables, coordinates.table_index, coordinates.log_scale

@@ -66,7 +66,7 @@ EXCESS = 0.01
 SMALLEST_BATCH = 8
 # Time between draws, in units in which the posterior has a width of one: most draws are then effective.
 TIME_PER_DRAW = 2.5
-# All evidence is taken unless a batch is so many times cheaper: it has no noise at all, not even from rare rows.
+# All evidence is taken unless a batch is this many times cheaper: it has no noise at all, not even from rare rows.
 WORTH_A_BATCH = 2.0
 # Where the noise is measured, how often and by what batches; and where the curvature is, by what steps of the power
 # method.
@@ -246,10 +246,10 @@ LEAST_PRIOR = 0.01
 LEAST_SHAPE = 0.03
 LEAST_TUNE = 100
 MOST_BIAS = 0.02
-# A virial is called wrong beyond so many of its standard errors: a false alarm in one of some thousand runs.
+# A virial is called wrong beyond this many of its standard errors: a false alarm in one of some thousand runs.
 MOST_ERRORS = 4.5
 # A larger error excuses no more: it is that of a few bursts, which steps make that are too long for a part of the
-# posterior. Of N draws it is about 1/√(2N) where they are right; so many times that is never too large.
+# posterior. Of N draws it is about 1/√(2N) where they are right; this many times that is never too large.
 MOST_ERROR, TIMES_EXPECTED = 0.1, 3.0
 MOST_HALVINGS = 6
 # Pilots until chains must agree, and at most.
@@ -261,7 +261,7 @@ PARTS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class ChainRuns:
     """What the chains made.
 
     Attributes
@@ -349,7 +349,7 @@ class Chains:
         """Make pilots until chains agree, and learn from each; return how many it took."""
         lengths = [tune // 7, 2 * tune // 7, tune - tune // 7 - 2 * tune // 7]
         for pilot in range(MOST_PILOTS):
-            run = self.run(lengths[min(pilot, PILOTS - 1)], Run.is_finite, advance if pilot < PILOTS else None)
+            run = self.run(lengths[min(pilot, PILOTS - 1)], ChainRuns.is_finite, advance if pilot < PILOTS else None)
             settled = run.draws[:, run.draws.shape[1] // 3 :]
             self.learn(settled)
             if pilot >= PILOTS - 1 and _agree(settled):
@@ -368,7 +368,9 @@ class Chains:
             return prior
         return prior._replace(stiff_from=choices.stiff_from, stiffness=choices.stiffness)
 
-    def run(self, n_draws: int, is_good: Callable[[Run], bool], advance: Callable[[int], None] | None) -> Run:
+    def run(
+        self, n_draws: int, is_good: Callable[[ChainRuns], bool], advance: Callable[[int], None] | None
+    ) -> ChainRuns:
         """Make draws of every chain, with the step halved until they are good, and stand at their ends."""
         while True:
             run = self._once(n_draws, advance)
@@ -384,7 +386,7 @@ class Chains:
         self.x, self.log_scales = run.x, run.log_scales
         return run
 
-    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> Run:
+    def _once(self, n_draws: int, advance: Callable[[int], None] | None) -> ChainRuns:
         choices, x, log_scales = self.choices, self.x.copy(), self.log_scales.copy()
         chains, k = x.shape
         bounds = np.linspace(0, n_draws, min(PARTS, n_draws) + 1).astype(int)
@@ -399,7 +401,7 @@ class Chains:
                 virial[c, part] /= (stop - start) * choices.updates_per_draw
                 if advance is not None:
                     advance(int(stop - start))
-        return Run(draws, x, log_scales, virial)
+        return ChainRuns(draws, x, log_scales, virial)
 
 
 def _agree(theta: NDArray[np.float64]) -> bool:
@@ -454,8 +456,8 @@ def sgld_cv_draws(
     k = evidence.n_categories
     chain = Chains(evidence, prior, chains, seed)
     pilots = chain.warm_up(tune, advance)
-    chain.run(SETTLING, Run.is_finite, None)
-    run = chain.run(draws, Run.is_right, advance)
+    chain.run(SETTLING, ChainRuns.is_finite, None)
+    run = chain.run(draws, ChainRuns.is_right, advance)
     narrow = chain.too_narrow(run.draws)
     if narrow.any():
         logger.warning(

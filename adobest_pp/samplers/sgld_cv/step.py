@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SGLDCV"]
 
 
-# Draws of each of so many chains in the pilots, which are made once, from a seed of their own.
+# The pilots: draws of each chain, chains, and their seed. They are made once.
 TUNE, CHAINS, SEED = 500, 4, 0
 
 
@@ -47,7 +47,7 @@ class SGLDCV(DirichletStep):
 
     Notes
     -----
-    Sampler stat: ``sgld_cv_virial``, whose mean is 1 at the posterior (`adobest_pp.samplers.sgld_cv.sampler`).
+    Sampler stat: ``sgld_cv_virial``. Its mean is 1 for draws of the posterior: see `adobest_pp.samplers.sgld_cv`.
 
     See Also
     --------

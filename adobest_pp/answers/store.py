@@ -1,0 +1,381 @@
+"""The file of a collection: a SQLite database of what was published and answered, in the order it happened.
+
+Two tables hold everything. ``events`` has one row for each question that was published and for each `record`. ``parts``
+has the header (mechanism, categories, policy; written once), the state of the policy, and the head: how many
+transactions and events there were, the checksum of the last event, and that of the state.
+
+The checksum of an event is over its text and the checksum before it, the first over the header. A row that was changed,
+removed, moved or copied from another collection is found when the file is opened. An acknowledged answer is on disk:
+SQLite waits for the disk in every transaction (``synchronous=FULL``), and takes back one that was cut short.
+
+While a collection is open, SQLite keeps its latest transactions in ``<file>-wal`` (and an index of them in
+``<file>-shm``); ``<file>-lock`` keeps a second writer out. Closing the collection leaves one file. A process that was
+killed leaves them behind, and the next one that opens the collection takes them up.
+"""
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adobest_pp._checks import check_path
+from adobest_pp._files import check_target, install, refusal, temporary_beside
+from adobest_pp.mechanisms.reading import loads
+
+__all__ = ["Content", "Store", "is_collection", "read_content"]
+
+
+logger = logging.getLogger("adobest_pp")
+
+SCHEMA = "adobest_pp.collection"
+VERSION = 1
+_TABLES = (
+    "CREATE TABLE events (number INTEGER PRIMARY KEY, body TEXT NOT NULL, checksum TEXT NOT NULL)",
+    "CREATE TABLE parts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+)
+# Seconds to wait for a reader or a writer that is in the middle of a transaction.
+_PATIENCE = 10.0
+
+
+class Content(NamedTuple):
+    """What is in the file of a collection."""
+
+    header: dict[str, Any]
+    events: list[dict[str, Any]]
+    state: dict[str, Any]
+
+
+class _Head(NamedTuple):
+    """How far a collection is: transactions, events, the checksum of the last event and that of the state."""
+
+    version: int
+    events: int
+    checksum: str
+    state: str
+
+
+class Store:
+    """The store of one collection, open for its one writer until `close`. Build with `in_memory` or `open`."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        head: _Head,
+        path: Path | None = None,
+        guard: sqlite3.Connection | None = None,
+    ) -> None:
+        self.path = path
+        self._connection, self._head = connection, head
+        self._file = None if path is None else os.stat(path)
+        # Brings everything into one file and lets go of it; at the latest when the store is garbage collected.
+        self.close = weakref.finalize(self, _close, connection, path, self._file, guard)
+        # The head that an interrupted transaction would have left, if there was one.
+        self._attempted: _Head | None = None
+
+    @classmethod
+    def in_memory(cls, header: dict[str, Any]) -> "Store":
+        """Return a store without a file; `copy` writes one."""
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        for table in _TABLES:
+            connection.execute(table)
+        text = json.dumps({"schema": SCHEMA, "version": VERSION, **header})
+        head = _Head(0, 0, _checksum("", text), _checksum("", "{}"))
+        parts = {"header": text, "state": "{}", "head": json.dumps(head), "open": "no"}
+        connection.executemany("INSERT INTO parts VALUES (?, ?)", parts.items())
+        return cls(connection, head)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> tuple["Store", Content]:
+        """Open the file of a collection for its one writer, or raise ValueError; return what is in it as well."""
+        target = Path(os.path.realpath(check_path(path)))
+        name = os.fspath(path)
+        _check_exists(target, name)
+        guard = _guard(target)
+        try:
+            connection = _connect(target, name, "rw")
+        except BaseException:
+            _release(guard, target)
+            raise
+        try:
+            with _telling(name):
+                content, head = _read(connection, name)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                # Before the first answer: whoever copies the file without <file>-wal from now on is told.
+                connection.execute("UPDATE parts SET value = 'yes' WHERE name = 'open'")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                return cls(connection, head, target, guard), content
+        except BaseException:
+            connection.close()
+            _release(guard, target)
+            raise
+
+    @property
+    def version(self) -> int:
+        """How many transactions there were; right even after one that was interrupted."""
+        self._settle()
+        return self._head.version
+
+    def write(self, events: Sequence[dict[str, Any]], state: dict[str, Any] | None = None) -> None:
+        """Add events and replace the state, unless it is None, in one transaction that is on disk at the end.
+
+        Raise OSError if that fails; then nothing has changed.
+        """
+        self._settle()
+        self._check_untouched()
+        rows, checksum, count = [], self._head.checksum, self._head.events
+        for event in events:
+            body = json.dumps(event, separators=(",", ":"))
+            checksum, count = _checksum(checksum, body), count + 1
+            rows.append((count, body, checksum))
+        text = None if state is None else json.dumps(state, separators=(",", ":"))
+        of_state = self._head.state if text is None else _checksum("", text)
+        head = _Head(self._head.version + 1, count, checksum, of_state)
+        self._attempted = head
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if self._stored_head() != self._head:
+                raise OSError(
+                    f"path must be left alone while a collection has it open, but another program has changed "
+                    f"{str(self.path)!r}: close this collection and open it again"
+                )
+            self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+            if text is not None:
+                self._connection.execute("UPDATE parts SET value = ? WHERE name = 'state'", (text,))
+            self._connection.execute("UPDATE parts SET value = ? WHERE name = 'head'", (json.dumps(head),))
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as problem:
+            self._settle()
+            if self._head != head:
+                raise refusal(_as_os_error(problem), self.path or Path(":memory:")) from None
+        self._settle()
+
+    def copy(self, path: str | os.PathLike[str]) -> None:
+        """Write all of the store to a new file, whole or not at all."""
+        target = check_target(path, overwrite=False)
+        with temporary_beside(target) as temporary:
+            try:
+                self._connection.execute("VACUUM INTO ?", (os.fspath(temporary),))
+                copied = sqlite3.connect(temporary, isolation_level=None)
+                copied.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
+                copied.close()
+            except sqlite3.Error as problem:
+                raise _as_os_error(problem) from None
+            descriptor = os.open(temporary, os.O_RDWR)
+            try:
+                install(descriptor, temporary, target, overwrite=False)
+            finally:
+                os.close(descriptor)
+
+    def _settle(self) -> None:
+        """Find out what became of a transaction that was interrupted or failed."""
+        if self._attempted is None:
+            return
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+        if self._stored_head() == self._attempted:
+            self._head = self._attempted
+        self._attempted = None
+
+    def _stored_head(self) -> _Head:
+        (text,) = self._connection.execute("SELECT value FROM parts WHERE name = 'head'").fetchone()
+        return _Head(*json.loads(text))
+
+    def _check_untouched(self) -> None:
+        """Raise OSError if the file was closed, deleted or replaced: SQLite would write to what nobody sees."""
+        if self._file is None:
+            return
+        if not self.close.alive:
+            raise OSError(f"the collection must be open to be written to, but {str(self.path)!r} was closed")
+        with suppress(FileNotFoundError):
+            if os.path.samestat(self._file, os.stat(self.path or "")):
+                return
+        raise OSError(
+            f"path must be left alone while a collection has it open, but {str(self.path)!r} was deleted or replaced "
+            "by another program: copy the collection to a new file, which has all its answers"
+        )
+
+
+def _close(
+    connection: sqlite3.Connection,
+    path: Path | None,
+    file: os.stat_result | None,
+    guard: sqlite3.Connection | None,
+) -> None:
+    """Close a store. All answers are on disk already; now they are in one file."""
+    # If that fails, as on a full disk, the next one who opens the file takes up what is beside it.
+    with suppress(sqlite3.Error, OSError):
+        if path is not None and file is not None and os.path.samestat(file, os.stat(path)):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    if path is not None and guard is not None:
+        _release(guard, path)
+
+
+def is_collection(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is a SQLite database.
+
+    SQLite itself looks: a program that opens and closes the file of an open collection would take its locks away.
+    """
+    if not os.path.isfile(path):
+        return False
+    try:
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)
+        try:
+            return bool(connection.execute("PRAGMA schema_version").fetchone()[0])
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as problem:
+        return problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB
+
+
+def read_content(path: str | os.PathLike[str]) -> Content:
+    """Read the file of a collection, also while its answers come in, or raise ValueError if it is damaged or none."""
+    target, name = Path(os.path.realpath(check_path(path))), os.fspath(path)
+    _check_exists(target, name)
+    connection = _connect(target, name, "ro")
+    try:
+        with _telling(name):
+            connection.execute("BEGIN")
+            (is_open,) = connection.execute("SELECT value FROM parts WHERE name = 'open'").fetchone() or ("",)
+            if is_open == "yes" and not _is_accompanied(target):
+                logger.warning(
+                    "%r was copied while it was open, without %r: later answers are not in it.", name, f"{name}-wal"
+                )
+            return _read(connection, name)[0]
+    finally:
+        connection.close()
+
+
+def _is_accompanied(target: Path) -> bool:
+    """Tell whether the files of an open or killed collection are beside it: any reader makes an empty <file>-wal."""
+    wal = f"{target}-wal"
+    return os.path.exists(f"{target}-lock") or (os.path.exists(wal) and os.path.getsize(wal) > 0)
+
+
+def _connect(target: Path, name: str, mode: str) -> sqlite3.Connection:
+    """Connect to a file, whose tables must be ours to the letter: nothing else in it is looked at."""
+    with _telling(name):
+        connection = sqlite3.connect(
+            f"{target.as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
+        )
+        try:
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_TRUSTED_SCHEMA, False)
+            # Else the last one to close the file would take <file>-wal in, and hide that there was one.
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+            connection.execute("PRAGMA cell_size_check = ON")
+            found = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema LIMIT 10")}
+            if found != set(_TABLES):
+                raise ValueError(f"path must name the file of a collection, got {name!r}, which is another database")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:
+    """Return all that is in a store, or raise ValueError if a row was changed, removed, moved or copied in."""
+    parts = dict(connection.execute("SELECT name, value FROM parts LIMIT 10"))
+    if set(parts) != {"header", "state", "head", "open"} or not all(isinstance(part, str) for part in parts.values()):
+        raise _damaged(name, "whose header, state or head is missing")
+    header = loads(parts["header"])
+    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
+        raise _damaged(name, "whose header is not as it was written")
+    if header.get("version") != VERSION:
+        raise ValueError(f"path must name a collection of version {VERSION}, got {name!r}, which has another")
+    fields = loads(parts["head"])
+    if not isinstance(fields, list) or len(fields) != len(_Head._fields):
+        raise _damaged(name, "whose head is not as it was written")
+    head, checksum = _Head(*fields), _checksum("", parts["header"])
+    events: list[dict[str, Any]] = []
+    for number, body, found in connection.execute("SELECT number, body, checksum FROM events ORDER BY number"):
+        checksum = _checksum(checksum, body) if isinstance(body, str) else ""
+        if number != len(events) + 1 or found != checksum:
+            raise _damaged(name, f"whose row {len(events) + 1} is missing or not as it was written")
+        event = json.loads(body)
+        if not isinstance(event, dict):
+            raise _damaged(name, f"whose row {number} is no event")
+        events.append(event)
+    if (len(events), checksum, _checksum("", parts["state"])) != (head.events, head.checksum, head.state):
+        raise _damaged(name, f"which has {len(events)} rows or a state that are not those of its head")
+    state = loads(parts["state"])
+    if not isinstance(state, dict):
+        raise _damaged(name, "whose state is not as it was written")
+    return Content(header, events, state), head
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[None]:
+    """Raise what SQLite finds wrong with a file as ValueError, or as OSError if it cannot be read."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        if isinstance(problem, sqlite3.OperationalError) and _code(problem) not in (
+            sqlite3.SQLITE_ERROR,
+            sqlite3.SQLITE_CORRUPT,
+        ):
+            reason = _as_os_error(problem)
+            raise OSError(reason.errno, f"{name!r} could not be opened: {reason.strerror}") from None
+        raise _damaged(name, "which is damaged or not a database") from None
+    except (RecursionError, UnicodeDecodeError, json.JSONDecodeError):
+        raise _damaged(name, "whose rows are not JSON") from None
+
+
+def _guard(target: Path) -> sqlite3.Connection:
+    """Lock a collection for its one writer until `_release`, or raise ValueError; a killed process has no lock."""
+    try:
+        guard = sqlite3.connect(f"{target}-lock", isolation_level=None, timeout=0)
+        try:
+            guard.execute("PRAGMA journal_mode = MEMORY")  # or there would be one more file
+            guard.execute("BEGIN EXCLUSIVE")
+        except BaseException:
+            guard.close()
+            raise
+    except sqlite3.OperationalError as problem:
+        if _code(problem) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise refusal(_as_os_error(problem), target) from None
+        raise ValueError(
+            f"path must not be in use by another collection or program, got {str(target)!r}: close that one first"
+        ) from None
+    return guard
+
+
+def _release(guard: sqlite3.Connection, target: Path) -> None:
+    guard.close()
+    with suppress(OSError):
+        os.unlink(f"{target}-lock")
+
+
+def _check_exists(target: Path, name: str) -> None:
+    if not target.is_file():
+        raise FileNotFoundError(f"path must name the file of a collection, got {name!r}, which does not exist")
+
+
+def _code(problem: sqlite3.Error) -> int:
+    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def _as_os_error(problem: sqlite3.Error) -> OSError:
+    full = "No space left on device"
+    return OSError(errno.ENOSPC, full) if _code(problem) == sqlite3.SQLITE_FULL else OSError(errno.EIO, str(problem))
+
+
+def _checksum(before: str, text: str) -> str:
+    return hashlib.blake2b(f"{before}{text}".encode(), digest_size=16).hexdigest()
+
+
+def _damaged(name: str, what: str) -> ValueError:
+    return ValueError(f"path must name an undamaged collection, got {name!r}, {what}: restore it from a copy")
