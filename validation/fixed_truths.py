@@ -33,7 +33,6 @@ from adobest_pp.likelihood.direct import Direct, direct_estimate, direct_of_coun
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.nuts.densities import choose_coordinates, learned_log_density, learned_theta
 from adobest_pp.samplers.nuts.sampler import sample_nuts
-from adobest_pp.simulate import simulate as simulate_collection
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, shown, table
 
@@ -52,11 +51,11 @@ FAR = 8.0
 # Of the simulated table: budgets and people, categories, and how the posterior is drawn.
 COLLECTED = ((0.25, 30_000), (0.5, 3000), (1.0, 1000), (1.0, 10_000), (2.0, 3000), (4.0, 300))
 SIMULATED = (3, 5, 6, 10, 20)
-COLLECTIONS, RUNS = 200, 25
+COLLECTIONS, RUNS = 60, 25
 # Of these collections, so many are also analysed under the priors that are not the default.
 COMPARED = 60
 # Of the pairs of budget and people, so many for each truth and K, in turn.
-PAIRS = 5
+PAIRS = 1
 WARM, KEEP, LONGEST = 120, 320, 40
 # Mean and standard deviation of ln a; None where a is 1.
 PRIORS: dict[str, tuple[float, float] | None] = {
@@ -77,12 +76,12 @@ OTHERS: dict[str, Any] = {
     "design": ad.SetFamily,
 }
 
-# Collections whose answers choose the questions: RRRR and how its subsets are chosen, or designs in rounds.
+# Collections whose answers choose the questions: κ of RRRR and how its subsets are chosen, or designs in rounds.
 ADAPTIVE: dict[str, tuple[float, dict[str, Any]]] = {
     "RRRR, honest": (0.9, {"utility": "honest"}),
     "RRRR, entropy": (0.9, {"utility": "entropy"}),
     "RRRR, semi-adaptive": (1.0, {"utility": "semi_adaptive", "alpha": 0.9}),
-    "designs in rounds": (1.0, {"method": "design", "prior": "learned"}),
+    "designs in rounds": (1.0, {}),
 }
 ADAPTIVE_COLLECTIONS = 100
 
@@ -388,12 +387,14 @@ def adaptive(job: tuple[str, str, float, int], collections: int, seed: int) -> l
     """Return the cells of a truth of six categories in collections whose answers choose the questions."""
     name, truth, epsilon, people = job
     theta, (kappa, how) = truths(6)[truth], ADAPTIVE[name]
-    designed = how.get("method") == "design"
-    mechanism: Any = ad.SubsetSelection(6, epsilon) if designed else ad.RRRR(6, epsilon, kappa)
     ends = []
     for child in np.random.SeedSequence([seed, people, round(10 * epsilon), *map(ord, truth)]).spawn(collections):
-        responses = simulate_collection(theta, mechanism, n_people=people, random_seed=child, **how).responses
-        ends.append(shown_intervals(responses, int(child.generate_state(1)[0])))
+        asked = {"n_people": people, "random_seed": child}
+        if how:
+            run = ad.simulate_adaptive(theta, ad.AdaptiveSubset(ad.RRRR(6, epsilon, kappa), **how), **asked)
+        else:
+            run = ad.simulate_rounds(theta, ad.SubsetSelection(6, epsilon), **asked)
+        ends.append(shown_intervals(run.responses, int(child.generate_state(1)[0])))
     return list(cells_of(name, Setting(truth, 6, epsilon, people, name), theta, np.array(ends)))
 
 
