@@ -8,7 +8,7 @@ import pytest
 
 from adobest_pp import SRR, Responses, SubsetSelection, sample
 from adobest_pp.cli.main import main
-from adobest_pp.simulate.simulation import simulate
+from adobest_pp.simulate.simulation import simulate_rounds
 from tests.architecture.trace import files_touched
 
 THETA = np.array([0.5, 0.3, 0.2])
@@ -37,8 +37,8 @@ def test_sample(sampler, most):
 
 
 def test_a_design_round():
-    options = {"method": "design", "n_people": 60, "rounds": 2, "random_seed": 1}
-    check(files_touched(lambda: simulate(THETA, SubsetSelection(3, 1.0), **options)), DESIGN)
+    options = {"n_people": 60, "rounds": 2, "random_seed": 1}
+    check(files_touched(lambda: simulate_rounds(THETA, SubsetSelection(3, 1.0), **options)), DESIGN)
 
 
 def test_compare_the_people_of_a_file(tmp_path):

@@ -22,7 +22,6 @@ POLICIES = {
     "adaptive, some at a time": ad.AdaptiveSubset(RRRR, "semi_adaptive", alpha=0.8, adapt_every=7),
     "adaptive, gibbs": ad.AdaptiveSubset(RRRR, "tv1", sampler="gibbs"),
     "adaptive, exact": ad.AdaptiveSubset(RRRR, "mse", sampler="exact", prior=0.5),
-    "adaptive, sgld_cv": ad.AdaptiveSubset(RRRR, "tv1", sampler="sgld_cv", prior=0.5),
     "adaptive, own steps": ad.AdaptiveSubset(RRRR, "tv1", schedule=ad.DecayingSteps(0.01, 0.6), batch_size=3),
     "rounds": ad.Rounds(SELECTION, n_people=60, rounds=2),
 }
