@@ -76,7 +76,6 @@ def meaning(runs: xr.Dataset, bound: xr.DataArray) -> str:
         against.append(
             f"ahead of the design in {ahead} and behind it in {behind} of {n} settings with the {prior} prior"
         )
-    keep(semi_largest_K=max(semi.mean["K"].values.tolist()))
     shown_ahead = semi.ratios_ahead()
     if shown_ahead.size:
         keep(semi_least=shown_ahead.min(), semi_greatest=shown_ahead.max())
