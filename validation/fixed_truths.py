@@ -51,11 +51,11 @@ FAR = 8.0
 # Of the simulated table: budgets and people, categories, and how the posterior is drawn.
 COLLECTED = ((0.25, 30_000), (0.5, 3000), (1.0, 1000), (1.0, 10_000), (2.0, 3000), (4.0, 300))
 SIMULATED = (3, 5, 6, 10, 20)
-COLLECTIONS, RUNS = 60, 25
+COLLECTIONS, RUNS = 200, 25
 # Of these collections, so many are also analysed under the priors that are not the default.
 COMPARED = 60
 # Of the pairs of budget and people, so many for each truth and K, in turn.
-PAIRS = 1
+PAIRS = 5
 WARM, KEEP, LONGEST = 120, 320, 40
 # Mean and standard deviation of ln a; None where a is 1.
 PRIORS: dict[str, tuple[float, float] | None] = {
