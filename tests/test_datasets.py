@@ -67,7 +67,7 @@ def test_from_people_to_a_report(tmp_path):
     assert end.value.code in (0, None)
     page = (tmp_path / "poll" / "report.html").read_text(encoding="utf-8")
     assert "strong Democrat" in page
-    responses = ad.Responses.from_netcdf(tmp_path / "poll" / "responses.nc")
+    responses = ad.Responses.read(tmp_path / "poll" / "responses.db")
     assert len(responses) == 944
     # The answers are drawn from the system's entropy, so this differs from run to run. An interval of 95 % misses in
     # 5 %; if they missed independently, four or more of seven would in 1 of 5000 runs.

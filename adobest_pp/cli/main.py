@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
-from adobest_pp._interrupts import raising_interrupts
+from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import visible
 from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan, read_prior, read_shares
 from adobest_pp.cli.study import app as study_app

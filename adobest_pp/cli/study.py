@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adobest_pp._interrupts import raising_interrupts
+from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import visible
 
 if TYPE_CHECKING:

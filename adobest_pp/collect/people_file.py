@@ -30,9 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_flag, check_path
-from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import appearance, check_labels, flaw_of
-from adobest_pp._progress import SlowProgress
+from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.ledger import Entry, Ledger, Values, new_entry

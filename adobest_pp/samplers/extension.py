@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_count
-from adobest_pp._interrupts import raising_interrupts
+from adobest_pp._progress import raising_interrupts
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp import __version__
 from adobest_pp._checks import check_count, check_flag, check_integer, check_prior, check_total, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
-from adobest_pp._interrupts import raising_interrupts
-from adobest_pp._progress import SlowProgress
+from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered, check_responses
 from adobest_pp.answers.responses import Responses

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from adobest_pp._checks import check_integer
-from adobest_pp._interrupts import raising_interrupts
+from adobest_pp._progress import raising_interrupts
 from adobest_pp.teaching.pages import LESSONS, folder, lesson_file
 from adobest_pp.teaching.running import TRUST
 

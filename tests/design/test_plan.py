@@ -261,7 +261,7 @@ def test_the_error_of_a_simulation_is_told(monkeypatch):
 
 def test_mechanisms_that_differ_by_less_than_the_error_are_equally_good():
     def answer(people, error):
-        return plan_search.Answer(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9)
+        return plan_search.PlanSolution(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9)
 
     rough = {"srr": answer(2000, 0.3), "subset-selection": answer(1500, 0.3)}
     assert _recommended(rough, "people")[0] == "srr"

@@ -112,11 +112,10 @@ def test_the_record_says_what_was_asked_predicted_and_achieved(run):
 def test_a_simulation_is_repeated_by_its_settings(run):
     told = run.settings
     seed = np.random.SeedSequence(told["random_seed"]["entropy"], spawn_key=told["random_seed"]["spawn_key"])
-    names = ("method", "prior", "rounds", "n_people")
-    first = ad.mechanisms.mechanism_from_settings(told)
-    again = ad.simulate_adaptive(
+    names = ("prior", "rounds", "n_people")
+    again = ad.simulate_rounds(
         told["theta"],
-        ad.AdaptiveSubset(first),
+        ad.mechanisms.mechanism_from_settings(told),
         random_seed=seed,
         categories=list("abcdef"),
         **{name: told[name] for name in names},

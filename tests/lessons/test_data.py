@@ -52,7 +52,13 @@ def test_some_draws_of_the_others(precompute, name):
 
 
 def test_an_estimate_under_the_learned_prior(precompute):
-    np.testing.assert_allclose(precompute.estimate(3.0, 1000, "learned"), kept("empty")["learned_3_1000"], atol=1e-4)
+    """NUTS rounds differently on other processors, so its draws differ: equal up to Monte Carlo error.
+
+    A share has an sd of at most 0.02, and 1,000 effective draws: its mean has an error of 0.0007, and ends of
+    intervals, which must hold the mean, of no more than a few times that. Ten such errors are allowed.
+    """
+    stored = kept("empty")["learned_3_1000"]
+    np.testing.assert_allclose(precompute.estimate(3.0, 1000, "learned"), stored, atol=0.007)
 
 
 def test_every_setting_of_the_sliders_is_there(precompute):

@@ -77,7 +77,11 @@ def golden():
 
 @pytest.mark.parametrize("name", ["paper", "paper_as_published", "equal_privacy"])
 def test_runs_are_those_that_were_recorded(name):
-    """75 runs of the program as it was when the paper's stores were made, with 50 people for each category."""
+    """75 runs of the program as it was when the paper's stores were made, with 50 people for each category.
+
+    Sums may be rounded otherwise on another processor, which moves the last digits; other random numbers or another
+    formula would move the first.
+    """
     study = STUDIES[name]
     for row in (row for row in golden() if row["study"] == name):
         numbers = {n: float(row[n]) for n in ("epsilon", "kappa", "rho") if row[n]}
@@ -85,7 +89,7 @@ def test_runs_are_those_that_were_recorded(name):
         cell["budgets"] = "published" if name == "paper_as_published" else "theorem1"
         recorded = {measure: row[measure] for measure in MEASURES if row[measure]}
         found = run_once(replace(study, measures=tuple(recorded)), cell, int(row["run"]))
-        assert {measure: value.hex() for measure, value in found.items()} == recorded, cell
+        assert found == pytest.approx({name: float.fromhex(text) for name, text in recorded.items()}, rel=1e-9), cell
 
 
 @pytest.mark.parametrize("budgets", ["theorem1", "published"])

@@ -12,8 +12,8 @@ import pytest
 import xarray as xr
 
 import adobest_pp as ad
-from adobest_pp import _interrupts
-from adobest_pp._interrupts import raising_interrupts
+from adobest_pp import _progress
+from adobest_pp._progress import raising_interrupts
 from adobest_pp.samplers.nuts import sampler as nuts
 from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
 from adobest_pp.samplers.sgld.settings import LangevinSettings
@@ -58,7 +58,7 @@ def test_an_interrupt_that_was_swallowed_is_raised_at_the_end(number, fails):
 
 
 def test_an_interrupt_that_was_swallowed_ends_what_goes_on(monkeypatch):
-    monkeypatch.setattr(_interrupts, "PATIENCE", 0.05)
+    monkeypatch.setattr(_progress, "AGAIN_AFTER", 0.05)
     rounds = []
 
     @raising_interrupts()

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from adobest_pp._checks import check_flag, check_path
-from adobest_pp._interrupts import raising_interrupts
 from adobest_pp._labels import check_labels
-from adobest_pp._progress import SlowProgress
+from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.executors import Tasks, cluster, threads
