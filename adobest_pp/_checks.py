@@ -120,7 +120,7 @@ def check_path(path: Any, name: str = "path") -> Path:
     try:
         parts = [os.fsencode(part) for part in Path(text).parts]
     except UnicodeEncodeError:
-        raise ValueError(f"{allowed}, got one with half of a character") from None
+        raise ValueError(f"{allowed}, got one with an unpaired surrogate") from None
     if "\0" in text or max(map(len, parts), default=0) > 255:
         raise ValueError(f"{allowed}, got {brief(text)}, which no file can have")
     return Path(text)

@@ -70,7 +70,7 @@ def resemblance(label: str) -> str:
 def flaw_of(label: str) -> str | None:
     """Return what is wrong with a label by itself, without the label, or None."""
     if any(unicodedata.category(c) in ("Cc", "Cs") for c in label):
-        return "one with a control character or half of a character"
+        return "one with a control character or an unpaired surrogate"
     if any(ord(c) in _REORDERING for c in label):
         return "one with a character that changes the direction of the text"
     if not appearance(label):

@@ -191,7 +191,7 @@ def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
     if values.ndim != 2 or not len(values):
         raise ValueError(f"draws must be {allowed}, got an array of shape {values.shape}")
     if not np.all((values >= 0) & (values <= 1)):
-        raise ValueError(f"draws must be {allowed}, got others from {values.min():g} to {values.max():g}")
+        raise ValueError(f"draws must be {allowed}, got values from {values.min():g} to {values.max():g}")
     return values
 
 

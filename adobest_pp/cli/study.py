@@ -146,7 +146,7 @@ def _print_status(status: "StudyStatus") -> None:
         left = f"{status.rate:.1f} runs/s, {_duration(status.seconds_left)} left" if known else "no rate yet"
         typer.echo(f"running: {left}")
     elif status.missing:
-        typer.echo("not running: the same `adobest study run` goes on with it")
+        typer.echo("not running: rerun `adobest study run` to resume")
     if status.damaged:
         typer.echo(f"{status.damaged} damaged: the same `adobest study run` with --repair makes them again")
     for text, count in status.errors[:_ERRORS_SHOWN]:

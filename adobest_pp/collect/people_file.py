@@ -68,7 +68,7 @@ def collect_csv(
     path : path
         A CSV file with a header, or a Parquet or Arrow file; `adobest_pp.collect.people_file` has the rules.
     column : str
-        The column with the private values. Who has none is not asked; `did_not_answer` tells how many.
+        The column with the private values. Rows without a value are skipped; `did_not_answer` counts them.
     epsilon : float
         Budget of one answer.
     mechanism : str, default "subset-selection"

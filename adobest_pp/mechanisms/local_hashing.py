@@ -149,7 +149,7 @@ class LocalHashing(ExtremalMechanism):
         if rows.dtype == bool or (
             rows.size and (rows.min() < 0 or rows[:, 0].max() >= N_SEEDS or rows[:, 1].max() >= self.g)
         ):
-            raise ValueError(f"answers must be {allowed}, got others")
+            raise ValueError(f"answers must be {allowed}, got values out of range")
         return rows.astype(np.int64)
 
     def privatize(

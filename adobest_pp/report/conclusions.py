@@ -141,8 +141,8 @@ def contraction_in_words(findings: Findings) -> str:
     """Return what the figure of contraction shows, or why there is none."""
     if findings.contraction is None:
         if isinstance(findings.poll.responses, Gathered):
-            return "There is no look back at the first answers: gathered answers are counted, in no order."
-        return "There is no look back at the first answers: it would take too long."
+            return "No figure shows how the estimate changed as answers came in: gathered answers have no order."
+        return "No figure shows how the estimate changed as answers came in: it would take too long to make."
     part = findings.contraction.sel(label=REFERENCE)
     if findings.poll.truth is None:
         text = (

@@ -224,7 +224,7 @@ def _check_sources(sources: Mapping[str, str]) -> None:
     if (key := canonical(sources)) in _checked:
         return
     if names := differing(sources, hashes_of(sources)):
-        raise ValueError(f"worker must have the sources that the study is run with, got others of {names}")
+        raise ValueError(f"worker must have the sources that the study is run with; they differ in {names}")
     _checked.add(key)
 
 

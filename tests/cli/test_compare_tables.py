@@ -57,7 +57,7 @@ def test_files_that_tell_their_mechanism_need_nothing_more(days, tmp_path, capsy
     np.testing.assert_allclose([row["mean"] for row in told["estimate"]], tree.posterior.theta.mean(("chain", "draw")))
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "1,600 randomized answers, gathered from 2 files." in page
-    assert "There is no look back at the first answers: gathered answers are counted, in no order." in page
+    assert "No figure shows how the estimate changed as answers came in: gathered answers have no order." in page
     assert not (tmp_path / "out" / "figures" / "contraction.svg").exists()
     assert "contraction" not in xr.open_datatree(tmp_path / "out" / "posterior.nc")
 

@@ -86,7 +86,7 @@ def test_status_of_a_study_that_runs(tmp_path, file, adobest_study):
         code, _, errors = adobest_study("run", file, "--store", store)
         assert code == 2
         assert errors == f"adobest: store must not be in use by another process, got '{store}'\n"
-    assert "\nnot running: the same `adobest study run` goes on with it\n" in adobest_study("status", store)[1]
+    assert "\nnot running: rerun `adobest study run` to resume\n" in adobest_study("status", store)[1]
 
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, adobest_study):

@@ -25,5 +25,8 @@ def test_intervals_of_private_answers_cover_the_coefficients_of_honest_ones():
     assert float(wider.min()) > 1
     assert float(wider.max()) < 6
     told = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert f"{int(covered.sum())} of the {covered.size} honest coefficients" in told
+    assert (
+        f"Of the {covered.size} honest coefficients (four terms, six contrasts), {int(covered.sum())} lie within"
+        in told
+    )
     assert f"{round(float(wider.min()))} to {math.ceil(float(wider.max()))} times as wide" in told

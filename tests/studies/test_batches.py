@@ -85,7 +85,7 @@ def test_sources_of_the_driver_must_be_those_of_the_worker():
     right = hashes_of(["adobest_pp.adaptive.loop", "adobest_pp._text"])
     assert not run_batch(batch_of(made, 0, sources=right))[0].error
     for name, wrong in (("adobest_pp.adaptive.loop", {"adobest_pp.adaptive.loop": "0"}), ("mine", {"mine": "0"})):
-        with pytest.raises(ValueError, match=f"worker must have the sources .*, got others of {name}$"):
+        with pytest.raises(ValueError, match=f"worker must have the sources .*; they differ in {name}$"):
             run_batch(batch_of(made, 0, sources=right | wrong))
 
 

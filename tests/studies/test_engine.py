@@ -341,7 +341,7 @@ def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):
 
 def test_a_worker_with_other_sources_stops_the_study(tmp_path, monkeypatch):
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch_of_other_sources)
-    with pytest.raises(OSError, match=r"worker must have the sources .* got others of adobest_pp\.adaptive\.loop"):
+    with pytest.raises(OSError, match=r"worker must have the sources .* differ in adobest_pp\.adaptive\.loop"):
         run_study(study(), tmp_path / "small.zarr", workers=1, progressbar=False)
     assert study_status(tmp_path / "small.zarr").done == 0
 

@@ -73,11 +73,12 @@ def test_statements_fail_where_they_are_false():
 def test_runs_differ_in_what_their_corner_says_and_in_nothing_else(monkeypatch):
     asked = []
 
-    def fake(theta, mechanism, method, **options):
-        asked.append((theta.tolist(), mechanism, method, options))
+    def fake(theta, policy, **options):
+        chosen = {"schedule": policy.schedule, "smallest_size": policy.smallest_size}
+        asked.append((theta.tolist(), policy.mechanism, policy.utility, options | chosen))
         return type("Run", (), {"chain_mean": theta + 0.01 * len(asked)})
 
-    monkeypatch.setattr(causes, "simulate", fake)
+    monkeypatch.setattr(causes, "simulate_adaptive", fake)
     found = causes.errors(causes.Setting(4, 1.0, 0.1, 3, 1, 50))
     assert len(asked) == 2 + 6 * 8
     assert len({str((theta, options["random_seed"].entropy)) for theta, _, _, options in asked}) == 1

@@ -242,7 +242,7 @@ def test_rates_are_held_to_what_chance_allows():
     assert not error_rates.as_claimed(rows(12))
     assert not error_rates.as_claimed([{"verdict": "not_mixed"}])
     assert error_rates.alarms([{"verdict": "not_mixed"}]) == 0
-    assert error_rates.interval(3, 300) == "1.0 [0.2, 2.9]"
+    assert str(error_rates.interval(3, 300)) == "1.0 [0.2, 2.9]"
 
 
 def test_a_posterior_that_does_not_contract_is_found(monkeypatch):
