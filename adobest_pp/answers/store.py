@@ -268,22 +268,33 @@ def _is_accompanied(target: Path) -> bool:
 def _connect(target: Path, name: str, mode: str) -> sqlite3.Connection:
     """Connect to a file, whose tables must be ours to the letter: nothing else in it is looked at."""
     with _telling(name):
-        connection = sqlite3.connect(
-            f"{target.as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
-        )
-        try:
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_TRUSTED_SCHEMA, False)
-            # Else the last one to close the file would take <file>-wal in, and hide that there was one.
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
-            connection.execute("PRAGMA cell_size_check = ON")
-            found = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema LIMIT 10")}
-            if found != set(_TABLES):
-                raise ValueError(f"path must name the file of a collection, got {name!r}, which is another database")
-        except BaseException:
+        connection, found = _connected(target, mode)
+        if found != set(_TABLES):
             connection.close()
-            raise
+            raise ValueError(f"path must name the file of a collection, got {name!r}, which is another database")
     return connection
+
+
+def _connected(target: Path, mode: str) -> tuple[sqlite3.Connection, set[str]]:
+    """Return a connection to a file, and the tables of that file."""
+    connection = sqlite3.connect(f"{target.as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None)
+    try:
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_TRUSTED_SCHEMA, False)
+        # Else the last one to close the file would take <file>-wal in, and hide that there was one.
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        connection.execute("PRAGMA cell_size_check = ON")
+        return connection, {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema LIMIT 10")}
+    except sqlite3.OperationalError as problem:
+        connection.close()
+        # A process that was killed while it opened or closed the collection left <file>-journal. SQLite undoes what
+        # that process had begun, but not in a connection that may only read.
+        if mode == "ro" and _code(problem) == sqlite3.SQLITE_READONLY:
+            return _connected(target, "rw")
+        raise
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:

@@ -387,6 +387,29 @@ while True:
 """
 
 
+KILLED_BETWEEN_JOURNALS = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 2")  # so that pages are written before the transaction ends
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE parts SET value = 'yes' WHERE name = 'open'")
+connection.executemany("INSERT INTO events VALUES (?, ?, '')", ((i, "x" * 500) for i in range(100, 400)))
+os._exit(9)
+"""
+
+
+def test_a_reader_takes_back_what_a_killed_process_had_begun(path):
+    """Opening and closing a collection change the journal of SQLite, and a kill may fall in between."""
+    collection = new(THREE["same"], path)
+    answer_all(collection, people(20), 1)
+    answers = collection.responses.answers
+    collection.close()
+    subprocess.run([sys.executable, "-c", KILLED_BETWEEN_JOURNALS, path], check=False)
+    assert path.with_name(f"{path.name}-journal").exists()
+    np.testing.assert_array_equal(Responses.read(path).answers, answers)
+    assert len(Collection.open(path)) == 20
+
+
 @three
 def test_a_killed_process_loses_nothing_that_was_acknowledged(policy, path):
     new(policy, path).close()
