@@ -1,8 +1,6 @@
-"""Collections of simulated people. The package is itself the function: ``ad.simulate(…)`` works once it is imported."""
+"""Collections of simulated people: their answers protect nobody."""
 
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adobest_pp._lazy import lazy_names
 
@@ -20,13 +18,3 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
-
-
-class _Callable(ModuleType):
-    """The import system sets ``adobest_pp.simulate`` to this package, over the function of that name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self.simulate(*args, **options)
-
-
-sys.modules[__name__].__class__ = _Callable
