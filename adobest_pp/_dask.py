@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Cluster", "check_address", "connect"]
-
 # Seconds to wait for a scheduler, or for its workers; between two counts of them; and between two looks at the tasks.
 PATIENCE = 30.0
 RECOUNT_SECONDS = 2.0

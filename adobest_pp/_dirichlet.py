@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ESTIMATE_PRIOR", "LOG_CONCENTRATION", "draw_dirichlet", "draw_log_dirichlet", "draw_people"]
-
 # The learned prior, θ ~ Dirichlet(a, …, a): mean and standard deviation of ln a. With 95 %, a is between 0.0025 and
 # 7.4, from a single held category to all alike. `python -m validation.hyperprior` compares it with others.
 LOG_CONCENTRATION = (-2.0, 2.0)

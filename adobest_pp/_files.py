@@ -29,29 +29,6 @@ try:
 except ImportError:  # not on Windows, where a second process is noticed only after it has written
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "CHECKSUM",
-    "SAYS_CHECKSUM",
-    "cache_folder",
-    "cache_path",
-    "check_target",
-    "install",
-    "json_digest",
-    "locked_folder",
-    "netcdf_bytes",
-    "netcdf_end",
-    "refusal",
-    "remove_leftovers",
-    "replacing",
-    "seal",
-    "start_digest",
-    "temporary_beside",
-    "temporary_name",
-    "unseal",
-    "write_all",
-    "write_whole",
-]
-
 # What the last line of our other netCDF files begins with, behind the HDF5 part; the SHA-256 of all before it follows.
 CHECKSUM = b"adobest_pp sha256 "
 # What the attribute _NCProperties of such a file ends with: that the last line must be there.

@@ -14,18 +14,6 @@ import numpy as np
 
 from adobest_pp._text import brief, is_hidden, visible
 
-__all__ = [
-    "appearance",
-    "by_column",
-    "by_label",
-    "check_labels",
-    "check_stored_labels",
-    "flaw_of",
-    "labels_of",
-    "resemblance",
-    "same_labels",
-]
-
 # The longest label, in characters, and the most marks on one of them (as in stream-safe text of Unicode): runs of marks
 # are sorted in time that grows with the square of their length.
 MAX_LABEL, MAX_MARKS = 500, 30

@@ -6,8 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["TINY", "normalize_logs", "zero_sum_basis"]
-
 # The smallest normal double: a lower bound that keeps positive numbers positive.
 TINY = 2.2250738585072014e-308
 

@@ -13,9 +13,6 @@ from adobest_pp._checks import check_flag
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["SlowProgress", "raising_interrupts"]
-
-
 PATIENCE = 2.0
 
 

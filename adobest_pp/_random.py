@@ -17,9 +17,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["fill_integers", "fill_normals", "integer", "next_word", "normal", "seed_state", "uniform"]
-
-
 _LAYERS = 256
 _TAIL = 3.6541528853610088  # where the bottom layer of 256 equal areas under exp(−x²/2) ends
 

@@ -4,8 +4,6 @@ import html
 import unicodedata
 from typing import Any
 
-__all__ = ["brief", "csv_cell", "is_hidden", "listed", "markdown", "render", "visible"]
-
 LONGEST = 80
 # Also as the wide characters of East Asian keyboards.
 _FORMULAS = tuple("=+-@＝＋－＠")

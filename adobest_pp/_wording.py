@@ -8,21 +8,6 @@ from adobest_pp._text import brief
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "UP_TO",
-    "budget_in_words",
-    "explanation_in_words",
-    "fault_in_words",
-    "interval_in_words",
-    "intervals_in_words",
-    "prior_in_words",
-    "range_in_words",
-    "sampler_in_words",
-    "verdict_cells",
-    "verdict_columns",
-    "verdict_in_words",
-]
-
 SAMPLERS = {
     "nuts": "NUTS",
     "gibbs": "Gibbs sampling",

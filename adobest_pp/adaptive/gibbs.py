@@ -23,9 +23,6 @@ from adobest_pp._linalg import normalize_logs
 from adobest_pp._random import normal, uniform
 from adobest_pp.adaptive.records import KINDS, ROWS
 
-__all__ = ["GibbsState", "binomial", "gibbs_updates", "log_gamma_variate", "new_gibbs_state"]
-
-
 # A share is never exactly zero: its logarithm must stay finite.
 _LEAST = 1e-300
 

@@ -19,9 +19,6 @@ from numpy.typing import NDArray
 from adobest_pp._random import integer, normal, uniform
 from adobest_pp.adaptive.records import KINDS, RESPONSES, ROWS
 
-__all__ = ["ExactState", "hamiltonian_updates", "new_exact_state"]
-
-
 # Step sizes in units of the metric, drawn again for each trajectory, and the largest number of steps. Of six choices,
 # this one had the most effective draws per gradient on K = 4 … 50, ε = 0.5 … 5.
 SHORTEST_STEP, LONGEST_STEP, MOST_STEPS = 0.15, 0.45, 16

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from adobest_pp._random import integer, normal
 from adobest_pp.adaptive.records import BLOCK, FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
 
-__all__ = ["Workspace", "langevin_updates", "new_workspace"]
-
-
 _HALF, _LOW, _FIRST_SET = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(FIRST_SET)
 _BLOCK = np.uint64(BLOCK)
 _1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(1, BLOCK))

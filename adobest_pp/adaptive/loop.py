@@ -16,8 +16,6 @@ from adobest_pp.adaptive.records import KINDS, RESPONSES, Records, publish, reco
 from adobest_pp.design.subsets import choose_size
 from adobest_pp.mechanisms.drawing import simulate_answer
 
-__all__ = ["Chain", "LoopPlan", "new_chain", "run", "sample_round"]
-
 
 class LoopPlan(NamedTuple):
     """How the loop is run: the utility (see `choose_size`), m, and people per round."""

@@ -18,20 +18,6 @@ from numpy.typing import NDArray
 
 from adobest_pp.mechanisms import Coefficients
 
-__all__ = [
-    "FIRST_SET",
-    "INSIDE",
-    "SRR",
-    "Records",
-    "add_set",
-    "new_records",
-    "publish",
-    "record",
-    "record_many",
-    "reserve",
-]
-
-
 # Kinds of responses: two that need no set, and from FIRST_SET on the sets themselves.
 INSIDE, SRR, FIRST_SET = 0, 1, 2
 # The upper half of a code is the kind of the response, the lower half its answer.

@@ -15,9 +15,6 @@ from adobest_pp.design.utilities import UTILITIES, Utility, ranked_values
 from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule, evaluate_schedule, schedule_settings
 
-__all__ = ["LoopSettings"]
-
-
 SAMPLERS = ("sgld", "gibbs", "exact")
 
 

@@ -17,8 +17,6 @@ from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
 from adobest_pp.mechanisms.mixed import Mixed
 
-__all__ = ["concat", "equal_files", "log_orders", "refuse_copy", "repeats"]
-
 
 def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Responses:
     """Return the answers of several collections as one, in their order, whatever mechanisms and budgets they had.

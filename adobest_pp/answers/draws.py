@@ -11,9 +11,6 @@ from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import SCHEMA, Gathered
 from adobest_pp.answers.responses import Responses
 
-__all__ = ["DIMS", "responses_of", "theta_of", "thetas_of"]
-
-
 DIMS = ("chain", "draw", "category")
 
 

@@ -35,9 +35,6 @@ from adobest_pp._files import CHECKSUM, SAYS_CHECKSUM, netcdf_end, write_all
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Damaged", "content_of", "damaged_or_no", "read_dataset", "read_tree"]
-
-
 # Seconds of work that a file may take, whatever its size, and bytes that one more second is given for; and how many
 # times that may pass on the clock of a busy machine.
 SECONDS, BYTES_A_SECOND, BUSY = 5.0, 1e7, 12

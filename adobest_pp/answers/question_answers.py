@@ -15,8 +15,6 @@ from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
 from adobest_pp.mechanisms.mixed import Mixed
 from adobest_pp.mechanisms.published_question import PublishedQuestion
 
-__all__ = ["QuestionAnswers", "event_of", "question_of", "read_collection"]
-
 
 class QuestionAnswers:
     """Published questions, each once, and the answers to them; it only grows.

@@ -19,9 +19,6 @@ from adobest_pp.mechanisms.reading import loads
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["checked_answers", "inverse", "subset_positions", "variable"]
-
-
 SCHEMA = "adobest_pp.responses"
 SCHEMA_VERSION = 2
 

@@ -29,9 +29,6 @@ from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, install, refusal, temporary_beside
 from adobest_pp.mechanisms.reading import loads
 
-__all__ = ["Content", "Store", "is_collection", "read_content"]
-
-
 logger = logging.getLogger("adobest_pp")
 
 SCHEMA = "adobest_pp.collection"

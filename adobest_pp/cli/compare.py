@@ -19,8 +19,6 @@ from adobest_pp.report.findings import grade_samplers, n_stages
 from adobest_pp.report.folder import summary, write_report
 from adobest_pp.samplers.sampling import fresh_seed
 
-__all__ = ["Request", "run"]
-
 # R-hat of split chains needs at least four draws.
 FEWEST_DRAWS = 4
 HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"

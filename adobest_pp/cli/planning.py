@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from adobest_pp.design import Plan
 
-__all__ = ["mechanisms", "plan", "read_prior", "read_shares"]
-
 # The budgets of the figure of efficiencies.
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
 CATEGORIES_HELP = "The number of categories, or their labels separated by commas."

@@ -14,8 +14,6 @@ from adobest_pp._text import visible
 if TYPE_CHECKING:
     from adobest_pp.studies.summary import StudyStatus
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Run grids of experiments on this machine or on a Dask cluster.",
     no_args_is_help=True,

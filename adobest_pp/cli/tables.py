@@ -26,17 +26,6 @@ if TYPE_CHECKING:
 
     from adobest_pp.collect import Collection
 
-__all__ = [
-    "labels_in",
-    "make_known",
-    "naming_responses",
-    "print_audit",
-    "print_collection",
-    "print_table",
-    "print_utilities",
-    "print_verdicts",
-]
-
 
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
     """Return the labels that an option names, or None without it, or raise ValueError.

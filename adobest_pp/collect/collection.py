@@ -30,8 +30,6 @@ from adobest_pp.samplers.sgld.settings import schedule_from_settings
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Collection"]
-
 
 class _Unsettled(NamedTuple):
     """What a call is about to write: it counts once the store has this version."""

@@ -34,9 +34,6 @@ from adobest_pp._checks import check_integer
 from adobest_pp._files import locked_folder, replacing, seal, unseal
 from adobest_pp.answers.concat import CHANCE, log_orders
 
-__all__ = ["Entry", "Ledger", "Values", "new_entry"]
-
-
 logger = logging.getLogger("adobest_pp")
 
 SUFFIX = ".adobest-ledger"

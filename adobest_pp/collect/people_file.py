@@ -39,9 +39,6 @@ from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, polic
 from adobest_pp.design.subsets import UTILITY_CODES
 from adobest_pp.design.utilities import Utility
 
-__all__ = ["NO_VALUE", "TABLES", "collect_csv", "read_column", "table_values"]
-
-
 logger = logging.getLogger("adobest_pp")
 
 # Answers wait at most this many seconds before they are written.

@@ -37,25 +37,6 @@ from adobest_pp.mechanisms.base import ExtremalMechanism
 from adobest_pp.mechanisms.registry import is_built_from, plain_name
 from adobest_pp.samplers.sgld.settings import Schedule, schedule_from_settings
 
-__all__ = [
-    "DEFAULT_MECHANISM",
-    "DEFAULT_REASON",
-    "DESIGN",
-    "AdaptiveSubset",
-    "Choice",
-    "Chooser",
-    "Policy",
-    "Rounds",
-    "SameQuestion",
-    "choice_in_words",
-    "chooser_of",
-    "chosen_mechanism",
-    "mechanism_name",
-    "policy_by_name",
-    "policy_from_settings",
-]
-
-
 _COUNT = 2**62
 
 

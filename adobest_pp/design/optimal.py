@@ -25,9 +25,6 @@ from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
 
-__all__ = ["CRITERIA", "Design", "asymptotic_variance", "efficiency", "optimal_mechanism"]
-
-
 CRITERIA = ("variance", "worst")
 # Numbers with which the arithmetic is sound.
 LEAST_EPSILON, LEFT = 1e-3, (1e-6, 1e18)

@@ -21,20 +21,6 @@ from adobest_pp.mechanisms.set_family import SetFamily
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "DESIGN",
-    "PLANNED",
-    "SHAPES",
-    "Candidate",
-    "candidate",
-    "check_names",
-    "efficiency_table",
-    "mechanism_table",
-    "shape",
-    "unit_half_widths",
-]
-
-
 # What a plan chooses from: mechanisms by name at a given ε and θ, and the half-widths that many answers tend to.
 
 

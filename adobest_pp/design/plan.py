@@ -38,8 +38,6 @@ from adobest_pp.design.plan_search import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Plan", "plan"]
-
 GIVEN = ("people", "epsilon", "half_width")
 # Beyond so many categories a design takes longer than a plan should: it is made where it is asked for.
 MOST_OF_A_DESIGN = 12

@@ -19,17 +19,6 @@ from adobest_pp._dirichlet import draw_people
 from adobest_pp.design.overview import DEVIATIONS, Candidate, candidate, unit_half_widths
 from adobest_pp.intervals import covering_intervals, shortest_intervals
 
-__all__ = [
-    "LEAST_EPSILON",
-    "PlanProblem",
-    "PlanSolution",
-    "Search",
-    "non_private_unit",
-    "reliable_from",
-    "simulated_half_widths",
-]
-
-
 Floats = NDArray[np.float64]
 
 # Below these, the asymptotic half-width is within 10 % of the simulated one: the mean over categories of the half-width

@@ -22,18 +22,6 @@ from adobest_pp.mechanisms import Mechanism, SetFamily, SubsetSelection
 from adobest_pp.mechanisms.base import ExtremalMechanism
 from adobest_pp.samplers.choice import quick_draws
 
-__all__ = [
-    "ROUNDS",
-    "Question",
-    "check_design_prior",
-    "check_rounds",
-    "check_start",
-    "next_question",
-    "posterior_draws",
-    "round_ends",
-]
-
-
 Floats = NDArray[np.float64]
 
 ROUNDS = 8

@@ -15,8 +15,6 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from adobest_pp._linalg import zero_sum_basis
 
-__all__ = ["Problem", "Solution", "singletons", "solve", "sum_zero_basis"]
-
 Floats = NDArray[np.float64]
 
 MOST_STEPS = 60

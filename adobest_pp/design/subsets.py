@@ -16,18 +16,6 @@ from adobest_pp.design import utilities
 from adobest_pp.design.utilities import Utility, find_utility, ranked_values, sort_descending
 from adobest_pp.mechanisms import RRRR, check_rrrr
 
-__all__ = [
-    "GIVEN",
-    "TIE",
-    "UTILITY_CODES",
-    "best_size",
-    "choose_size",
-    "select_subset",
-    "semi_adaptive_size",
-    "semi_adaptive_subset",
-]
-
-
 TIE = 1e-12
 
 

@@ -21,8 +21,6 @@ from adobest_pp._checks import as_numbers, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
 
-__all__ = ["UTILITIES", "Utility", "entropy", "fisher", "honest", "mse", "tv1", "tv2", "utility"]
-
 
 @njit(cache=True, error_model="numpy")
 def fisher(theta, coefficients):  # type: ignore[no-untyped-def]

@@ -19,8 +19,6 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.diagnostics.draws import Draws, read, thinned
 from adobest_pp.mechanisms import Mechanism
 
-__all__ = ["calibration"]
-
 # The number of random subsets in each replication, for mechanisms that publish one and without `collect`.
 RANDOM_SUBSETS = 4
 

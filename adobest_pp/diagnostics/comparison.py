@@ -24,9 +24,6 @@ from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
 from adobest_pp.samplers.checks import CONVERGED, MIXED
 
-__all__ = ["compare"]
-
-
 # Distances between samples: Wasserstein-1 by coordinate, and the energy distance with its permutation test.
 
 # Permutations made at a time. A test of n points holds BATCH · n numbers beside its n² distances.

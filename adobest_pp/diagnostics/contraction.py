@@ -22,16 +22,6 @@ from adobest_pp.mechanisms import check_rrrr
 if TYPE_CHECKING:
     from adobest_pp.simulate import OnlineRun
 
-__all__ = [
-    "best_subset",
-    "best_subset_frequency",
-    "checkpoints",
-    "contraction",
-    "information",
-    "inverse_information_trace",
-]
-
-
 Posteriors = Mapping[int, xr.DataTree | Sequence[xr.DataTree]]
 
 # Eigenvalues of the information below this share of the largest are rounding: nothing is known in that direction.

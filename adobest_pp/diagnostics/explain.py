@@ -28,19 +28,6 @@ from adobest_pp.intervals import shortest_intervals
 from adobest_pp.samplers.checks import BIASED, CONVERGED, NOT_CONVERGED, without_warnings_of
 from adobest_pp.samplers.sampling import recorded_arguments, sample
 
-__all__ = [
-    "Cause",
-    "Errors",
-    "errors_of",
-    "explain",
-    "is_costly",
-    "longer",
-    "with_control_variates",
-    "with_full_gradient",
-    "with_half_steps",
-]
-
-
 # Names of the result.
 
 RUNS = ("run", "longer", "full_gradient", "halved_steps", "preconditioned", "control_variates")

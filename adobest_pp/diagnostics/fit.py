@@ -12,8 +12,6 @@ from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["FALSE_ALARM", "LEVEL", "goodness_of_fit"]
-
 
 def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None = None) -> "xr.Dataset":
     """Check whether the answers fit their mechanism.

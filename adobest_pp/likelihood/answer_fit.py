@@ -22,8 +22,6 @@ from scipy.special import chdtrc
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 
-__all__ = ["FALSE_ALARM", "LEVEL", "Fit", "check_fit", "misfit_in_words"]
-
 # Answers are said not to fit at this p-value and below: at most this share of right answers, whatever the truth.
 LEVEL = FALSE_ALARM = 0.01
 

@@ -19,22 +19,6 @@ from numba import njit
 
 from adobest_pp.evidence import BITS, Evidence
 
-__all__ = [
-    "SIMPLEX_TOLERANCE",
-    "add_to_set",
-    "is_simplex",
-    "pair_probabilities",
-    "pairs_value_and_gradient",
-    "row_parts",
-    "row_probabilities",
-    "row_probability",
-    "row_pull",
-    "set_mass",
-    "set_masses",
-    "value_and_gradient",
-]
-
-
 # The product of two factors between this and its reciprocal keeps full precision.
 SMALLEST_FACTOR = 1e-150
 

@@ -19,8 +19,6 @@ from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.mechanisms import Mechanism
 
-__all__ = ["Direct", "counts_say_all", "direct_estimate", "direct_of_counts", "named"]
-
 # Of more categories, the information of mechanisms without symmetry is not inverted.
 MOST_CATEGORIES = 500
 # Directions with less than this share of the largest information are not identified.

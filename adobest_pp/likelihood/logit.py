@@ -14,8 +14,6 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.polynomial.chebyshev import cheb2poly, poly2cheb
 
-__all__ = ["SAFE_ENTRY", "logit_value_and_gradient"]
-
 # People in a block, and lanes of products over them: a product of BLOCK/LANES factors stays within doubles if each is
 # between SAFE_ENTRY and its reciprocal. Logarithms are taken of products before these may leave LARGEST.
 BLOCK, LANES = 512, 32

@@ -22,8 +22,6 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 
-__all__ = ["GridPosterior", "gradient", "grid_posterior", "log_likelihood", "maximum_likelihood", "phi_gradient"]
-
 
 def log_likelihood(theta: ArrayLike, evidence: Evidence) -> float:
     """Return ln P(answers | θ).

@@ -22,8 +22,6 @@ from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_row
 from adobest_pp.mechanisms.exact import Columns, source_of
 from adobest_pp.mechanisms.information import from_matrix
 
-__all__ = ["AuditCase", "Counts", "Drawing", "ExtremalMechanism", "FiniteMechanism", "Mechanism", "Published"]
-
 # Answers whose support sets are unpacked at a time.
 _ANSWERS_AT_ONCE = 1 << 16
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["from_independent_sets", "from_matrix", "from_sets_of_size"]
-
 Floats = NDArray[np.float64]
 
 # The trapezoidal rule in ln s: its error falls as e^(−π²/h), so these nodes give some 14 digits.

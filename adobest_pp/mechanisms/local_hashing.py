@@ -22,9 +22,6 @@ from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMecha
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
 from adobest_pp.mechanisms.information import from_independent_sets
 
-__all__ = ["hash_categories", "xxh32"]
-
-
 _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = (
     np.uint32(prime) for prime in (2654435761, 2246822519, 3266489917, 668265263, 374761393)
 )

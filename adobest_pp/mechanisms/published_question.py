@@ -16,8 +16,6 @@ from adobest_pp.mechanisms.privacy import audit
 from adobest_pp.mechanisms.reading import MAX_ASKED, MAX_TABLE, MAX_TEXT, loads
 from adobest_pp.mechanisms.registry import mechanism_from_settings
 
-__all__ = ["PublishedQuestion", "read_question"]
-
 # What may be published. A text never makes a device import anything else.
 ASKABLE = ("SetFamily", "SubsetSelection")
 

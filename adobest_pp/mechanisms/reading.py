@@ -9,8 +9,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["check_depth", "loads"]
-
 # A published question. Within these bounds a device reads it, audits it and answers it within a second and 100 MB.
 MAX_TEXT = 1_000_000  # bytes
 MAX_ASKED = 20_000  # categories

@@ -16,17 +16,6 @@ from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.reading import check_depth
 
-__all__ = [
-    "build_mechanism",
-    "find_mechanism",
-    "is_built_from",
-    "mechanism_from_settings",
-    "mechanism_names",
-    "mechanism_parameters",
-    "plain_name",
-    "register",
-]
-
 GROUP = "adobest_pp.mechanisms"
 
 

@@ -13,8 +13,6 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.model.private_response import PrivateResponse
 from adobest_pp.model.simplex import simplex
 
-__all__ = ["frequency_model"]
-
 
 def frequency_model(
     responses: Responses | Gathered, prior: ArrayLike | Literal["learned"] = 1.0, surrogate: bool = False

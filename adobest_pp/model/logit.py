@@ -24,9 +24,6 @@ from adobest_pp.model import simplex
 from adobest_pp.model.ops import PairsLogLikelihood, as_tensor, partial_gradients, source_version
 from adobest_pp.model.simplex import write_zero_sum
 
-__all__ = ["LogitLogLikelihood", "check_covariates", "multinomial_logit", "zero_sum"]
-
-
 _VERSION = source_version(simplex.__file__, __file__)
 
 

@@ -35,17 +35,6 @@ from adobest_pp.likelihood.core import (
     value_and_gradient,
 )
 
-__all__ = [
-    "KERNEL_VERSION",
-    "MarginalLogLikelihood",
-    "PairsLogLikelihood",
-    "PointwiseLogLikelihood",
-    "PointwisePairsLogLikelihood",
-    "PointwiseTerms",
-    "ValueAndGradient",
-    "evidence_tensors",
-]
-
 
 class ValueAndGradient(Op):
     """A log-likelihood and its gradient with respect to θ, which is the first input, by a compiled kernel.

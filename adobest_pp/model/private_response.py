@@ -30,9 +30,6 @@ from adobest_pp.mechanisms import Mechanism, Published, drawing, mixed
 from adobest_pp.model.ops import source_version
 from adobest_pp.model.tensors import marginal_log_likelihood, pairs_log_likelihood, pointwise_log_likelihood
 
-__all__ = ["Labelled", "PrivateResponse", "in_response_order", "rows_of_theta"]
-
-
 # θ: its categories and groups by label, and which of its rows each response has.
 
 

@@ -22,8 +22,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.model.ops import partial_gradients, source_version
 
-__all__ = ["simplex"]
-
 _KERNEL_VERSION = source_version(__file__)
 
 

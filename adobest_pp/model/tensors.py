@@ -19,16 +19,6 @@ from adobest_pp.model.ops import (
     check_evidence,
 )
 
-__all__ = [
-    "MarginalLogLikelihood",
-    "PointwiseLogLikelihood",
-    "marginal_log_likelihood",
-    "pairs_log_likelihood",
-    "pointwise_log_likelihood",
-    "transition_matrix",
-    "transition_rows",
-]
-
 LEAVES_ONE_OUT = "subset_mask must leave at least one category out of each subset, got all of them"
 
 

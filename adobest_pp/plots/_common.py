@@ -20,25 +20,6 @@ from adobest_pp._files import replacing
 from adobest_pp._text import brief, visible
 from adobest_pp.answers.draws import thetas_of
 
-__all__ = [
-    "COLORS",
-    "MARKERS",
-    "check_axes",
-    "check_categories",
-    "check_result",
-    "check_thetas",
-    "fallbacks",
-    "legend_entry",
-    "legible",
-    "look",
-    "number_log_axis",
-    "plain",
-    "readable",
-    "save_figure",
-    "shorten",
-]
-
-
 # The colors of Okabe and Ito (2008), without yellow, which is too pale on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")

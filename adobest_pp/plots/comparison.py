@@ -13,9 +13,6 @@ from adobest_pp._checks import check_integer
 from adobest_pp._wording import verdict_in_words
 from adobest_pp.plots._common import check_axes, check_result, legend_entry, legible, look, shorten
 
-__all__ = ["plot_calibration", "plot_comparison"]
-
-
 MAX_NAMED = 12
 MAX_LEGEND = 90
 

@@ -12,9 +12,6 @@ from adobest_pp.plots._common import check_axes, check_result, legend_entry, leg
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["plot_best_subset", "plot_contraction"]
-
-
 MEASURED = ("label", "n", "error", "error_se", "radius", "bvm", "slope", "slope_se", "runs")
 
 

@@ -22,9 +22,6 @@ from adobest_pp.plots._common import (
     shorten,
 )
 
-__all__ = ["plot_estimates", "plot_ranks", "plot_traces"]
-
-
 # As many points of each line are drawn: more would not be seen.
 MOST_TRACED = 500
 MOST_RANKED = 2000

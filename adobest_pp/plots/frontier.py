@@ -12,9 +12,6 @@ from adobest_pp.plots._common import COLORS, MARKERS, check_axes, check_result, 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["is_on_frontier", "plot_frontier"]
-
-
 COSTS = {"cpu_seconds": "seconds of CPU", "gradients": "gradients of rows of evidence"}
 MEASURED = ("sampler", "length", "distance", *COSTS)
 

@@ -16,9 +16,6 @@ from adobest_pp.mechanisms import RRRR, Mechanism, privacy_loss
 from adobest_pp.mechanisms.privacy import check_matrix
 from adobest_pp.plots._common import COLORS, check_axes, legible, shorten
 
-__all__ = ["plot_belief", "plot_channel", "plot_honest_response"]
-
-
 # Larger matrices are drawn without a number in each cell, and with fewer names beside them.
 MOST_NUMBERED = 12
 MOST_NAMED = 16

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from adobest_pp.design.plan import Plan
 
-__all__ = ["plot_efficiency", "plot_plan"]
-
-
 # The figure reaches this many times below and above the people of the plan.
 REACH = 10.0
 

@@ -13,9 +13,6 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.likelihood.marginal import grid_posterior
 from adobest_pp.plots._common import COLORS, check_axes, check_thetas, legible, look, plain, shorten
 
-__all__ = ["plot_simplex"]
-
-
 # The corners of the three categories.
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 # The regions of the exact posterior that are shaded, from the darkest.

@@ -16,15 +16,13 @@ from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect.policies import (
     DEFAULT_MECHANISM,
-    DESIGN,
     AdaptiveSubset,
     choice_in_words,
     chosen_mechanism,
     mechanism_name,
 )
+from adobest_pp.design.overview import DESIGN
 from adobest_pp.mechanisms import Mechanism, check_rrrr
-
-__all__ = ["PARTIES", "SHARES", "Poll", "poll_of_people", "poll_of_responses", "simulated_poll"]
 
 QUESTION = "Which party would you vote for?"
 PARTIES = ("North", "South", "East", "West", "Center", "Other")

@@ -25,15 +25,6 @@ from adobest_pp.report.answer_sources import Poll
 from adobest_pp.report.findings import REFERENCE, Findings
 from adobest_pp.samplers.checks import CONVERGED
 
-__all__ = [
-    "conclusions",
-    "contraction_in_words",
-    "divergences",
-    "estimate_in_words",
-    "privacy_in_words",
-    "samplers_in_words",
-]
-
 # Above this probability, a category is said to have the largest share.
 CLEARLY = 0.95
 

@@ -14,8 +14,6 @@ from adobest_pp.diagnostics.draws import mixing
 from adobest_pp.plots._common import save_figure
 from adobest_pp.report.findings import Findings
 
-__all__ = ["Figure", "least_mixed", "most_probable", "save_figures"]
-
 MOST_LISTED = 30
 MOST_TRACED = 4
 RESOLUTION = 150

@@ -21,8 +21,6 @@ from adobest_pp.samplers.choice import left_out, quick_sample
 from adobest_pp.samplers.sampling import sample
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE
 
-__all__ = ["REFERENCE", "SAMPLERS", "Findings", "grade_samplers", "n_stages"]
-
 REFERENCE = "nuts"
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 

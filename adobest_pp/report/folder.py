@@ -18,9 +18,6 @@ from adobest_pp.report.figures import save_figures
 from adobest_pp.report.findings import Findings
 from adobest_pp.report.html import page
 
-__all__ = ["summary", "write_report"]
-
-
 # The attribute of a sampler's draws that has what was chosen.
 CHOICES = {"sgld": "sampler_settings", "sgld_cv": "sampler_choices"}
 VERSIONS = ("pymc", "nutpie", "numpy", "numba")

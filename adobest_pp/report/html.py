@@ -17,8 +17,6 @@ from adobest_pp.report.conclusions import (
 from adobest_pp.report.figures import Figure, most_probable
 from adobest_pp.report.findings import Findings
 
-__all__ = ["page"]
-
 # No script, and no request to any host.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 

@@ -23,25 +23,6 @@ from adobest_pp.likelihood.core import row_probabilities
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "BIASED",
-    "CONVERGED",
-    "DIVERGED",
-    "EMPTY",
-    "MIXED",
-    "NOT_CONVERGED",
-    "PILOT",
-    "SPARSE",
-    "Level",
-    "Shares",
-    "empty_category_check",
-    "rank_rhat",
-    "warn_of_long_steps",
-    "warn_of_problems",
-    "width_check",
-    "without_warnings_of",
-]
-
 Array = NDArray[np.float64]
 
 logger = logging.getLogger("adobest_pp")

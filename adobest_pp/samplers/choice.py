@@ -21,17 +21,6 @@ from adobest_pp.samplers.sgld_cv.sampler import LEAST_PRIOR, sgld_cv_draws
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "MANY_ROWS",
-    "MANY_ROWS_IN_STUDY",
-    "has_many_rows",
-    "left_out",
-    "packed_sets",
-    "quick_draws",
-    "quick_sample",
-]
-
-
 # Distinct answers beyond which one estimate is by sgld_cv. It is then quicker (0.2 to 0.5 s instead of 1.4 to 4 s,
 # K = 20, 10,000 answers of subset selection under the learned prior), and two chains of 800 draws are closer to long
 # runs: 0.0002 to 0.007 in TV, where a chain of 500 of NUTS is 0.0003 to 0.010 off.

@@ -18,8 +18,6 @@ from adobest_pp.samplers.sampling import add_log_likelihood, recorded_arguments,
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["extend"]
-
 
 @raising_interrupts()
 def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.DataTree":

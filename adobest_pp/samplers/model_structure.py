@@ -24,9 +24,6 @@ from adobest_pp.model.private_response import PrivateResponseRV
 if TYPE_CHECKING:
     from pymc import Model
 
-__all__ = ["DirichletStep", "Surrogate", "dirichlet_and_evidence", "surrogate_of", "value_variables"]
-
-
 Array = NDArray[np.float64]
 
 # For graphs that are evaluated once: compiling them would take longer.

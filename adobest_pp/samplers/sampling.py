@@ -31,9 +31,6 @@ from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE, sgld_cv_draws
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["add_log_likelihood", "fresh_seed", "recorded_arguments", "sample"]
-
-
 SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
 RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion", "gradient")
 SGLD_OPTIONS = (*RECORDED_OPTIONS, "step_size")

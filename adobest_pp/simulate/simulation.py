@@ -34,9 +34,6 @@ from adobest_pp.mechanisms.base import ExtremalMechanism
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["OnlineRun", "ask_in_rounds", "simulate_adaptive", "simulate_rounds"]
-
-
 # Updates of one compiled call, a fraction of a second: Ctrl-C is handled between calls only.
 _UPDATES_AT_ONCE = 40_000
 _LOWER_HALF = np.uint64(0xFFFFFFFF)

@@ -22,8 +22,6 @@ from adobest_pp.studies.run_function import DONE, FAILED, Batch, Outcome, run_ba
 from adobest_pp.studies.store import StudyStore
 from adobest_pp.studies.summary import StudyStatus, study_status
 
-__all__ = ["run_study"]
-
 # Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
 # killed process loses little.
 _BATCH_SECONDS = 2.0

@@ -22,8 +22,6 @@ from adobest_pp.samplers.choice import MANY_ROWS_IN_STUDY, has_many_rows, quick_
 from adobest_pp.simulate.simulation import simulate_adaptive, simulate_rounds
 from adobest_pp.studies.run_function import Measure, Run, declares
 
-__all__ = ["MEASURES", "Collected", "Posterior", "cell_settings", "collect", "exact_posterior", "frequency_run"]
-
 MEASURES = {
     "tv": Measure("total variation distance of the estimate from the truth"),
     "exact_tv": Measure("total variation distance of the exact posterior mean from the truth"),

@@ -13,8 +13,6 @@ from adobest_pp._checks import check_integer, check_path
 from adobest_pp._text import brief
 from adobest_pp.studies.run_function import Run, canonical, check_call, find_run, make_run
 
-__all__ = ["DEFAULT_RUN", "Study", "axes_of", "cells_of", "read_study", "run_once"]
-
 DEFAULT_RUN = "adobest_pp.studies.frequency_run:frequency_run"
 # Of each cell, and of all: a store has a place for every one of them from the start.
 _MAX_RUNS, _MAX_PLACES = 1_000_000, 100_000_000

@@ -37,23 +37,6 @@ from adobest_pp.studies.grid import Study, axes_of, cells_of
 from adobest_pp.studies.locks import is_locked, lock_folder
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Measure, declared_measures, find_run
 
-__all__ = [
-    "LIBRARIES",
-    "RUNS_IN_A_CHUNK",
-    "check_same",
-    "coordinates_of",
-    "create",
-    "differing",
-    "grow",
-    "hashes_of",
-    "mend",
-    "read_root",
-    "record_sources",
-    "run_variables",
-    "sources_of",
-    "write_json",
-]
-
 # A chunk is a few kilobytes, a block of the disk: a batch rewrites the chunks that it is in.
 RUNS_IN_A_CHUNK = 500
 # Not compressed: a chunk is smaller than what reading it takes. Zarr refuses one that does not match its checksum.

@@ -13,8 +13,6 @@ try:
 except ImportError:  # not on Windows, where nothing keeps a second process from the same store
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["compiling_alone", "is_locked", "lock_folder"]
-
 _ATTEMPTS = 5
 
 

@@ -21,9 +21,6 @@ from adobest_pp.studies import summary
 from adobest_pp.studies.run_function import DONE, FAILED
 from adobest_pp.studies.summary import axes_in, done, number, numeric_axes, shown, symbol, varying
 
-__all__ = ["INTERVALS", "how_far", "plot_study", "save", "settings_rows", "title", "write_page", "write_text"]
-
-
 RESOLUTION = 110
 INTERVALS = (
     f"Median over the runs, with the {summary.percent(summary.LEVEL)} bootstrap interval of the median in brackets. "

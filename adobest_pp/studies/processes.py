@@ -14,8 +14,6 @@ from typing import Any
 
 from adobest_pp.studies.run_function import Batch, Outcome
 
-__all__ = ["Processes"]
-
 Task = Callable[[Batch], list[Outcome]]
 
 # Workers that may die of a batch before it is given up; one may be killed by chance.

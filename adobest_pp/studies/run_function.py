@@ -16,24 +16,6 @@ import numpy as np
 from adobest_pp._text import brief
 from adobest_pp.studies.locks import compiling_alone
 
-__all__ = [
-    "DONE",
-    "FAILED",
-    "NOT_RUN",
-    "Batch",
-    "Measure",
-    "Outcome",
-    "Run",
-    "canonical",
-    "check_call",
-    "declared_measures",
-    "declares",
-    "find_run",
-    "make_run",
-    "run_batch",
-]
-
-
 RunFunction = Callable[..., Mapping[str, float]]
 
 

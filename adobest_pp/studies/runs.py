@@ -25,8 +25,6 @@ from adobest_pp.studies.layout import RUNS_IN_A_CHUNK, coordinates_of, read_root
 from adobest_pp.studies.locks import is_locked
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome, canonical
 
-__all__ = ["RunJournal", "StoredRuns", "read_runs", "read_store", "refuse_damaged"]
-
 _NAMED = 5
 _ATTEMPTS, _PAUSE = 5, 0.05
 _EMPTY: dict[str, Any] = {"error": "", "checksum": 0, "status": NOT_RUN}

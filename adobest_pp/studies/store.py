@@ -23,8 +23,6 @@ from adobest_pp.studies.locks import lock_folder
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Outcome
 from adobest_pp.studies.runs import RunJournal, read_runs, refuse_damaged
 
-__all__ = ["StudyStore"]
-
 
 class StudyStore:
     """The store of one study, open for writing; use it as a context manager, or `close` it.

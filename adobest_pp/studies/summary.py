@@ -24,30 +24,6 @@ from adobest_pp.studies.locks import is_locked
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.runs import read_store, refuse_damaged
 
-__all__ = [
-    "StudyStatus",
-    "axes_in",
-    "bootstrap_medians",
-    "check_study",
-    "done",
-    "export_study",
-    "markdown_table",
-    "measures_in",
-    "median_rows",
-    "medians",
-    "number",
-    "numeric_axes",
-    "open_study",
-    "percent",
-    "shown",
-    "smallest_n",
-    "study_status",
-    "symbol",
-    "varying",
-    "write_csv",
-]
-
-
 _RATE_SECONDS = 120.0
 
 

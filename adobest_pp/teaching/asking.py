@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from adobest_pp.teaching.running import Confined, NotRun
 
-__all__ = ["Exercise", "Grade", "Prediction", "Statement", "state"]
-
 NOT_CHECKED = "Exercises are not checked by an optimized Python: start adobest teach without -O and PYTHONOPTIMIZE."
 
 

@@ -9,8 +9,6 @@ from adobest_pp._checks import check_integer
 from adobest_pp._files import replacing
 from adobest_pp._text import render
 
-__all__ = ["INDEX", "LESSONS", "Lesson", "export", "folder", "lesson_file", "page_of", "run_lesson"]
-
 
 class Lesson(NamedTuple):
     """A lesson: its file, its title, and what it is about in one sentence."""

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["OFF", "TRUST", "Confined", "NotRun", "can_run"]
-
 SECONDS = 5.0
 STARTING_SECONDS = 60.0  # for a machine that is busy; a start takes a fifth of a second
 LONGEST_CODE, LONGEST_REPLY, LONGEST_PRINT = 20_000, 10_000, 2_000

@@ -21,9 +21,6 @@ from adobest_pp._progress import raising_interrupts
 from adobest_pp.teaching.pages import LESSONS, folder, lesson_file
 from adobest_pp.teaching.running import TRUST
 
-__all__ = ["LOCAL", "Guard", "build_app", "teach"]
-
-
 HOST = "127.0.0.1"
 MISSING = "the lessons need marimo: run `make install` in a checkout, or install adobest-pp with its extra `teach`"
 

@@ -16,20 +16,6 @@ from matplotlib.figure import Figure
 from adobest_pp.teaching.asking import Exercise, Prediction
 from adobest_pp.teaching.running import OFF, can_run
 
-__all__ = [
-    "ask",
-    "canvas",
-    "choices",
-    "code",
-    "controls",
-    "editor",
-    "lecture",
-    "picture",
-    "practise",
-    "prose",
-    "slider",
-]
-
 BOX = "border:1px solid #c9d4e3;border-left:5px solid {};border-radius:6px;padding:0.7em 1em;margin:0.6em 0;"
 BLUE, GREEN, ORANGE = "#0072B2", "#009E73", "#D55E00"
 DPI = 90

@@ -9,9 +9,6 @@ from typing import Any
 from adobest_pp.answers.gather.pieces import Piece, PieceResult, read_piece
 from adobest_pp.answers.gather.tallies import TableFormat
 
-__all__ = ["Tasks", "cluster", "threads"]
-
-
 # Pieces that wait for each core.
 _PER_CORE = 2
 

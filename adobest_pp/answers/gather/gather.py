@@ -23,9 +23,6 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
 
-__all__ = ["DamagedAnswers", "UnnamedMechanism", "gather", "is_table", "read_answers"]
-
-
 logger = logging.getLogger("adobest_pp")
 
 Source = str | os.PathLike[str]

@@ -33,9 +33,6 @@ from adobest_pp.mechanisms.registry import UnknownMechanism
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["SCHEMA", "FileCounts", "Gathered", "SetStore", "StoreWriter", "check_responses", "notes_of", "open_store"]
-
-
 # The store: the support set of each answer as packed bits, in one memory-mapped file. Pieces are written sorted, as
 # they come, and joined in the order of their bits in the end. So the file is the same to the last bit whatever the
 # pieces and their order, and no more than some millions of sets are in memory at a time.

@@ -21,21 +21,6 @@ from adobest_pp.evidence import unique_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "FORMATS",
-    "PLACEHOLDER",
-    "Piece",
-    "PieceResult",
-    "SplitFile",
-    "add_checksum",
-    "data_flaw",
-    "footer_flaw",
-    "read_piece",
-    "says_checksum",
-    "split_file",
-]
-
-
 FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",

@@ -36,22 +36,6 @@ if TYPE_CHECKING:
 
     from adobest_pp.answers.responses import Responses
 
-__all__ = [
-    "ROWS_OF_A_GROUP",
-    "SUBSET",
-    "Described",
-    "codes_of",
-    "csv_batches",
-    "csv_schema",
-    "describe",
-    "described",
-    "is_there",
-    "packed_sets",
-    "read_csv_table",
-    "table_of",
-]
-
-
 SUBSET = "subset"
 _KEY = b"adobest_pp"
 _SCHEMA, _VERSION = "adobest_pp.answers", 1

@@ -17,9 +17,6 @@ from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, Published
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TableFormat", "Tally", "add_up", "collapses", "counted", "decoded", "evidence_of"]
-
-
 # Support sets that are counted, each with its number; where more are possible, answers hardly ever repeat.
 MOST_SETS = 1 << 20
 # The largest table of counts; with more codes than this they are sorted.

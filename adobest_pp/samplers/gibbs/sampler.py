@@ -23,8 +23,6 @@ from adobest_pp._linalg import TINY, normalize_logs
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_parts, set_masses
 
-__all__ = ["Block", "allocate", "binomial", "dirichlet", "gibbs_chain", "gibbs_draws"]
-
 # Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
 

@@ -8,8 +8,6 @@ from pymc.step_methods.compound import StepMethodState
 from adobest_pp.samplers.gibbs.sampler import gibbs_draws
 from adobest_pp.samplers.model_structure import DirichletStep, Point
 
-__all__ = ["DataAugmentationGibbs"]
-
 
 class DataAugmentationGibbs(DirichletStep):
     """Draw the people behind the answers given θ, then θ given the people. It is exact, and has nothing to tune.

@@ -28,9 +28,6 @@ from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.model.simplex import log_theta, pull_to_free
 
-__all__ = ["choose_coordinates", "compiled_functions", "learned_log_density", "learned_theta", "log_density", "pack"]
-
-
 # The posterior under a given prior.
 
 

@@ -26,9 +26,6 @@ from adobest_pp.samplers.nuts.densities import choose_coordinates, compiled_func
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["describe_nuts", "from_c_functions", "from_pymc", "is_known", "sample_nuts"]
-
-
 # Posteriors that end at the boundary of the simplex bend sharply: at nutpie's 0.8 one draw in a hundred diverges.
 TARGET_ACCEPT = 0.95
 ADAPTATION: Literal["low_rank"] = "low_rank"

@@ -30,25 +30,6 @@ from scipy.special import polygamma
 from adobest_pp._linalg import TINY
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor
 
-__all__ = [
-    "ADVANCE",
-    "BEGIN",
-    "DIFFUSIONS",
-    "DIFFUSIONS_OF_PHI",
-    "CoxIngersollRoss",
-    "Diffusion",
-    "LogRatio",
-    "Mirrored",
-    "Preconditioned",
-    "Reflected",
-    "begin_at_zero",
-    "diffusion_of",
-    "least_phi",
-    "metric_at",
-    "prior_gradient",
-]
-
-
 # The paper's: Langevin dynamics [1]_ on the Gamma surrogate φ, reflected at zero [2]_.
 
 

@@ -21,9 +21,6 @@ from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, taylor_gradient
 
-__all__ = ["ADD", "GRADIENTS", "AnchoredBatch", "FullEvidence", "Gradient", "Minibatch", "has_left"]
-
-
 # The paper's estimator: a batch of responses, each standing for n/m of them [1]_.
 
 

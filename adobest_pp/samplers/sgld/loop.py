@@ -23,8 +23,6 @@ from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, rows_of
 from adobest_pp.samplers.sgld_cv.initial_draws import initial_draws, near_mode
 
-__all__ = ["Langevin", "add_slope", "advance", "begin", "langevin_draws", "sgld_chain"]
-
 Array = NDArray[np.float64]
 
 

@@ -22,19 +22,6 @@ from adobest_pp._text import brief
 from adobest_pp.samplers.sgld.diffusions import DIFFUSIONS
 from adobest_pp.samplers.sgld.gradients import GRADIENTS
 
-__all__ = [
-    "ConstantSteps",
-    "DecayingSteps",
-    "LangevinSettings",
-    "MetricSteps",
-    "PaperSteps",
-    "Schedule",
-    "evaluate_schedule",
-    "schedule_from_settings",
-    "schedule_settings",
-]
-
-
 # Step sizes, as a function of the update and of the number of responses.
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from adobest_pp.samplers.model_structure import Surrogate
 
-__all__ = ["SGLD", "EvidenceGradient", "GradientEstimator", "ModelGradient"]
-
 
 @dataclass_state
 class SGLDState(StepMethodState):

@@ -32,22 +32,6 @@ from adobest_pp._random import next_word, uniform
 from adobest_pp.evidence import Evidence, support_rows
 from adobest_pp.likelihood.core import row_probabilities
 
-__all__ = [
-    "Anchor",
-    "PackedSets",
-    "Rows",
-    "add_batch",
-    "add_packed_batch",
-    "anchor_at",
-    "draw_row",
-    "full_gradient",
-    "packed_moments",
-    "rows_of",
-    "some_sets",
-    "taylor_gradient",
-]
-
-
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 

@@ -47,21 +47,6 @@ from adobest_pp.samplers.sgld_cv.control_variates import (
     taylor_gradient,
 )
 
-__all__ = [
-    "FULL",
-    "Coordinates",
-    "Prior",
-    "Target",
-    "coordinates_of",
-    "draw_log_concentration",
-    "position_of",
-    "step_at",
-    "underdamped_draws",
-    "write_exponentials",
-    "write_theta",
-]
-
-
 # Coordinates.
 
 # The grid of z for the tables of quantiles, and its points in a unit: cubics between them are good to 1e-7.

@@ -9,9 +9,6 @@ from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, packed_moments, some_sets
 
-__all__ = ["initial_draws", "near_mode", "some_rows"]
-
-
 # Rows and iterations that the estimate of θ is made from: a pilot makes up for what they leave out.
 ROWS, ITERATIONS = 20_000, 100
 NEWTON_STEPS = 3

@@ -28,22 +28,6 @@ from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, ancho
 from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws
 from adobest_pp.samplers.sgld_cv.initial_draws import initial_draws
 
-__all__ = [
-    "FRICTION",
-    "LEAST_PRIOR",
-    "LEAST_TUNE",
-    "Chains",
-    "Choices",
-    "check_prior_of_sgld_cv",
-    "choose",
-    "choose_batch",
-    "choose_step",
-    "largest_curvature",
-    "noise_of_a_row",
-    "sgld_cv_draws",
-]
-
-
 # The choices: a step from the curvature, and a batch from the noise, that a pilot has met.
 #
 # For a normal target of curvature λ the positions of BAOAB are exact for any step below 2/√λ, so its bias comes from

@@ -15,9 +15,6 @@ from adobest_pp.samplers.sgld_cv.sampler import FRICTION, Chains, Choices, check
 if TYPE_CHECKING:
     from pymc import Model
 
-__all__ = ["SGLDCV"]
-
-
 # The pilots: draws of each chain, chains, and their seed. They are made once.
 TUNE, CHAINS, SEED = 500, 4, 0
 
