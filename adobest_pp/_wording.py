@@ -38,6 +38,12 @@ DIFFERENCES = {
     "scale": "sd of normal scores {size:.2f}× in {category}",
 }
 
+# Of commands that read everybody's true answers from a file.
+CENTRAL = (
+    "A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or "
+    "for data that you hold anyway."
+)
+
 # What the words of intervals that begin at zero mean.
 UP_TO = "“Up to”: the category may be empty, as the answers prefer that to any share; “below”: they prefer some share."
 

@@ -15,6 +15,7 @@ import typer
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import visible
+from adobest_pp._wording import CENTRAL
 from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan, read_prior, read_shares
 from adobest_pp.cli.study import app as study_app
 
@@ -40,6 +41,7 @@ RESPONSES_HELP = (
     "or a pattern in quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if "
     "the mechanism is your own, give --mechanism module:Class."
 )
+DATA_HELP = f"A CSV, Parquet or Arrow file with everybody's true answers, to randomize. {CENTRAL}"
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
@@ -97,7 +99,7 @@ def audit(
 def compare(
     out: Annotated[Path, typer.Option(help="The folder to write the report to.")] = Path("adobest-report"),
     people: Annotated[int | None, typer.Option(help="Simulated people, without a file (default: 10000).")] = None,
-    data: Annotated[Path | None, typer.Option(help="A CSV, Parquet or Arrow file of people, to collect from.")] = None,
+    data: Annotated[Path | None, typer.Option(help=DATA_HELP)] = None,
     column: Annotated[
         str | None,
         typer.Option(help="The column of --data with the private values; of --responses, with the answers."),
@@ -144,7 +146,7 @@ def utilities(
 
 @app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.db")
 def collect(
-    people: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file with one person a row.")],
+    people: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file with one person's true answers a row.")],
     column: Annotated[str, typer.Option(help="The column with the private values.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
     out: Annotated[Path, typer.Option(help="The file to keep the randomized answers in (SQLite).")],
@@ -164,7 +166,10 @@ def collect(
     ask_again: Annotated[bool, typer.Option("--ask-again", help=AGAIN_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Ask everyone in a file privately, and write their randomized answers. Rows with an empty value are skipped.
+    """Randomize the true answers in a file, one person at a time. Rows with an empty value are skipped.
+
+    A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or for
+    data that you hold anyway. Otherwise randomize on people's own devices, and read what they send with compare.
 
     Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
     it stopped, and asks nobody twice. People who were added at the end of the file are asked then.

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from adobest_pp._text import brief, listed, visible
 from adobest_pp._wording import (
+    CENTRAL,
     UP_TO,
     intervals_in_words,
     prior_in_words,
@@ -229,6 +230,7 @@ def print_collection(
         *about,
         *_of_empty_values(collection),
         f"Randomized answers: {path}",
+        CENTRAL,
     ]
     if not listed:
         sentences.append(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_count, check_integer
 from adobest_pp._dirichlet import draw_people
 from adobest_pp._text import brief
+from adobest_pp._wording import CENTRAL
 from adobest_pp.answers.gather.gather import read_answers
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
@@ -171,7 +172,7 @@ def poll_of_people(
         origin += f" Of {len(responses) + empty:,} rows, {empty:,} have an empty value: these people did not answer."
     protection = (
         "What follows is about the randomized answers. The true values are in the file that was read, and nothing here "
-        "protects them from those who have that file."
+        f"protects them from those who have that file. {CENTRAL}"
     )
     if categories is None:
         protection += " The list of categories was read from it too, so it shows that somebody has each of them."

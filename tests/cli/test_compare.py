@@ -6,6 +6,7 @@ import json
 import pytest
 
 from adobest_pp import RRRR, Responses
+from adobest_pp._wording import CENTRAL
 from adobest_pp.diagnostics import Cause, Verdict
 from tests.cli.test_main import adobest, run_here
 
@@ -51,6 +52,7 @@ def test_people_of_a_file(tmp_path, capsys):
     assert "true share" not in page
     assert "The mechanism is rrrr, as you chose" in page
     assert "Of 103 rows, 3 have an empty value: these people did not answer." in page
+    assert CENTRAL in page
     assert len(Responses.read(tmp_path / "responses.db")) == 100
 
 

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adobest_pp import RRRR, Collection, Responses
+from adobest_pp._wording import CENTRAL
 from adobest_pp.answers.store import read_content
 from adobest_pp.collect import collect_csv, policies
 from adobest_pp.collect import ledger as ledger_module
@@ -33,6 +35,20 @@ def people(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("command", ["collect", "compare"])
+def test_help_says_that_a_file_of_true_answers_is_central_collection(capsys, command):
+    shown = " ".join(run_here(capsys, command, "--help").stdout.replace("│", " ").split())
+    assert CENTRAL in shown
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/howto/ask.md"])
+def test_pages_say_that_a_file_of_true_answers_is_central_collection(page):
+    text = " ".join((Path(__file__).parents[2] / page).read_text(encoding="utf-8").split())
+    for part in ("is central collection, which local privacy is meant to avoid", "or for data that you hold anyway"):
+        assert part in text
+    assert "`compare --data`" in text or "`adobest compare --data`" in text
+
+
 def test_a_file_is_collected_and_reopened(people, tmp_path):
     out = tmp_path / "responses.db"
     people.write_text(people.read_text() + "60,\n61, \n")
@@ -50,6 +66,7 @@ def test_a_file_is_collected_and_reopened(people, tmp_path):
     assert f"The mechanism is subset-selection, the default: {policies.DEFAULT_REASON}." in told
     assert "2 people in the file have an empty value: they did not answer" in told
     assert "due to privacy" in told
+    assert CENTRAL in told
 
 
 def test_answers_are_drawn_anew_each_time(people):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from adobest_pp import SRR, Responses, sample
+from adobest_pp._wording import CENTRAL
 from adobest_pp.diagnostics import Verdict, checkpoints, compare
 from adobest_pp.report import grade_samplers
 from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
@@ -136,5 +137,6 @@ def test_who_holds_the_values_of_a_file_is_told(tmp_path):
         poll_of_people(path, "vote", categories=labels, ask_again=True).protection for labels in (["a", "b"], None)
     )
     assert "nothing here protects them from those who have that file" in listed
+    assert CENTRAL in listed
     assert "list of categories was read" not in listed
     assert "list of categories was read" in read
