@@ -13,19 +13,20 @@ While a collection is open, SQLite keeps its latest transactions in ``<file>-wal
 killed leaves them behind, and the next one that opens the collection takes them up.
 """
 
-import errno
 import hashlib
 import json
 import logging
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from adobest_pp._checks import check_path
+from adobest_pp._database import PATIENCE, as_os_error, connect, lock, telling, unlock
 from adobest_pp._files import check_target, install, refusal, temporary_beside
 from adobest_pp.mechanisms.reading import loads
 
@@ -37,8 +38,6 @@ _TABLES = (
     "CREATE TABLE events (number INTEGER PRIMARY KEY, body TEXT NOT NULL, checksum TEXT NOT NULL)",
     "CREATE TABLE parts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
-# Seconds to wait for a reader or a writer that is in the middle of a transaction.
-_PATIENCE = 10.0
 
 
 class Content(NamedTuple):
@@ -98,10 +97,10 @@ class Store:
         try:
             connection = _connect(target, name, "rw")
         except BaseException:
-            _release(guard, target)
+            unlock(guard, target)
             raise
         try:
-            with _telling(name):
+            with telling(name, partial(_damaged, name)):
                 content, head = _read(connection, name)
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
@@ -111,7 +110,7 @@ class Store:
                 return cls(connection, head, target, guard), content
         except BaseException:
             connection.close()
-            _release(guard, target)
+            unlock(guard, target)
             raise
 
     @property
@@ -151,7 +150,7 @@ class Store:
         except sqlite3.Error as problem:
             self._settle()
             if self._head != head:
-                raise refusal(_as_os_error(problem), self.path or Path(":memory:")) from None
+                raise refusal(as_os_error(problem), self.path or Path(":memory:")) from None
         self._settle()
 
     def copy(self, path: str | os.PathLike[str]) -> None:
@@ -164,7 +163,7 @@ class Store:
                 copied.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
                 copied.close()
             except sqlite3.Error as problem:
-                raise _as_os_error(problem) from None
+                raise as_os_error(problem) from None
             descriptor = os.open(temporary, os.O_RDWR)
             try:
                 install(descriptor, temporary, target, overwrite=False)
@@ -218,7 +217,7 @@ def _close(
             connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
     if path is not None and guard is not None:
-        _release(guard, path)
+        unlock(guard, path)
 
 
 def is_collection(path: str | os.PathLike[str]) -> bool:
@@ -229,7 +228,7 @@ def is_collection(path: str | os.PathLike[str]) -> bool:
     if not os.path.isfile(path):
         return False
     try:
-        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
         try:
             return bool(connection.execute("PRAGMA schema_version").fetchone()[0])
         finally:
@@ -244,7 +243,7 @@ def read_content(path: str | os.PathLike[str]) -> Content:
     _check_exists(target, name)
     connection = _connect(target, name, "ro")
     try:
-        with _telling(name):
+        with telling(name, partial(_damaged, name)):
             connection.execute("BEGIN")
             (is_open,) = connection.execute("SELECT value FROM parts WHERE name = 'open'").fetchone() or ("",)
             if is_open == "yes" and not _is_accompanied(target):
@@ -264,34 +263,12 @@ def _is_accompanied(target: Path) -> bool:
 
 def _connect(target: Path, name: str, mode: str) -> sqlite3.Connection:
     """Connect to a file, whose tables must be ours to the letter: nothing else in it is looked at."""
-    with _telling(name):
-        connection, found = _connected(target, mode)
+    with telling(name, partial(_damaged, name)):
+        connection, found = connect(target, mode)
         if found != set(_TABLES):
             connection.close()
             raise ValueError(f"path must name the file of a collection, got {name!r}, which is another database")
     return connection
-
-
-def _connected(target: Path, mode: str) -> tuple[sqlite3.Connection, set[str]]:
-    """Return a connection to a file, and the tables of that file."""
-    connection = sqlite3.connect(f"{target.as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None)
-    try:
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_TRUSTED_SCHEMA, False)
-        # Else the last one to close the file would take <file>-wal in, and hide that there was one.
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
-        connection.execute("PRAGMA cell_size_check = ON")
-        return connection, {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema LIMIT 10")}
-    except sqlite3.OperationalError as problem:
-        connection.close()
-        # A process that was killed while it opened or closed the collection left <file>-journal. SQLite undoes what
-        # that process had begun, but not in a connection that may only read.
-        if mode == "ro" and _code(problem) == sqlite3.SQLITE_READONLY:
-            return _connected(target, "rw")
-        raise
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:
@@ -325,60 +302,21 @@ def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:
     return Content(header, events, state), head
 
 
-@contextmanager
-def _telling(name: str) -> Iterator[None]:
-    """Raise what SQLite finds wrong with a file as ValueError, or as OSError if it cannot be read."""
-    try:
-        yield
-    except sqlite3.Error as problem:
-        if isinstance(problem, sqlite3.OperationalError) and _code(problem) not in (
-            sqlite3.SQLITE_ERROR,
-            sqlite3.SQLITE_CORRUPT,
-        ):
-            reason = _as_os_error(problem)
-            raise OSError(reason.errno, f"{name!r} could not be opened: {reason.strerror}") from None
-        raise _damaged(name, "which is damaged or not a database") from None
-    except (RecursionError, UnicodeDecodeError, json.JSONDecodeError):
-        raise _damaged(name, "whose rows are not JSON") from None
-
-
 def _guard(target: Path) -> sqlite3.Connection:
-    """Lock a collection for its one writer until `_release`, or raise ValueError; a killed process has no lock."""
+    """Lock a collection for its one writer, or raise ValueError."""
     try:
-        guard = sqlite3.connect(f"{target}-lock", isolation_level=None, timeout=0)
-        try:
-            guard.execute("PRAGMA journal_mode = MEMORY")  # or there would be one more file
-            guard.execute("BEGIN EXCLUSIVE")
-        except BaseException:
-            guard.close()
-            raise
-    except sqlite3.OperationalError as problem:
-        if _code(problem) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise refusal(_as_os_error(problem), target) from None
+        return lock(target)
+    except BlockingIOError:
         raise ValueError(
             f"path must not be in use by another collection or program, got {str(target)!r}: close that one first"
         ) from None
-    return guard
-
-
-def _release(guard: sqlite3.Connection, target: Path) -> None:
-    guard.close()
-    with suppress(OSError):
-        os.unlink(f"{target}-lock")
+    except OSError as problem:
+        raise refusal(problem, target) from None
 
 
 def _check_exists(target: Path, name: str) -> None:
     if not target.is_file():
         raise FileNotFoundError(f"path must name the file of a collection, got {name!r}, which does not exist")
-
-
-def _code(problem: sqlite3.Error) -> int:
-    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-
-
-def _as_os_error(problem: sqlite3.Error) -> OSError:
-    full = "No space left on device"
-    return OSError(errno.ENOSPC, full) if _code(problem) == sqlite3.SQLITE_FULL else OSError(errno.EIO, str(problem))
 
 
 def _checksum(before: str, text: str) -> str:
