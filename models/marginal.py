@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 
 import adobest_pp as ad
-from adobest_pp.report.answer_sources import simulated_poll
+from adobest_pp.report.findings import simulated_poll
 
 
 def build(responses: ad.Responses) -> pm.Model:

@@ -21,8 +21,8 @@ from scipy.stats import beta, binom
 from adobest_pp import SRR, Responses, sample
 from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import Verdict, compare
-from adobest_pp.diagnostics.comparison import normal_scores
-from adobest_pp.diagnostics.verdicts import FALSE_ALARM, FAMILIES
+from adobest_pp.diagnostics.comparison import FALSE_ALARM, FAMILIES
+from adobest_pp.diagnostics.draws import normal_scores
 from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 
 PRIORS = (0.001, 0.01, 0.1, 1.0)

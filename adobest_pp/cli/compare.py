@@ -13,9 +13,8 @@ from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gather import is_table
 from adobest_pp.cli.tables import labels_in, make_known, naming_responses, print_verdicts
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
-from adobest_pp.report.answer_sources import Poll, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import conclusions
-from adobest_pp.report.findings import grade_samplers, n_stages
+from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.folder import summary, write_report
 from adobest_pp.samplers.sampling import fresh_seed
 

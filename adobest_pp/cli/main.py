@@ -2,22 +2,20 @@
 
 import io
 import os
-import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
-from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import visible
 from adobest_pp._wording import CENTRAL
-from adobest_pp.cli.planning import COPIES_HELP, mechanisms, plan, read_prior, read_shares
+from adobest_pp.cli.planning import COPIES_HELP, PRIOR_HELP, mechanisms, plan
 from adobest_pp.cli.study import app as study_app
+from adobest_pp.cli.study import telling_how_to_resume
 
 # Local variables in a traceback could show a private category, so they are never printed.
 app = typer.Typer(
@@ -49,7 +47,6 @@ AGAIN_HELP = (
     "Ask people once more who were asked for this column before: their budgets add up. Also goes on where the ledger "
     "beside their file cannot be written."
 )
-PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 
 
 @app.callback()
@@ -124,6 +121,7 @@ def compare(
 ) -> None:
     """Collect answers, sample with NUTS, Gibbs and two kinds of SGLD, grade them and write a report."""
     from adobest_pp.cli.compare import Request, run
+    from adobest_pp.cli.tables import read_prior
 
     collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection, allow_copies, ask_again)
@@ -137,7 +135,7 @@ def utilities(
     kappa: Annotated[float, typer.Option(help="Share of the budget inside the subset.")] = 0.9,
 ) -> None:
     """Print the six utilities of RRRR for every subset size, and the size that each chooses."""
-    from adobest_pp.cli.tables import print_utilities
+    from adobest_pp.cli.tables import print_utilities, read_shares
     from adobest_pp.mechanisms import RRRR
 
     probabilities = read_shares(theta)
@@ -177,7 +175,7 @@ def collect(
     A ledger beside the file of people, <file>.adobest-ledger, keeps account of what they have spent. Another --out for
     the same column needs --ask-again: everybody answers once more, and the budgets add up.
     """
-    from adobest_pp.cli.tables import labels_in, make_known, print_collection
+    from adobest_pp.cli.tables import labels_in, make_known, print_collection, read_prior
     from adobest_pp.collect import collect_csv
     from adobest_pp.collect.ledger import Ledger
     from adobest_pp.collect.policies import DEFAULT_MECHANISM, choice_in_words, mechanism_name
@@ -187,7 +185,7 @@ def collect(
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every}
     options = {option: value for option, value in given.items() if value is not None}
-    with _telling_how_to_go_on(out):
+    with telling_how_to_resume(out):
         collection = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, seed, **options)
     if not quiet:
         chosen = choice_in_words(name, is_default=mechanism is None)
@@ -219,17 +217,6 @@ def teach(
     serve(lesson, browser, port, trust_exercises)
     sys.stdout.flush()
     os._exit(0)  # marimo runs open lessons in threads that never end, and Python would wait for them
-
-
-@contextmanager
-def _telling_how_to_go_on(out: Path) -> Iterator[None]:
-    """On Ctrl-C and SIGTERM, end with the answers so far on disk, and say how to continue."""
-    try:
-        with raising_interrupts(signal.SIGINT, signal.SIGTERM):
-            yield
-    except KeyboardInterrupt:
-        typer.echo(f"adobest: stopped; run the same command again to continue {str(out)!r}", err=True)
-        raise typer.Exit(130) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -22,6 +22,7 @@ PILOT_HELP = (
     "A pilot to plan for: randomized answers, in a file of collect, or Parquet or Arrow files of Responses.to_parquet "
     "(a folder of them or a pattern in quotes)."
 )
+PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
 FIGURE_ENDINGS = (".png", ".svg", ".pdf")
@@ -44,16 +45,14 @@ def plan(
         list[str] | None,
         typer.Option(help="A mechanism to choose from, or your module:Class; may be repeated (default: all)."),
     ] = None,
-    prior: Annotated[
-        str, typer.Option(help="Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned'.")
-    ] = ESTIMATE_PRIOR,
+    prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = ESTIMATE_PRIOR,
     simulate: Annotated[bool, typer.Option(help="Simulate where too few people answer for the formula.")] = True,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
 ) -> None:
     """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
-    from adobest_pp.cli.tables import make_known
+    from adobest_pp.cli.tables import make_known, read_prior
     from adobest_pp.design.plan import plan as make_plan
 
     for name in mechanism or ():
@@ -76,7 +75,7 @@ def plan(
         progressbar=not json,
     )
     if target is not None:
-        _draw_plan(made, target)
+        _draw("plot_plan", made, target)
     if json:
         typer.echo(json_format.dumps(_as_json(made), ensure_ascii=False, indent=2))
     else:
@@ -91,13 +90,14 @@ def mechanisms(
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
 ) -> None:
     """Compare all mechanisms: privacy loss (audited exactly), bits an answer, efficiency, and when to use each."""
-    from adobest_pp.design.overview import mechanism_table
+    from adobest_pp.cli.tables import read_shares
+    from adobest_pp.design.overview import efficiency_table, mechanism_table
 
     target = _check_out(out)
     shares = None if theta is None else read_shares(theta)
     table = mechanism_table(categories, epsilon, shares)
     if target is not None:
-        _draw_efficiency(categories, shares, target)
+        _draw("plot_efficiency", efficiency_table(categories, EPSILONS, shares), target)
     if json:
         names = ("privacy_loss", "holds", "bits", "efficiency", "variance", "when")
         rows = [
@@ -114,13 +114,13 @@ def _theta(theta: str | None, shape: str | None, responses: str | None, allow_co
     """Return what to plan for: shares, a pilot or the name of an example."""
     if sum(option is not None for option in (theta, shape, responses)) > 1:
         raise ValueError("--theta, --shape and --responses must not be given together: choose one of them")
+    from adobest_pp.answers.gather.gather import read_answers
+    from adobest_pp.cli.tables import naming_responses, read_shares
+
     if theta is not None:
         return read_shares(theta)
     if responses is None:
         return "uneven" if shape is None else shape
-    from adobest_pp.answers.gather.gather import read_answers
-    from adobest_pp.cli.tables import naming_responses
-
     with naming_responses(responses, "write it with Responses.to_parquet, or give its shares with --theta"):
         return read_answers(responses, progressbar=progressbar, allow_copies=allow_copies)
 
@@ -134,28 +134,6 @@ def _categories(text: str | None) -> Any:
     return listed(text)
 
 
-def read_shares(text: str) -> list[float]:
-    """Return the numbers of ``--theta``, or raise ValueError."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"--theta must be numbers separated by commas, got {text!r}") from None
-
-
-def read_prior(text: str) -> Any:
-    """Return the prior that ``--prior`` names, or raise ValueError."""
-    from adobest_pp._checks import check_prior, is_learned
-
-    if is_learned(text):
-        return text
-    try:
-        concentration = float(text)
-        check_prior(concentration, 2)
-    except ValueError:
-        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
-    return concentration
-
-
 def _check_out(out: Path | None) -> Path | None:
     """Return where the figure goes, which must not be there yet, or raise ValueError before anything is done."""
     from adobest_pp._files import check_target
@@ -167,35 +145,21 @@ def _check_out(out: Path | None) -> Path | None:
     return check_target(out, overwrite=False, name="--out")
 
 
-def _save(figure: Any, target: Path) -> None:
-    import matplotlib.pyplot as plt
+def _draw(plot: str, table: Any, target: Path) -> None:
+    """Write the figure that a function of `adobest_pp.plots` makes of a table."""
+    import matplotlib as mpl
+    import numpy as np
 
+    from adobest_pp import plots
     from adobest_pp._files import replacing
 
+    mpl.use("Agg")
+    figure = np.ravel(getattr(plots, plot)(table))[0].figure
     try:
         with replacing(target, overwrite=False, name="--out") as path:
             figure.savefig(path, format=target.suffix.lower().removeprefix("."), dpi=150)
     finally:
-        plt.close(figure)
-
-
-def _draw_plan(made: "Plan", target: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from adobest_pp.plots import plot_plan
-
-    _save(plot_plan(made).figure, target)
-
-
-def _draw_efficiency(categories: int, theta: list[float] | None, target: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from adobest_pp.design.overview import efficiency_table
-    from adobest_pp.plots import plot_efficiency
-
-    _save(plot_efficiency(efficiency_table(categories, EPSILONS, theta))[0].figure, target)
+        mpl.pyplot.close(figure)
 
 
 def _budget_of(made: "Plan") -> float | None:

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +24,17 @@ app = typer.Typer(
 
 _ERRORS_SHOWN = 5
 StorePath = Annotated[Path, typer.Argument(help="The store that `adobest study run` wrote.", metavar="STORE")]
+
+
+@contextmanager
+def telling_how_to_resume(out: Path) -> Iterator[None]:
+    """On Ctrl-C and SIGTERM, end with what is done on disk, and say how to continue."""
+    try:
+        with raising_interrupts(signal.SIGINT, signal.SIGTERM):
+            yield
+    except KeyboardInterrupt:
+        typer.echo(f"adobest: stopped; run the same command again to continue {str(out)!r}", err=True)
+        raise typer.Exit(130) from None
 
 
 @app.callback()
@@ -68,21 +81,11 @@ def run(
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # by its name: workers would take an empty one for another folder
-    try:
-        with raising_interrupts(signal.SIGINT, signal.SIGTERM):
-            status = run_study(
-                read_study(study),
-                store,
-                scheduler=scheduler,
-                workers=workers,
-                retry_failed=retry_failed,
-                accept_changed_sources=accept_changed_sources,
-                repair=repair,
-                progressbar=not quiet,
-            )
-    except KeyboardInterrupt:
-        typer.echo(f"adobest: stopped; run the same command again to go on with {str(store)!r}", err=True)
-        raise typer.Exit(130) from None
+    options = {"retry_failed": retry_failed, "accept_changed_sources": accept_changed_sources, "repair": repair}
+    with telling_how_to_resume(store):
+        status = run_study(
+            read_study(study), store, scheduler=scheduler, workers=workers, progressbar=not quiet, **options
+        )
     if not quiet:
         _print_status(status)
     raise typer.Exit(1 if status.failed else 0)

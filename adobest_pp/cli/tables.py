@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from adobest_pp._checks import check_prior, is_learned
 from adobest_pp._text import brief, listed, visible
 from adobest_pp._wording import (
     CENTRAL,
@@ -20,7 +21,7 @@ from adobest_pp._wording import (
     verdict_cells,
     verdict_columns,
 )
-from adobest_pp.mechanisms import RRRR, Audit
+from adobest_pp.mechanisms import RRRR, Audit, find_mechanism
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,19 +32,8 @@ if TYPE_CHECKING:
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
     """Return the labels that an option names, or None without it, or raise ValueError.
 
-    Parameters
-    ----------
-    text : str or None
-        Labels separated by commas; or ``@`` and the name of a text file with one label a line, in which a comma is a
-        character like any other.
-    option : str
-        As errors name it.
-
-    Examples
-    --------
-    >>> from adobest_pp.cli.tables import labels_in
-    >>> labels_in("yes, no")
-    ['yes', 'no']
+    Labels are separated by commas, or stand in the lines of a text file that ``@`` and its name ask for; in the file a
+    comma is a character like any other.
     """
     if text is None or not text.startswith("@"):
         return listed(text, option)
@@ -62,13 +52,31 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
     return lines
 
 
+def read_shares(text: str) -> list[float]:
+    """Return the numbers of ``--theta``, or raise ValueError."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--theta must be numbers separated by commas, got {text!r}") from None
+
+
+def read_prior(text: str) -> Any:
+    """Return the prior that ``--prior`` names, or raise ValueError."""
+    if is_learned(text):
+        return text
+    try:
+        concentration = float(text)
+        check_prior(concentration, 2)
+    except ValueError:
+        raise ValueError(f"--prior must be 'learned' or a positive number, got {text!r}") from None
+    return concentration
+
+
 def make_known(mechanism: str | None) -> None:
     """Import and register the class that was typed as ``module:Class``, also from the current folder.
 
     For the rest of the command its name is known, also in the files that are read.
     """
-    from adobest_pp.mechanisms import find_mechanism
-
     if mechanism is None or ":" not in mechanism:
         return
     if "" not in sys.path:
@@ -115,20 +123,8 @@ def print_table(
 ) -> None:
     """Print a table, and sentences below it. Cells and sentences may hold any text.
 
-    Parameters
-    ----------
-    title : str
-        Above the table.
-    headings, rows
-        One cell for each column.
-    sentences : iterable of str
-        What to say below the table.
-    words : sequence of str
-        The columns of words, which begin at the left; others are numbers.
-    bold : object
-        The first cell of the row to print in bold.
-    widths : (int, int), optional
-        The most characters of a column of words, and of one of numbers.
+    Columns of `words` begin at the left, others are numbers; `widths` limits the characters of both kinds. The row that
+    begins with `bold` is printed in bold.
     """
     table = Table(title=escape(visible(title)))
     for heading in headings:
@@ -166,18 +162,10 @@ def print_audit(result: Audit) -> None:
     """Print the exact loss of every subset size, and whether the promise holds."""
     headings = ["size", "checked", "loss", "slack", "x", "x′", "y", "holds"]
     rows = [
-        [
-            row.size,
-            row.checked,
-            f"{row.loss:.12f}",
-            f"{row.slack:.2e}",
-            row.x,
-            row.x_prime,
-            row.y,
-            "yes" if row.holds else "NO",
-        ]
-        for row in result.rows
-    ]
+        [*(each.size, each.checked, f"{each.loss:.12f}", f"{each.slack:.2e}"),
+         *(each.x, each.x_prime, each.y, "yes" if each.holds else "NO")]
+        for each in result.rows
+    ]  # fmt: skip
     print_table(f"{result.subject}, promised ε = {result.epsilon:g}", headings, rows, [_audit_verdict(result)])
 
 

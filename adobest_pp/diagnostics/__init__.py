@@ -3,11 +3,10 @@
 from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.diagnostics import references
 from adobest_pp.diagnostics.calibration import calibration
-from adobest_pp.diagnostics.comparison import compare
+from adobest_pp.diagnostics.comparison import Fault, Verdict, compare
 from adobest_pp.diagnostics.contraction import best_subset_frequency, checkpoints, contraction
 from adobest_pp.diagnostics.explain import Cause, explain
 from adobest_pp.diagnostics.fit import goodness_of_fit
-from adobest_pp.diagnostics.verdicts import Fault, Verdict
 
 __all__ = [
     "Cause",

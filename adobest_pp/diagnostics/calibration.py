@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from arviz_stats.base import array_stats
 from arviz_stats.ecdf_utils import compute_ecdf, ecdf_pit
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_count, check_integer, check_prior
+from adobest_pp._checks import as_numbers, check_count, check_integer, check_positive, check_prior
 from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
@@ -120,7 +119,7 @@ def calibration(
     wanted = check_count(replications, "replications", FEWEST)
     ranked = check_count(n_ranked, "n_ranked")
     probabilities = _check_levels(levels)
-    seconds = _check_budget(budget)
+    seconds = np.inf if budget is None else check_positive(budget, "budget")
     fresh = int(np.random.SeedSequence().generate_state(1)[0])
     seed = fresh if random_seed is None else check_integer(random_seed, "random_seed", 0)
 
@@ -155,14 +154,6 @@ def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
     if values.ndim != 1 or values.size == 0 or not np.all((values > 0) & (values < 1)):
         raise ValueError(f"levels must be probabilities between 0 and 1, got {brief(levels)}")
     return values
-
-
-def _check_budget(budget: float | None) -> float:
-    if budget is None:
-        return float("inf")
-    if isinstance(budget, bool) or not isinstance(budget, Real) or not budget > 0:
-        raise ValueError(f"budget must be a positive number of seconds, got {brief(budget)}")
-    return float(budget)
 
 
 def _random_collect(mechanism: Mechanism) -> Collect:

@@ -1,176 +1,178 @@
-"""Are the draws right? Compare samplers with a reference, with the truth, and with the posterior density."""
+"""Are the draws right? Compare samplers with a reference, with the truth, and with the posterior density.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+A comparison of one sampler makes many tests. Four families share its probability of a false alarm, `FALSE_ALARM`,
+equally: the location of all categories, their scale, the energy distance and the Stein discrepancy. Within the first
+two the K categories share it equally (Bonferroni), so the level holds whatever the dependence between them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
-from scipy.special import ndtri
-from scipy.stats import rankdata, wasserstein_distance
+from scipy.stats import t as student
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
-from adobest_pp.diagnostics import verdicts
-from adobest_pp.diagnostics.draws import TAILS, Draws, check_on_simplex, in_order, independent, read
+from adobest_pp.diagnostics.draws import (
+    TAILS,
+    Draws,
+    check_on_simplex,
+    energy_test,
+    in_order,
+    independent,
+    log_ratios,
+    normal_scores,
+    rank_tests,
+    read,
+    scale_of,
+    scores,
+    stein_holds_for,
+    stein_kernel,
+    stein_test,
+    wasserstein,
+)
 from adobest_pp.diagnostics.references import Reference
-from adobest_pp.diagnostics.stein import holds_for, log_ratios, scale_of, scores, stein_kernel, stein_test
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
-from adobest_pp.samplers.checks import CONVERGED, MIXED
+from adobest_pp.samplers.checks import CONVERGED, MIXED, Level
 
-# Distances between samples: Wasserstein-1 by coordinate, and the energy distance with its permutation test.
+# The probability that right, well-mixed draws are called biased, per sampler (`python -m validation.error_rates`).
+FALSE_ALARM = 0.01
+FAMILIES = 4
 
-# Permutations made at a time. A test of n points holds BATCH · n numbers beside its n² distances.
-BATCH = 256
+# A Monte-Carlo standard error is itself an estimate: errors in its units follow Student's t rather than the normal
+# distribution, with one degree of freedom for about this many effective draws (measured on autoregressive chains).
+ESS_PER_FREEDOM = 8.0
+
+# A ratio of standard deviations with a larger relative error than this is not shown.
+MAX_SD_MCSE = 0.15
+
+# A test of the joint distribution needs at least this many independent points.
+FEWEST_POINTS = 20
 
 
-def wasserstein(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Wasserstein-1 distance of each coordinate of two samples (n, K) and (m, K), from all draws."""
-    return np.array([wasserstein_distance(x, y) for x, y in zip(first.T, second.T, strict=True)])
+class Verdict(StrEnum):
+    """What `compare` finds of a sampler: the values of its variable ``verdict``."""
+
+    REFERENCE = "reference"
+    REFERENCE_NOT_CONVERGED = "reference_not_converged"
+    INDISTINGUISHABLE = "indistinguishable"
+    BIASED = "biased"
+    NOT_MIXED = "not_mixed"
+    NO_VERDICT = "no_verdict"  # the sampler has mixed, but the reference has not converged
 
 
-def energy_test(
-    first: NDArray[np.float64], second: NDArray[np.float64], permutations: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Return the energy distance of two samples of independent points, and its permutation p-value.
+class Fault(StrEnum):
+    """What a verdict rests on: the values of the variable ``fault``."""
 
-    The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two different
-    constants. Means are over pairs of different draws. So for equal distributions the mean distance is 0 at every
-    sample size, and a single distance may be below 0.
+    NONE = ""
+    STUCK = "stuck"  # the draws of a category are all equal
+    SINGLE_CHAIN = "single_chain"  # which has no R-hat
+    R_HAT = "r_hat"
+    ESS = "ess"
+    MARGINAL = "marginal"  # the location or the scale of a category
+    ENERGY = "energy"
+    STEIN = "stein"
 
-    Parameters
-    ----------
-    first, second : array of shape (n, K) and (m, K)
-        At least two points each, of coordinates of comparable scale.
-    permutations : int
-        How many random relabelings to make. The p-value is at least 1/(1 + permutations).
-    rng : Generator
-        Draws the permutations.
 
-    References
-    ----------
-    .. [1] G. J. Székely and M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal of
-       Statistical Planning and Inference 143 (2013).
+# The figures of the worst location and scale, if none is beyond its limit.
+NO_DIFFERENCE = {
+    f"{test}_{part}": none
+    for test in ("location", "scale")
+    for part, none in (("category", ""), ("measure", ""), ("size", np.nan))
+}
+
+
+def family_level() -> float:
+    """Return the level of each family of tests."""
+    return FALSE_ALARM / FAMILIES
+
+
+def error_limit(n_categories: int, ess: float) -> float:
+    """Return the largest error of one of K locations or scales that passes, in Monte-Carlo standard errors."""
+    return float(student.isf(family_level() / n_categories / 2, _freedom(ess)))
+
+
+def p_value(errors: NDArray[np.float64], ess: float) -> float:
+    """Return the p-value of the largest of K errors, in Monte-Carlo standard errors: the level at which it passes."""
+    worst = float(np.max(np.abs(errors)))
+    return float(np.minimum(1.0, 2 * len(errors) * student.sf(worst, _freedom(ess))))
+
+
+def _freedom(ess: float) -> float:
+    return max(ess / ESS_PER_FREEDOM, 1.0)
+
+
+def mixing_fault(row: Mapping[str, Any], level: Level = MIXED) -> Fault:
+    """Return what keeps ``r_hat`` and ``ess_bulk`` below a level of convergence."""
+    if np.isnan(row["ess_bulk"]):
+        return Fault.STUCK
+    if np.isnan(row["r_hat"]):
+        return Fault.SINGLE_CHAIN
+    if row["r_hat"] > level.max_r_hat:
+        return Fault.R_HAT
+    return Fault.ESS if row["ess_bulk"] < level.min_ess else Fault.NONE
+
+
+def judge_reference(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict on the reference, as `judge` does."""
+    fault = mixing_fault(row, CONVERGED)
+    if not fault and row["stein_p_value"] <= family_level():
+        fault = Fault.STEIN
+    verdict = Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE
+    return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE}
+
+
+def judge(row: Mapping[str, Any], categories: Sequence[str], converged: bool) -> dict[str, Any]:
+    """Return the verdict on a sampler, its fault, and the category and size of the worst location and scale.
+
+    Unless the reference has converged, nothing but the mixing can be judged.
     """
-    distances = cdist(np.concatenate([first, second]), np.concatenate([first, second]))
-    labels = np.zeros((1, len(distances)))
-    labels[0, : len(first)] = 1
-    observed = _energy(distances, labels)[0]
-    exceeding, done = 0, 0
-    while done < permutations:
-        size = min(BATCH, permutations - done)
-        shuffled = rng.permuted(np.repeat(labels, size, axis=0), axis=1)
-        # Values that differ by rounding count as equal, which can only make the p-value larger.
-        exceeding += int(np.sum(_energy(distances, shuffled) >= observed - 1e-12))
-        done += size
-    return float(observed), (1 + exceeding) / (1 + permutations)
+    if fault := mixing_fault(row):
+        return {"verdict": Verdict.NOT_MIXED, "fault": fault, **NO_DIFFERENCE}
+    if not converged:
+        return {"verdict": Verdict.NO_VERDICT, "fault": Fault.NONE, **NO_DIFFERENCE}
+    differences = _farthest(row, "location", "mean_shift", np.asarray, categories)
+    differences |= _farthest(row, "scale", "sd_ratio", np.log, categories)
+    if differences:
+        fault = Fault.MARGINAL
+    elif row["energy_p_value"] <= family_level():
+        fault = Fault.ENERGY
+    elif row["stein_p_value"] <= family_level():
+        fault = Fault.STEIN
+    verdict = Verdict.BIASED if fault else Verdict.INDISTINGUISHABLE
+    return {"verdict": verdict, "fault": fault, **NO_DIFFERENCE, **differences}
 
 
-def _energy(distances: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the energy distance for each row of labels, 1 for the first sample and 0 for the second."""
-    n = labels[0].sum()
-    m = labels.shape[1] - n
-    to_first = labels @ distances
-    within_first = np.einsum("bi,bi->b", to_first, labels)
-    across = to_first.sum(axis=1) - within_first
-    within_second = distances.sum() - within_first - 2 * across
-    mean_across = across / (n * m)
-    if not mean_across.all():
-        return np.zeros(len(labels))
-    spread = within_first / (n * (n - 1)) + within_second / (m * (m - 1))
-    return np.asarray(1 - spread / (2 * mean_across))
+def _farthest(
+    row: Mapping[str, Any], test: str, moment: str, distance: Callable[[Any], Any], categories: Sequence[str]
+) -> dict[str, Any]:
+    """Return the category that is farthest beyond the limit of a test, and how far it is; nothing if none is.
 
-
-# Location and scale of two sets of draws, compared by ranks: tests whose error is known whatever the distribution.
-#
-# Where the posterior is sparse, the standard deviation of a category that is nearly always empty depends on a handful
-# of draws, and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are
-# ranked together and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location
-# compares the means of z, that of scale its standard deviations (Klotz). Their Monte-Carlo standard errors come from
-# the effective sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
-
-
-@dataclass(frozen=True, eq=False)
-class RankTests:
-    """Two sets of draws against each other; arrays by category.
-
-    Attributes
-    ----------
-    location : array of shape (K,)
-        Difference of the means of normal scores.
-    location_error : array of shape (K,)
-        In Monte-Carlo standard errors.
-    scale : array of shape (K,)
-        Ratio of the standard deviations of normal scores.
-    scale_error : array of shape (K,)
-        Of its logarithm, in Monte-Carlo standard errors.
-    ess : float
-        The smallest effective sample size that these errors rest on; 0 where draws do not move.
+    The size is the moment of θ where that is known and on the same side as the test, and the test's own otherwise.
     """
+    beyond = np.abs(row[f"{test}_error"]) > row["error_limit"]
+    if not beyond.any():
+        return {}
+    sizes = distance(row[test])
+    worst = int(np.argmax(np.where(beyond, np.abs(sizes), -np.inf)))
+    known = row["sd_ratio_mcse"][worst] <= MAX_SD_MCSE and distance(row[moment][worst]) * sizes[worst] > 0
+    measure = moment if known else test
+    return {
+        f"{test}_category": categories[worst],
+        f"{test}_measure": measure,
+        f"{test}_size": float(row[measure][worst]),
+    }
 
-    location: NDArray[np.float64]
-    location_error: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    scale_error: NDArray[np.float64]
-    ess: float
-
-
-def normal_scores(
-    first: NDArray[np.float64], second: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the normal scores of two sets of draws (chain, draw, K), ranked together category by category."""
-    k = first.shape[-1]
-    pooled = np.concatenate([first.reshape(-1, k), second.reshape(-1, k)])
-    # Blom's scores: the expected value of the r-th of n sorted normal draws. Equal draws share the mean of their ranks.
-    scores = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
-    count = first.shape[0] * first.shape[1]
-    return scores[:count].reshape(first.shape), scores[count:].reshape(second.shape)
-
-
-def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankTests:
-    """Compare two sets of normal scores (chain, draw, K) of `normal_scores`.
-
-    The errors use the mean of the variances of both sets, which equal distributions share. So a sampler that has not
-    yet seen a rare value does not make its own error small.
-    """
-    squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
-    variances = [square.mean(axis=(0, 1)) for square in squares]
-    ess = [[_ess(first), _ess(second)], [_ess(squares[0]), _ess(squares[1])]]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = [1 / part[0] + 1 / part[1] for part in ess]
-        location = first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))
-        scale = np.sqrt(variances[0] / variances[1])
-        # Of ln sd = ½ ln variance, by the delta method.
-        relative = _pooled(squares) / np.mean(variances, axis=0) ** 2 / 4
-        return RankTests(
-            location,
-            np.where(location == 0, 0.0, location / np.sqrt(np.mean(variances, axis=0) * rates[0])),
-            scale,
-            np.where(scale == 1, 0.0, np.log(scale) / np.sqrt(relative * rates[1])),
-            float(np.nan_to_num(ess, nan=0.0).min()),
-        )
-
-
-def _ess(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(array_stats.ess(values, 0, 1, method="mean"))
-
-
-def _pooled(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the mean of the two variances within."""
-    return np.asarray(np.mean([part.var(axis=(0, 1)) for part in parts], axis=0))
-
-
-# The comparison.
 
 MOST_RESAMPLES = 1_000_000
-TOO_FEW = f"fewer than {verdicts.FEWEST_POINTS} independent draws"
+TOO_FEW = f"fewer than {FEWEST_POINTS} independent draws"
 
 # Long name and units of each variable of the result.
 MEANINGS = {
@@ -203,8 +205,8 @@ MEANINGS = {
     "r_hat": ("largest rank-normalized split R-hat of a category", "1"),
     "ess_per_second": ("smallest bulk effective sample size per second", "1/s"),
     "wall_time": ("sampling time", "s"),
-    "verdict": (f"one of {', '.join(verdicts.Verdict)}", ""),
-    "fault": (f"what the verdict rests on: one of {', '.join(filter(None, verdicts.Fault))}, or nothing", ""),
+    "verdict": (f"one of {', '.join(Verdict)}", ""),
+    "fault": (f"what the verdict rests on: one of {', '.join(filter(None, Fault))}, or nothing", ""),
     "location_category": ("category of the largest location beyond its limit", ""),
     "location_measure": ("variable of location_size: mean_shift, or location where mean_shift is uncertain", ""),
     "location_size": ("difference of location_category to the reference", "of location_measure"),
@@ -302,7 +304,7 @@ def compare(
         check_on_simplex(one)
     if not isinstance(reference, str) or reference not in samplers:
         raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
-    most = check_integer(max_points, "max_points", verdicts.FEWEST_POINTS)
+    most = check_integer(max_points, "max_points", FEWEST_POINTS)
     repeats = check_integer(resamples, "resamples", 1, MOST_RESAMPLES)
     seed = check_integer(random_seed, "random_seed", 0)
     base = samplers[reference]
@@ -313,7 +315,9 @@ def compare(
     for (name, one), rng in zip(samplers.items(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
         rows[name] = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
         rows[name] |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, posterior, most, repeats, rng)
-    _judge(rows, base)
+    judged = judge_reference(rows[reference])
+    for name, row in rows.items():
+        row |= judged if name == reference else judge(row, base.categories, judged["verdict"] is Verdict.REFERENCE)
     settings = {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
     return _dataset(rows, base.categories, settings)
 
@@ -390,18 +394,18 @@ def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.G
     """Return the tests on normal scores: location and scale by category, and the energy distance of all together."""
     scores_of_one, scores_of_base = normal_scores(one.theta, base.theta)
     tests = rank_tests(scores_of_one, scores_of_base)
-    row = {name: getattr(tests, name) for name in ("location", "location_error", "scale", "scale_error")}
-    row["location_p_value"] = verdicts.p_value(tests.location_error, tests.ess)
-    row["scale_p_value"] = verdicts.p_value(tests.scale_error, tests.ess)
-    row["error_limit"] = verdicts.error_limit(len(base.categories), tests.ess)
+    row: dict[str, Any] = tests._asdict()
+    ess = row.pop("ess")
+    row |= {f"{name}_p_value": p_value(row[f"{name}_error"], ess) for name in ("location", "scale")}
+    row["error_limit"] = error_limit(len(base.categories), ess)
     if one is base:
         return row | {"energy_distance": 0.0, "energy_p_value": np.nan, "energy_missing": ""}
     first = independent(scores_of_one, one.effective, most)
     second = independent(scores_of_base, base.effective, most)
-    if min(len(first), len(second)) < verdicts.FEWEST_POINTS:
+    if min(len(first), len(second)) < FEWEST_POINTS:
         return row | {"energy_distance": np.nan, "energy_p_value": np.nan, "energy_missing": TOO_FEW}
-    distance, p_value = energy_test(first, second, repeats, rng)
-    return row | {"energy_distance": distance, "energy_p_value": p_value, "energy_missing": ""}
+    distance, chance = energy_test(first, second, repeats, rng)
+    return row | {"energy_distance": distance, "energy_p_value": chance, "energy_missing": ""}
 
 
 def _mixing(one: Draws) -> dict[str, float]:
@@ -431,33 +435,24 @@ def _stein(
     """Return the Stein discrepancy, or why it cannot be computed."""
     names = ("stein_discrepancy", "stein_threshold", "stein_p_value")
     theta = independent(one.theta, one.effective, most)
-    missing = ""
     if posterior is None:
         missing = "no responses or no prior with the draws"
     elif isinstance(posterior.prior, str):
         missing = "no closed form under a learned prior"
-    elif len(theta) < verdicts.FEWEST_POINTS:
+    elif len(theta) < FEWEST_POINTS:
         missing = TOO_FEW
-    elif not holds_for(one.flat):
+    elif not stein_holds_for(one.flat):
         missing = "draws too small to have a logarithm"
-    if missing or posterior is None or isinstance(posterior.prior, str):
-        return dict.fromkeys(names, np.nan) | {"stein_missing": missing}
-    scaling = base if base.effective >= MIXED.min_ess else one
-    order = posterior.responses.categories
-    theta, spread = (in_order(part, base.categories, order) for part in (theta, scaling.flat))
-    scale = scale_of(spread)
-    points = np.linalg.solve(scale, log_ratios(theta).T).T
-    slopes = scores(theta, posterior.responses.evidence(), posterior.prior) @ scale
-    tested = stein_test(stein_kernel(points, slopes), repeats, verdicts.family_level(), rng)
-    return dict(zip(names, tested, strict=True)) | {"stein_missing": ""}
-
-
-def _judge(rows: Mapping[str, dict[str, Any]], base: Draws) -> None:
-    """Add the verdicts and what they rest on."""
-    reference = verdicts.judge_reference(rows[base.name])
-    converged = reference["verdict"] is verdicts.Verdict.REFERENCE
-    for name, row in rows.items():
-        row |= reference if name == base.name else verdicts.judge(row, base.categories, converged)
+    else:
+        order = posterior.responses.categories
+        scaling = base if base.effective >= MIXED.min_ess else one
+        theta, spread = (in_order(part, base.categories, order) for part in (theta, scaling.flat))
+        scale = scale_of(spread)
+        points = np.linalg.solve(scale, log_ratios(theta).T).T
+        slopes = scores(theta, posterior.responses.evidence(), posterior.prior) @ scale
+        tested = stein_test(stein_kernel(points, slopes), repeats, family_level(), rng)
+        return dict(zip(names, tested, strict=True)) | {"stein_missing": ""}
+    return dict.fromkeys(names, np.nan) | {"stein_missing": missing}
 
 
 def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], settings: dict[str, Any]) -> xr.Dataset:
@@ -467,9 +462,9 @@ def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], sett
         attributes = {"long_name": meaning, "units": units}
         variables[name] = (dims, np.array([row[name] for row in rows.values()]), attributes)
     attributes = settings | {
-        "false_alarm": verdicts.FALSE_ALARM,
-        "energy_level": verdicts.family_level(),
-        "stein_level": verdicts.family_level(),
+        "false_alarm": FALSE_ALARM,
+        "energy_level": family_level(),
+        "stein_level": family_level(),
         "max_r_hat": MIXED.max_r_hat,
         "min_ess": MIXED.min_ess,
         "max_reference_r_hat": CONVERGED.max_r_hat,

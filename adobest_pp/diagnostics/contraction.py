@@ -1,13 +1,13 @@
 """How fast the posterior contracts around the truth: squared error and radius against the number of responses."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_integer, check_probabilities
+from adobest_pp._checks import check_integer, check_probabilities, check_probability
 from adobest_pp._labels import by_label
 from adobest_pp._linalg import zero_sum_basis
 from adobest_pp._text import brief
@@ -160,13 +160,15 @@ def contraction(
     >>> dict(result.sizes)
     {'label': 1, 'n': 2}
     """
-    if not (isinstance(probability, float) and 0 < probability < 1):
-        raise ValueError(f"probability must be a number between 0 and 1, got {brief(probability)}")
+    check_probability(probability)
     first = check_integer(fit_from, "fit_from", 1)
     if not isinstance(posteriors, Mapping) or not posteriors:
         raise ValueError(f"posteriors must be a mapping of at least one label to posteriors, got {brief(posteriors)}")
     runs = {label: _runs(label, items) for label, items in posteriors.items()}
-    theta = _labelled(truth, next(iter(next(iter(runs.values())).values()))[0])
+    first_tree = next(iter(next(iter(runs.values())).values()))[0]
+    categories = theta_of(first_tree, "posteriors")["category"].values.tolist()
+    star = check_probabilities(truth, len(categories), "truth", categories)
+    theta = xr.DataArray(star, coords={"category": categories}, dims="category")
     parts = [_measure(trees, theta, probability, first) for trees in runs.values()]
     result = xr.concat(parts, xr.Variable("label", list(runs)), join="outer")
     for name, text in LONG_NAMES.items():
@@ -189,13 +191,6 @@ def _runs(label: str, items: Any) -> dict[int, Sequence[xr.DataTree]]:
     if counts[0] == 0 or len(counts) > 1:
         raise ValueError(f"posteriors must hold as many runs of {label!r} at every n, at least one, got {counts}")
     return dict(sorted(trees.items()))
-
-
-def _labelled(truth: ArrayLike, first: xr.DataTree) -> xr.DataArray:
-    """Return θ* with the labels of the first posterior, or raise ValueError."""
-    categories = theta_of(first, "posteriors")["category"].values.tolist()
-    theta = check_probabilities(truth, len(categories), "truth", categories)
-    return xr.DataArray(theta, coords={"category": categories}, dims="category")
 
 
 def _measure(
@@ -321,30 +316,35 @@ def best_subset_frequency(
     """
     if not isinstance(runs, Mapping) or not runs:
         raise ValueError(f"runs must be a mapping of at least one label to runs, got {brief(runs)}")
-    lists = {label: _as_runs(items) for label, items in runs.items()}
+    lists = {label: _as_runs(label, items) for label, items in runs.items()}
+    firsts = [items[0] for items in lists.values()]
     categories = {run.responses.categories for items in lists.values() for run in items}
     if len(categories) > 1:
         raise ValueError(f"runs must all have the same categories in the same order, got {len(categories)} lists")
     (labels,) = categories
     theta = check_probabilities(truth, len(labels), "truth", labels)
-    matched = {label: _match(label, items, theta) for label, items in lists.items()}
-    longest = max(item.hits.shape[1] for item in matched.values())
+    longest = max(len(run.responses) for run in firsts)
     width = max(1, longest // DEFAULT_WINDOWS) if window is None else check_integer(window, "window", 1, longest)
     ends = np.unique(np.append(np.arange(width, longest + 1, width), longest))
-    return _assemble(matched, ends, {"window": width, "truth": theta.tolist()})
+    best = np.array([best_subset(run, theta) for run in firsts])
+    tables = [_windows(_hits(items, subset), ends) for items, subset in zip(lists.values(), best, strict=True)]
+    variables: dict[str, Any] = {
+        name: (("label", "people"), np.array([table[name] for table in tables]), {"long_name": text})
+        for name, text in SUBSET_LONG_NAMES.items()
+    }
+    variables |= {
+        "best_size": ("label", best.sum(axis=1), {"long_name": "|S*|"}),
+        "best_subset": (("label", "category"), best, {"long_name": "S*"}),
+        "utility": ("label", [run.settings["utility"] for run in firsts]),
+        "sampler": ("label", [run.settings.get("sampler", "") for run in firsts]),
+        "runs": ("label", [len(items) for items in lists.values()], {"long_name": "independent runs"}),
+    }
+    coords = {"label": list(lists), "people": ends, "category": list(labels)}
+    return xr.Dataset(variables, coords, {"window": width, "truth": theta.tolist()})
 
 
-class _Matched(NamedTuple):
-    """One label: S* as a mask, its utility, sampler and categories, and whether S_t = S*, of shape (runs, T)."""
-
-    best: NDArray[np.bool_]
-    utility: str
-    sampler: str
-    categories: tuple[str, ...]
-    hits: NDArray[np.bool_]
-
-
-def _as_runs(items: Any) -> "list[OnlineRun]":
+def _as_runs(label: str, items: Any) -> "list[OnlineRun]":
+    """Return the runs of one label, or raise ValueError if they differ in what the choice of subsets depends on."""
     from adobest_pp.simulate import OnlineRun
 
     runs = [items] if isinstance(items, OnlineRun) else list(items) if isinstance(items, Sequence) else []
@@ -353,26 +353,21 @@ def _as_runs(items: Any) -> "list[OnlineRun]":
     for run in runs:
         if not isinstance(run, OnlineRun):
             raise ValueError(f"runs must hold OnlineRun, got {type(run).__name__}")
-    return runs
-
-
-def _match(label: str, runs: "list[OnlineRun]", theta: NDArray[np.float64]) -> _Matched:
-    kinds = {(len(run.responses), repr(run.responses.mechanism), *map(str, _choice(run).values())) for run in runs}
+    choice = ("utility", "alpha", "smallest_size", "sampler")
+    kinds = {
+        (len(run.responses), repr(run.responses.mechanism), *(str(run.settings.get(name)) for name in choice))
+        for run in runs
+    }
     if len(kinds) != 1:
         raise ValueError(
             f"runs must be of one kind (people, mechanism, utility) under {label!r}, got {len(kinds)} kinds"
         )
-    best = best_subset(runs[0], theta)
-    hits = [(run.responses.subsets == best).all(axis=1)[run.responses.subset_index] for run in runs]
-    settings = runs[0].settings
-    return _Matched(
-        best, settings["utility"], settings.get("sampler", ""), runs[0].responses.categories, np.array(hits)
-    )
+    return runs
 
 
-def _choice(run: "OnlineRun") -> dict[str, Any]:
-    """Return the settings that the choice of subsets depends on."""
-    return {name: run.settings.get(name) for name in ("utility", "alpha", "smallest_size", "sampler")}
+def _hits(runs: "list[OnlineRun]", best: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell whether S_t = S*, of shape (runs, people)."""
+    return np.array([(run.responses.subsets == best).all(axis=1)[run.responses.subset_index] for run in runs])
 
 
 def _windows(hits: NDArray[np.bool_], ends: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
@@ -393,21 +388,3 @@ def _windows(hits: NDArray[np.bool_], ends: NDArray[np.int64]) -> dict[str, NDAr
         if n_runs > 1:
             columns[f"{name}_se"][inside] = share.std(axis=0, ddof=1) / np.sqrt(n_runs)
     return columns
-
-
-def _assemble(matched: Mapping[str, _Matched], ends: NDArray[np.int64], settings: dict[str, Any]) -> xr.Dataset:
-    items = list(matched.values())
-    tables = [_windows(item.hits, ends) for item in items]
-    variables: dict[str, Any] = {
-        name: (("label", "people"), np.array([table[name] for table in tables]), {"long_name": text})
-        for name, text in SUBSET_LONG_NAMES.items()
-    }
-    variables |= {
-        "best_size": ("label", [int(item.best.sum()) for item in items], {"long_name": "|S*|"}),
-        "best_subset": (("label", "category"), np.array([item.best for item in items]), {"long_name": "S*"}),
-        "utility": ("label", [item.utility for item in items]),
-        "sampler": ("label", [item.sampler for item in items]),
-        "runs": ("label", [len(item.hits) for item in items], {"long_name": "independent runs"}),
-    }
-    coords = {"label": list(matched), "people": ends, "category": list(items[0].categories)}
-    return xr.Dataset(variables, coords, settings)

@@ -1,18 +1,28 @@
-"""What the comparison takes of each sampler: its draws, how well they mixed, and draws thinned to be independent."""
+"""Measures of draws: how well they mixed, and how far they are from a reference and from the posterior density."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from arviz_stats.base import array_stats
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.special import ndtri
+from scipy.stats import rankdata, wasserstein_distance
 
 from adobest_pp._checks import SUM_TOLERANCE, check_prior, is_learned
 from adobest_pp._labels import same_labels
+from adobest_pp._linalg import TINY
 from adobest_pp.answers.draws import responses_of, thetas_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
+from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood.core import value_and_gradient
+
+# Permutations and random signs made at a time. A test of n points holds BATCH · n numbers beside its n² pairs.
+BATCH = 256
 
 FEWEST_DRAWS = 4
 
@@ -122,3 +132,233 @@ def independent(values: NDArray[np.float64], ess: float, most: int) -> NDArray[n
     still correlate by 0.14; two apart, by 0.02.
     """
     return thinned(values, int(min(most, ess / 2)))
+
+
+# Distances between samples: Wasserstein-1 by coordinate, and the energy distance with its permutation test.
+
+
+def wasserstein(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Wasserstein-1 distance of each coordinate of two samples (n, K) and (m, K), from all draws."""
+    return np.array([wasserstein_distance(x, y) for x, y in zip(first.T, second.T, strict=True)])
+
+
+def energy_test(
+    first: NDArray[np.float64], second: NDArray[np.float64], permutations: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Return the energy distance of two samples of independent points, and its permutation p-value.
+
+    The distance is (2E|X−Y| − E|X−X'| − E|Y−Y'|) / 2E|X−Y| [1]_: 0 for equal distributions, 1 for two different
+    constants. Means are over pairs of different draws. So for equal distributions the mean distance is 0 at every
+    sample size, and a single distance may be below 0.
+
+    Parameters
+    ----------
+    first, second : array of shape (n, K) and (m, K)
+        At least two points each, of coordinates of comparable scale.
+    permutations : int
+        How many random relabelings to make. The p-value is at least 1/(1 + permutations).
+    rng : Generator
+        Draws the permutations.
+
+    References
+    ----------
+    .. [1] G. J. Székely and M. L. Rizzo, Energy statistics: a class of statistics based on distances, Journal of
+       Statistical Planning and Inference 143 (2013).
+    """
+    distances = cdist(np.concatenate([first, second]), np.concatenate([first, second]))
+    labels = np.zeros((1, len(distances)))
+    labels[0, : len(first)] = 1
+    observed = _energy(distances, labels)[0]
+    exceeding, done = 0, 0
+    while done < permutations:
+        size = min(BATCH, permutations - done)
+        shuffled = rng.permuted(np.repeat(labels, size, axis=0), axis=1)
+        # Values that differ by rounding count as equal, which can only make the p-value larger.
+        exceeding += int(np.sum(_energy(distances, shuffled) >= observed - 1e-12))
+        done += size
+    return float(observed), (1 + exceeding) / (1 + permutations)
+
+
+def _energy(distances: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the energy distance for each row of labels, 1 for the first sample and 0 for the second."""
+    n = labels[0].sum()
+    m = labels.shape[1] - n
+    to_first = labels @ distances
+    within_first = np.einsum("bi,bi->b", to_first, labels)
+    across = to_first.sum(axis=1) - within_first
+    within_second = distances.sum() - within_first - 2 * across
+    mean_across = across / (n * m)
+    if not mean_across.all():
+        return np.zeros(len(labels))
+    spread = within_first / (n * (n - 1)) + within_second / (m * (m - 1))
+    return np.asarray(1 - spread / (2 * mean_across))
+
+
+# Location and scale of two sets of draws, compared by ranks: tests whose error is known whatever the distribution.
+#
+# Where the posterior is sparse, the standard deviation of a category that is nearly always empty depends on a handful
+# of draws, and no estimate of its error can be trusted. Ranks have no heavy tails. The draws of both samplers are
+# ranked together and mapped to normal scores z (van der Waerden), equal draws to the same score. The test of location
+# compares the means of z, that of scale its standard deviations (Klotz). Their Monte-Carlo standard errors come from
+# the effective sample sizes of z and z². For a Gaussian posterior nothing is lost: there z is (θ − mean)/sd.
+
+
+class RankTests(NamedTuple):
+    """Two sets of draws against each other, by category; errors are in Monte-Carlo standard errors."""
+
+    location: NDArray[np.float64]  # difference of the means of normal scores
+    location_error: NDArray[np.float64]
+    scale: NDArray[np.float64]  # ratio of their standard deviations
+    scale_error: NDArray[np.float64]  # of ln scale
+    ess: float  # the smallest that the errors rest on; 0 where draws do not move
+
+
+def normal_scores(
+    first: NDArray[np.float64], second: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the normal scores of two sets of draws (chain, draw, K), ranked together category by category."""
+    k = first.shape[-1]
+    pooled = np.concatenate([first.reshape(-1, k), second.reshape(-1, k)])
+    # Blom's scores: the expected value of the r-th of n sorted normal draws. Equal draws share the mean of their ranks.
+    scores = ndtri((rankdata(pooled, axis=0) - 0.375) / (len(pooled) + 0.25))
+    count = first.shape[0] * first.shape[1]
+    return scores[:count].reshape(first.shape), scores[count:].reshape(second.shape)
+
+
+def rank_tests(first: NDArray[np.float64], second: NDArray[np.float64]) -> RankTests:
+    """Compare two sets of normal scores (chain, draw, K) of `normal_scores`.
+
+    The errors use the mean of the variances of both sets, which equal distributions share. So a sampler that has not
+    yet seen a rare value does not make its own error small.
+    """
+    squares = [(scores - scores.mean(axis=(0, 1))) ** 2 for scores in (first, second)]
+    variances = [square.mean(axis=(0, 1)) for square in squares]
+    ess = [[_ess(first), _ess(second)], [_ess(squares[0]), _ess(squares[1])]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = [1 / part[0] + 1 / part[1] for part in ess]
+        location = first.mean(axis=(0, 1)) - second.mean(axis=(0, 1))
+        scale = np.sqrt(variances[0] / variances[1])
+        # Of ln sd = ½ ln variance, by the delta method.
+        spread = np.mean([square.var(axis=(0, 1)) for square in squares], axis=0)
+        relative = spread / np.mean(variances, axis=0) ** 2 / 4
+        return RankTests(
+            location,
+            np.where(location == 0, 0.0, location / np.sqrt(np.mean(variances, axis=0) * rates[0])),
+            scale,
+            np.where(scale == 1, 0.0, np.log(scale) / np.sqrt(relative * rates[1])),
+            float(np.nan_to_num(ess, nan=0.0).min()),
+        )
+
+
+def _ess(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(array_stats.ess(values, 0, 1, method="mean"))
+
+
+# The kernel Stein discrepancy of draws of θ from their posterior, which needs only the gradient of its log-density.
+#
+# The isometric log-ratio maps θ to K−1 unconstrained numbers z. Their posterior has the density
+#     ln p(z) = ln P(answers | θ) + Σ ρ_i ln θ_i + constant,
+# because the Jacobian of θ(z) is proportional to Πθ_i. It has no boundary.
+
+# The largest share of the draws of a category that may be below the smallest floating-point number. The log-ratios of
+# such draws are not known, and the gradient at the smallest number is not their gradient.
+MAX_UNDERFLOW = 0.01
+
+
+def stein_holds_for(theta: NDArray[np.float64]) -> bool:
+    """Tell whether nearly all log-ratios of the draws θ (n, K) are known. Otherwise right draws may fail the test."""
+    return bool((theta < TINY).mean(axis=0).max() <= MAX_UNDERFLOW)
+
+
+def log_ratios(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the isometric log-ratios of θ (n, K), of shape (n, K−1)."""
+    return np.asarray(np.log(np.maximum(theta, TINY)) @ basis(theta.shape[1]))
+
+
+def basis(n_categories: int) -> NDArray[np.float64]:
+    """Return an orthonormal basis of the vectors that sum to 0 (Helmert's), of shape (K, K−1)."""
+    k = n_categories
+    columns = np.triu(np.ones((k, k - 1)))
+    columns[np.arange(1, k), np.arange(k - 1)] = -np.arange(1, k)
+    return np.asarray(columns / np.linalg.norm(columns, axis=0))
+
+
+def scores(theta: NDArray[np.float64], evidence: Evidence, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the gradient of the log-posterior with respect to the isometric log-ratios at θ (n, K), shape (n, K−1).
+
+    With respect to ln θ it is θ_i (g_i − Σθ_j g_j) + ρ_i − θ_i Σρ, with g the gradient of the log-likelihood.
+    """
+    slopes = np.array([value_and_gradient(row, evidence)[1] for row in np.ascontiguousarray(theta)])
+    pull = theta * slopes
+    by_log = pull - theta * pull.sum(axis=1, keepdims=True) + prior - theta * prior.sum()
+    return np.asarray(by_log @ basis(theta.shape[1]))
+
+
+def scale_of(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return L with LLᵀ the covariance of the log-ratios of θ (n, K). L⁻¹ gives every direction the same scale."""
+    covariance = np.atleast_2d(np.cov(log_ratios(theta), rowvar=False))
+    # The floor keeps L⁻¹ finite in directions in which hardly anything moves.
+    floor = 1e-10 * max(float(np.trace(covariance)) / len(covariance), TINY**0.5)
+    return np.asarray(np.linalg.cholesky(covariance + floor * np.eye(len(covariance))))
+
+
+def stein_kernel(points: NDArray[np.float64], slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Stein kernel of every pair of points, of shape (n, n).
+
+    The kernel is the inverse multiquadric (1 + |x−y|²/d)^(−½) in d dimensions. With it, the discrepancy tends to 0 only
+    if the draws converge to the target; this is not so with a Gaussian kernel [1]_.
+
+    Parameters
+    ----------
+    points : array of shape (n, d)
+        Of unit scale in every direction.
+    slopes : array of shape (n, d)
+        The gradient of the log-density at the points.
+
+    References
+    ----------
+    .. [1] J. Gorham and L. Mackey, Measuring sample quality with kernels, ICML 2017.
+    """
+    d = points.shape[1]
+    square = squareform(pdist(points, "sqeuclidean")) / d
+    u = 1 + square
+    own = np.einsum("ij,ij->i", slopes, points)
+    cross = slopes @ points.T
+    # (s_x − s_y)·(x − y), the sum of the two mixed terms.
+    mixed = own[:, None] + own[None, :] - cross - cross.T
+    return np.asarray(slopes @ slopes.T * u**-0.5 + mixed / d * u**-1.5 + u**-1.5 - 3 * square / d * u**-2.5)
+
+
+def stein_test(
+    kernel: NDArray[np.float64], resamples: int, level: float, rng: np.random.Generator
+) -> tuple[float, float, float]:
+    """Return the discrepancy, the threshold that right draws exceed with probability `level`, and the p-value.
+
+    The test is the wild bootstrap [1]_: it flips the signs of independent draws at random. This does not change the
+    distribution of the discrepancy of right draws, and makes that of wrong draws smaller.
+
+    Parameters
+    ----------
+    kernel : array of shape (n, n)
+        The Stein kernel of n independent draws.
+    resamples : int
+        How often signs are flipped. The p-value is at least 1/(1 + resamples).
+    level : float
+        Level of the test.
+    rng : Generator
+        Draws the signs.
+
+    References
+    ----------
+    .. [1] K. Chwialkowski, H. Strathmann and A. Gretton, A kernel test of goodness of fit, ICML 2016.
+    """
+    n = len(kernel)
+    values = []
+    for start in range(0, resamples, BATCH):
+        signs = rng.choice([-1.0, 1.0], size=(min(BATCH, resamples - start), n))
+        values.append(np.einsum("bi,bi->b", signs @ kernel, signs))
+    null = np.concatenate(values) / n**2
+    observed = kernel.sum() / n**2
+    p_value = (1 + np.sum(null >= observed - 1e-12)) / (1 + resamples)
+    return float(np.sqrt(max(observed, 0))), float(np.sqrt(max(np.quantile(null, 1 - level), 0))), float(p_value)

@@ -4,7 +4,7 @@ The one diagnostic that runs a sampler: counterfactuals cannot be had from draws
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -20,9 +20,8 @@ from adobest_pp._wording import verdict_in_words
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
-from adobest_pp.diagnostics.comparison import compare
+from adobest_pp.diagnostics.comparison import Verdict, compare, mixing_fault
 from adobest_pp.diagnostics.draws import mixing
-from adobest_pp.diagnostics.verdicts import Verdict, mixing_fault
 from adobest_pp.evidence import Evidence
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.samplers.checks import BIASED, CONVERGED, NOT_CONVERGED, without_warnings_of
@@ -67,26 +66,14 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """How far the means and standard deviations of draws are from those of the reference, by category.
+    """How far the means and standard deviations of draws are from those of the reference, by category."""
 
-    Attributes
-    ----------
-    mean_shift, sd_ratio : array of shape (K,)
-        The difference of means in standard deviations of the reference, and the ratio of standard deviations.
-    noise : array of shape (K,)
-        What the Monte-Carlo errors of both samples add to `squared` on average.
-    mcse : array of shape (K,)
-        The Monte-Carlo standard error of `squared`.
-    r_hat, ess_bulk : float
-        The largest and the smallest of a category.
-    """
-
-    mean_shift: NDArray[np.float64]
+    mean_shift: NDArray[np.float64]  # in standard deviations of the reference
     sd_ratio: NDArray[np.float64]
-    noise: NDArray[np.float64]
-    mcse: NDArray[np.float64]
-    r_hat: float
-    ess_bulk: float
+    noise: NDArray[np.float64]  # what the Monte-Carlo errors of both samples add to `squared` on average
+    mcse: NDArray[np.float64]  # the Monte-Carlo standard error of `squared`
+    r_hat: float  # the largest of a category
+    ess_bulk: float  # the smallest of a category
 
     @property
     def raw(self) -> NDArray[np.float64]:
@@ -148,16 +135,6 @@ def _updates(settings: Mapping[str, Any]) -> int:
     return int(settings["chains"] * (settings["draws"] + settings["tune"]) * settings["updates_per_draw"])
 
 
-def with_full_gradient(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with the gradient of all responses at every update."""
-    return dict(settings) | {"batch_size": None}
-
-
-def with_control_variates(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with batches of the same size, of which only the change from an anchor is taken."""
-    return dict(settings) | {"gradient": "control_variates"}
-
-
 def with_half_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with steps half as long and twice as many of them: the same time of the diffusion."""
     steps = settings["schedule"]
@@ -184,81 +161,60 @@ class Part(NamedTuple):
     mcse: float
 
 
-class _Trial:
-    """Runs counterfactuals of one run, as many as are needed, and splits its error."""
+@dataclass(eq=False)
+class Split:
+    """The errors of a run and of the counterfactuals that were needed, and the parts of the error of the run."""
 
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        errors: Callable[[xr.DataTree], Errors],
-        run: Callable[[dict[str, Any]], xr.DataTree],
-        is_costly: Callable[[Mapping[str, Any]], bool],
-        may_be_empty: NDArray[np.bool_],
-    ) -> None:
-        self._settings, self._errors, self._sample, self._is_costly = settings, errors, run, is_costly
-        self.may_be_empty, self.noise_free = may_be_empty, "full"
-        self.errors: dict[str, Errors] = {}
-        self.parts: dict[Cause, Part] = {}
-        self.times_longer = 1
+    errors: dict[str, Errors]
+    parts: dict[Cause, Part] = field(default_factory=dict)
+    times_longer: int = 1
+    noise_free: str = "full"
 
-    def split(self, draws: xr.DataTree, verdict: str) -> None:
-        """Fill in the errors of the runs and the parts."""
-        run = self.errors["run"] = self._errors(draws)
-        if verdict == Verdict.INDISTINGUISHABLE:
-            return
-        whole = float(np.mean(run.raw))
-        if self._settings["sampler"] == "sgld" and self._make_longer():
-            if _is_clear(self.errors["longer"]):
-                self._split_noise()
-                self._split_steps()
-            else:  # nothing is left to split
-                self.parts |= dict.fromkeys(
-                    (Cause.GRADIENT_NOISE, Cause.DISCRETIZATION, Cause.BOUNDARY), Part(0.0, 0.0)
-                )
-        found = list(self.parts.values())
-        rest = whole - sum(part.size for part in found)
-        self.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found))
 
-    def _make_longer(self) -> bool:
-        """Make the run long enough, and tell whether it has mixed."""
-        run = self.errors["run"]
-        settings, self.times_longer = longer(self._settings, run.ess_bulk, mixed=not mixing_fault(vars(run)))
-        self._settings = settings
-        at_length = self.errors["longer"] = run if self.times_longer == 1 else self._errors(self._sample(settings))
-        # The error of the run itself is a fact about its draws.
-        self.parts[Cause.NOT_MIXED] = Part(float(np.mean(run.raw - at_length.squared)), float(np.mean(at_length.mcse)))
-        return not mixing_fault(vars(at_length))
+def split_error(
+    run: Errors,
+    settings: dict[str, Any],
+    again: Callable[[dict[str, Any]], Errors],
+    is_costly: Callable[[Mapping[str, Any]], bool],
+    may_be_empty: NDArray[np.bool_],
+) -> Split:
+    """Split the error of a run of SGLD. `again` samples with other settings and returns the error."""
+    found = Split({"run": run})
+    errors, parts = found.errors, found.parts
+    settings, found.times_longer = longer(settings, run.ess_bulk, mixed=not mixing_fault(vars(run)))
+    at_length = errors["longer"] = run if found.times_longer == 1 else again(settings)
+    # The error of the run itself is a fact about its draws.
+    parts[Cause.NOT_MIXED] = Part(float(np.mean(run.raw - at_length.squared)), float(np.mean(at_length.mcse)))
+    if mixing_fault(vars(at_length)):
+        return found
+    if not _is_clear(at_length):  # nothing is left to split
+        parts |= dict.fromkeys((Cause.GRADIENT_NOISE, Cause.DISCRETIZATION, Cause.BOUNDARY), Part(0.0, 0.0))
+        return found
 
-    def _split_noise(self) -> None:
-        noisy = exact = self.errors["longer"]
-        if self._settings["batch_size"] is None:
-            self.errors["full_gradient"] = exact
-            self.parts[Cause.GRADIENT_NOISE] = Part(0.0, 0.0)
-            return
-        anchored = with_control_variates(self._settings)
-        if self._is_costly(self._settings):
-            self._settings, self.noise_free = anchored, "control_variates"
+    full, anchored = at_length, settings | {"gradient": "control_variates"}
+    if settings["batch_size"] is not None:
+        if is_costly(settings):
+            settings, found.noise_free = anchored, "control_variates"
         else:
-            self._settings = with_full_gradient(self._settings)
-        exact = self.errors["full_gradient"] = self._errors(self._sample(self._settings))
-        self.parts[Cause.GRADIENT_NOISE] = part = _difference(noisy, exact)
-        if self.noise_free == "control_variates":
-            self.errors["control_variates"] = exact
-        elif part.size > CLEARLY * part.mcse:
-            self.errors["control_variates"] = self._errors(self._sample(anchored))
+            settings = settings | {"batch_size": None}
+        full = again(settings)
+    errors["full_gradient"] = full
+    noise = parts[Cause.GRADIENT_NOISE] = _difference(at_length, full)
+    if found.noise_free == "control_variates":
+        errors["control_variates"] = full
+    elif noise.size > CLEARLY * noise.mcse:
+        errors["control_variates"] = again(anchored)
 
-    def _split_steps(self) -> None:
-        """Split what the full gradient leaves; nothing is run where that is within its error."""
-        full, empty = self.errors["full_gradient"], self.may_be_empty
-        halved = smooth = full
-        factor = BY_HALVING
-        if _is_clear(full):
-            halved = smooth = self.errors["halved_steps"] = self._errors(self._sample(with_half_steps(self._settings)))
-            if empty.any() and self._settings["diffusion"] == "reflected":
-                smooth = self._errors(self._sample(self._settings | {"diffusion": "preconditioned"}))
-                self.errors["preconditioned"], factor = smooth, 1.0
-        self.parts[Cause.DISCRETIZATION] = _difference(full, halved, ~empty, BY_HALVING)
-        self.parts[Cause.BOUNDARY] = _difference(full, smooth, empty, factor)
+    halved = smooth = full
+    factor = BY_HALVING
+    if _is_clear(full):
+        halved = smooth = errors["halved_steps"] = again(with_half_steps(settings))
+        if may_be_empty.any() and settings["diffusion"] == "reflected":
+            smooth = errors["preconditioned"] = again(settings | {"diffusion": "preconditioned"})
+            factor = 1.0
+    parts[Cause.DISCRETIZATION] = _difference(full, halved, ~may_be_empty, BY_HALVING)
+    parts[Cause.BOUNDARY] = _difference(full, smooth, may_be_empty, factor)
+    return found
 
 
 def _is_clear(errors: Errors) -> bool:
@@ -275,14 +231,11 @@ def _difference(first: Errors, second: Errors, where: NDArray[np.bool_] | None =
     return Part(factor * float(size), factor * float(np.mean(some * np.hypot(first.mcse, second.mcse))))
 
 
-def _main_cause(trial: _Trial, verdict: str) -> Cause:
+def _main_cause(parts: Mapping[Cause, Part], verdict: str) -> Cause:
     if verdict == Verdict.INDISTINGUISHABLE:
         return Cause.NONE
-    clear = {
-        cause: part.size
-        for cause, part in trial.parts.items()
-        if cause != Cause.REST and part.size > CLEARLY * part.mcse
-    }
+    clear = {cause: part.size for cause, part in parts.items() if part.size > CLEARLY * part.mcse}
+    clear.pop(Cause.REST, None)
     if clear:
         return max(clear, key=lambda cause: clear[cause])
     return Cause.NOT_MIXED if verdict == Verdict.NOT_MIXED else Cause.REST
@@ -399,35 +352,39 @@ def explain(
             reason = verdict_in_words(graded.sel(sampler="reference"))
             raise ValueError(f"reference has not converged: {reason}")
         right = theta_of(reference, "reference", responses.categories).values
-        trial = _Trial(
-            settings,
-            lambda tree: errors_of(_theta(tree, responses), right),
-            run,
-            lambda settings: is_costly(settings, responses.evidence()),
-            _may_be_empty(right),
-        )
-        trial.split(draws, graded["verdict"].sel(sampler="run").item())
-    return _dataset(trial, graded.sel(sampler="run"), responses)
+        may_be_empty = shortest_intervals(right.reshape(-1, right.shape[-1]))[0] == 0
+
+        def errors(tree: xr.DataTree) -> Errors:
+            return errors_of(theta_of(tree, "draws", responses.categories).values, right)
+
+        found, row = Split({"run": errors(draws)}), graded.sel(sampler="run")
+        if row["verdict"] != Verdict.INDISTINGUISHABLE:
+            if settings["sampler"] == "sgld":
+                evidence = responses.evidence()
+                found = split_error(
+                    found.errors["run"],
+                    settings,
+                    lambda settings: errors(run(settings)),
+                    lambda settings: is_costly(settings, evidence),
+                    may_be_empty,
+                )
+            rest = float(np.mean(found.errors["run"].raw)) - sum(part.size for part in found.parts.values())
+            found.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found.parts.values()))
+    return _dataset(found, may_be_empty, row, responses)
 
 
-def _theta(tree: xr.DataTree, responses: Responses | Gathered) -> NDArray[np.float64]:
-    return theta_of(tree, "draws", responses.categories).values
-
-
-def _may_be_empty(theta: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray(shortest_intervals(theta.reshape(-1, theta.shape[-1]))[0] == 0)
-
-
-def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses | Gathered) -> xr.Dataset:
+def _dataset(
+    found: Split, may_be_empty: NDArray[np.bool_], row: xr.Dataset, responses: Responses | Gathered
+) -> xr.Dataset:
     causes = [cause for cause in Cause if cause != Cause.NONE]
-    parts = np.array([trial.parts.get(cause, Part(np.nan, np.nan)) for cause in causes])
-    whole = float(np.mean(trial.errors["run"].raw))
+    parts = np.array([found.parts.get(cause, Part(np.nan, np.nan)) for cause in causes])
+    whole = float(np.mean(found.errors["run"].raw))
     unknown = np.full(responses.n_categories, np.nan)
     missing = Errors(*(unknown,) * 4, np.nan, np.nan)
-    runs = [trial.errors.get(name, missing) for name in RUNS]
+    runs = [found.errors.get(name, missing) for name in RUNS]
     squared = [np.mean(one.raw if name == "run" else one.squared) for name, one in zip(RUNS, runs, strict=True)]
     values: dict[str, tuple[Any, ...]] = {
-        "main_cause": ((), str(_main_cause(trial, row["verdict"].item()))),
+        "main_cause": ((), str(_main_cause(found.parts, row["verdict"].item()))),
         "part": ("cause", parts[:, 0]),
         "part_mcse": ("cause", parts[:, 1]),
         "share": ("cause", parts[:, 0] / whole),
@@ -437,9 +394,9 @@ def _dataset(trial: _Trial, row: xr.Dataset, responses: Responses | Gathered) ->
         "sd_ratio": (("counterfactual", "category"), [one.sd_ratio for one in runs]),
         "r_hat": ("counterfactual", [one.r_hat for one in runs]),
         "ess_bulk": ("counterfactual", [one.ess_bulk for one in runs]),
-        "may_be_empty": ("category", trial.may_be_empty),
-        "times_longer": ((), trial.times_longer),
-        "noise_free": ((), trial.noise_free),
+        "may_be_empty": ("category", may_be_empty),
+        "times_longer": ((), found.times_longer),
+        "noise_free": ((), found.noise_free),
         "verdict": ((), row["verdict"].item()),
         "fault": ((), row["fault"].item()),
     }

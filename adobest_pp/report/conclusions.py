@@ -17,12 +17,11 @@ from adobest_pp._wording import (
 )
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.diagnostics import Cause
-from adobest_pp.diagnostics.verdicts import FALSE_ALARM, Fault, Verdict
+from adobest_pp.diagnostics.comparison import FALSE_ALARM, Fault, Verdict
 from adobest_pp.intervals import COVERING
 from adobest_pp.likelihood.answer_fit import misfit_in_words
 from adobest_pp.mechanisms import audit
-from adobest_pp.report.answer_sources import Poll
-from adobest_pp.report.findings import REFERENCE, Findings
+from adobest_pp.report.findings import REFERENCE, Findings, Poll
 from adobest_pp.samplers.checks import CONVERGED
 
 # Above this probability, a category is said to have the largest share.
@@ -68,7 +67,7 @@ def conclusions(findings: Findings) -> list[str]:
     """Return what to conclude: the estimate, which sampler to trust, and how close to the truth it is."""
     name = str(findings.posterior.attrs["sampler"])
     estimated, title = findings.estimated.sel(sampler=name), sampler_in_words(name)
-    diverged = divergences(findings)
+    diverged, n_draws = divergences(findings), findings.theta[..., 0].size
     misfit = misfit_in_words(findings.fit_p_value)
     sentences = [misfit] if misfit else []
     prior = prior_in_words(findings.prior)
@@ -77,17 +76,17 @@ def conclusions(findings: Findings) -> list[str]:
             f"No conclusion: {title} has not converged ({fault_in_words(estimated)}) under {prior}. Sample again with "
             "more draws."
         )
-        return sentences + _of_divergences(diverged, findings)
+        return sentences + _of_divergences(diverged, n_draws)
     if findings.is_biased:
         return [*sentences, f"No conclusion: {title} says of its own draws that they are biased under {prior}."]
     sentences += [_leader(findings), *_of_empty(findings), *_of_samplers(findings)]
-    if many := _of_divergences(diverged, findings):
+    if many := _of_divergences(diverged, n_draws):
         sentences += many
     elif not misfit:
-        few = f" {diverged:,} of its {_n_draws(findings):,} draws diverged, too few to matter." if diverged else ""
+        few = f" {diverged:,} of its {n_draws:,} draws diverged, too few to matter." if diverged else ""
         sentences.append(f"Report the estimate and its intervals: {title} has converged under {prior}.{few}")
     if findings.poll.truth is not None:
-        shown, truth = findings.estimate(), findings.poll.truth
+        shown, truth = findings.estimate, findings.poll.truth
         size = shown.sizes["category"]
         within = int(((shown["lower"].values <= truth) & (truth <= shown["upper"].values)).sum())
         sentences.append(
@@ -106,7 +105,7 @@ def divergences(findings: Findings) -> int:
 def estimate_in_words(findings: Findings) -> str:
     """Return what the estimate and its intervals are."""
     sampler, prior = sampler_in_words(findings.posterior.attrs["sampler"]), prior_in_words(findings.prior)
-    covers = findings.estimate().attrs["interval"] == COVERING
+    covers = findings.estimate.attrs["interval"] == COVERING
     text = "95 % intervals, which hold a share in 95 of 100 collections, whatever the shares are"
     if not covers:
         text = "the shortest intervals that hold 95 % of the posterior, which are right if the prior is"
@@ -157,26 +156,20 @@ def contraction_in_words(findings: Findings) -> str:
     return text + (line if np.isfinite(part["bvm"]).any() else "")
 
 
-def _n_draws(findings: Findings) -> int:
-    theta = findings.theta()
-    return int(theta.sizes["chain"] * theta.sizes["draw"])
-
-
-def _of_divergences(diverged: int, findings: Findings) -> list[str]:
-    draws = _n_draws(findings)
-    if diverged <= FEW_DIVERGED * draws:
+def _of_divergences(diverged: int, n_draws: int) -> list[str]:
+    if diverged <= FEW_DIVERGED * n_draws:
         return []
     return [
-        f"{diverged:,} of {draws:,} draws of the estimate diverged: its intervals may be wrong near the edge of the "
+        f"{diverged:,} of {n_draws:,} draws of the estimate diverged: its intervals may be wrong near the edge of the "
         "simplex. Use another prior, or more draws."
     ]
 
 
 def _leader(findings: Findings) -> str:
-    estimate = findings.estimate()
+    estimate = findings.estimate
     first = int(estimate["mean"].values.argmax())
     mean, low, high = (float(estimate[name][first]) for name in ("mean", "lower", "upper"))
-    leads = float(np.mean(findings.theta().values.argmax(axis=-1) == first))
+    leads = float(np.mean(findings.theta.values.argmax(axis=-1) == first))
     claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but another may be larger"
     chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
     return (
@@ -187,7 +180,7 @@ def _leader(findings: Findings) -> str:
 
 def _of_empty(findings: Findings) -> list[str]:
     """Return a sentence on the categories that may be empty, and one on others whose intervals begin at zero."""
-    estimate = findings.estimate()
+    estimate = findings.estimate
     zero = estimate["lower"].values == 0
     empty = estimate["may_be_empty"].values & zero if "may_be_empty" in estimate else np.zeros(zero.size, dtype=bool)
     sentences = (("May be empty", empty), ("Zero is not ruled out, though the answers prefer a share", zero & ~empty))
@@ -210,25 +203,16 @@ def _of_samplers(findings: Findings) -> list[str]:
     if reference["verdict"].item() != Verdict.REFERENCE:
         prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
         return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
-    sentences = [" ".join([*_of_sampler(findings, name, row), *_why(findings, name)]) for name, row in rows.items()]
-    return sentences + _of_left_out(findings)
-
-
-def _of_left_out(findings: Findings) -> list[str]:
-    """Return a sentence for each reason to leave samplers out."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in findings.left_out.items():
-        by_reason.setdefault(reason, []).append(sampler_in_words(name))
-    n, sentences = len(findings.poll.responses), []
-    for reason, titles in by_reason.items():
+    sentences = []
+    for name, row in rows.items():
+        why = [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
+        sentences.append(" ".join([*_of_sampler(findings, name, row), *why]))
+    left_out, n = findings.left_out, len(findings.poll.responses)
+    for reason in dict.fromkeys(left_out.values()):
+        titles = [sampler_in_words(name) for name, why_not in left_out.items() if why_not == reason]
         named = f"{', '.join(titles[:-1])} and {titles[-1]} are" if len(titles) > 1 else f"{titles[0]} is"
         sentences.append(f"{named} left out: {LEFT_OUT[reason].format(n=n)}.")
     return sentences
-
-
-def _why(findings: Findings, name: str) -> list[str]:
-    """Return why a sampler does not sample the posterior, where that is known."""
-    return [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
 
 
 def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:

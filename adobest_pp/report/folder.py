@@ -1,22 +1,40 @@
 """The folder of a report: a page, draws, a table and figures."""
 
+import base64
 import json
 import os
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import matplotlib.pyplot as plt
+import numpy as np
 import xarray as xr
 
-from adobest_pp import __version__
+from adobest_pp import __version__, plots
 from adobest_pp._checks import check_path
 from adobest_pp._files import netcdf_bytes, replacing, write_whole
-from adobest_pp._text import brief, csv_cell
-from adobest_pp._wording import explanation_in_words, verdict_in_words
-from adobest_pp.report.conclusions import conclusions, divergences
-from adobest_pp.report.figures import save_figures
+from adobest_pp._text import brief, csv_cell, render
+from adobest_pp._wording import (
+    explanation_in_words,
+    intervals_in_words,
+    verdict_cells,
+    verdict_columns,
+    verdict_in_words,
+)
+from adobest_pp.answers.draws import thetas_of
+from adobest_pp.diagnostics.draws import mixing
+from adobest_pp.plots._common import save_figure
+from adobest_pp.report.conclusions import (
+    conclusions,
+    contraction_in_words,
+    divergences,
+    estimate_in_words,
+    privacy_in_words,
+    samplers_in_words,
+)
 from adobest_pp.report.findings import Findings
-from adobest_pp.report.html import page
 
 # The attribute of a sampler's draws that has what was chosen.
 CHOICES = {"sgld": "sampler_settings", "sgld_cv": "sampler_choices"}
@@ -91,7 +109,7 @@ def _law(findings: Findings, prior: float | str) -> str:
 def summary(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values for JSON, with the verdicts in words beside them; unknown values are None."""
     graded = findings.comparison
-    estimate = findings.estimate()
+    estimate = findings.estimate
     columns = {name: estimate[name].values.tolist() for name in ("category", *estimate.data_vars)}
     by_sampler = [name for name, variable in graded.items() if variable.dims == ("sampler",)]
     return {
@@ -140,7 +158,7 @@ def _plain(value: float | str) -> float | str | None:
 
 
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
-    tables = {"comparison": findings.comparison, "estimate": findings.estimate()}
+    tables = {"comparison": findings.comparison, "estimate": findings.estimate}
     tables |= {} if findings.contraction is None else {"contraction": findings.contraction}
     tables |= {f"explanation/{name}": found for name, found in findings.explanations.items()}
     tree = xr.DataTree.from_dict(tables)
@@ -150,3 +168,137 @@ def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
         tree[name] = draws
     tree.attrs = {"question": findings.poll.question, **settings}
     return tree
+
+
+# The figures.
+
+MOST_LISTED = 30
+MOST_TRACED = 4
+RESOLUTION = 150
+
+
+class Figure(NamedTuple):
+    """The files of one figure."""
+
+    png: Path
+    svg: Path
+
+
+def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
+    """Draw all figures that there is something for into a folder, each as PNG and SVG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    restless = least_mixed(findings)
+    listed = most_probable(findings)
+    drawings: dict[str, Callable[[], Any]] = {
+        "estimate": lambda: plots.plot_estimates(
+            {"estimate": findings.posterior}, findings.poll.truth, categories=listed
+        ),
+        "traces": lambda: plots.plot_traces(findings.draws, restless),
+        "ranks": lambda: plots.plot_ranks(findings.draws, restless),
+    }
+    if findings.is_graded:
+        drawings["comparison"] = lambda: plots.plot_comparison(findings.comparison.sel(category=listed))
+    if (closing := findings.contraction) is not None:
+        drawings["contraction"] = lambda: plots.plot_contraction(closing)
+    return {name: _save(name, draw, folder) for name, draw in drawings.items()}
+
+
+def most_probable(findings: Findings) -> list[Any]:
+    """Return the categories to list, in their own order: all, or the most probable if there are too many."""
+    mean = findings.estimate["mean"]
+    chosen = np.sort(np.argsort(-mean.values, kind="stable")[:MOST_LISTED])
+    return list(mean["category"].values[chosen].tolist())
+
+
+def least_mixed(findings: Findings) -> list[Any]:
+    """Return the categories whose chains disagree most, in any sampler."""
+    thetas = list(thetas_of(findings.draws).values())
+    worst = np.array([mixing(theta.values)["r_hat"] for theta in thetas]).max(axis=0)
+    chosen = np.sort(np.argsort(-np.nan_to_num(worst, nan=np.inf), kind="stable")[:MOST_TRACED])
+    return list(thetas[0]["category"].values[chosen].tolist())
+
+
+def _save(name: str, draw: Callable[[], Any], folder: Path) -> Figure:
+    with plt.style.context("default"):
+        figure = np.asarray(draw(), dtype=object).ravel()[0].figure
+        return Figure(*save_figure(figure, folder, name, RESOLUTION))
+
+
+# The page, from ``templates/report.html``, which escapes all text.
+
+# No script, and no request to any host.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+DESCRIPTIONS = {
+    "estimate": "The estimate by category, with 95 % intervals.",
+    "comparison": "How the means, standard deviations and quantiles of each sampler differ from those of NUTS, and its "
+    "efficiency. Filled markers of means and standard deviations are beyond what Monte-Carlo error explains.",
+    "traces": "The chains of the categories that mix worst. Chains that have mixed look alike and have no trend.",
+    "ranks": "The share of each chain's draws up to a rank, less the share of all draws up to it. Chains that have "
+    "mixed stay near zero (dashed line).",
+    "contraction": "Squared error and radius of the posterior against the number of answers, on logarithmic axes.",
+}
+
+
+def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[str, object]) -> str:
+    """Return the whole report.
+
+    Parameters
+    ----------
+    findings : Findings
+        The result of `grade_samplers`.
+    figures : mapping of str to Figure
+        The result of `save_figures`. The page includes them.
+    settings : mapping
+        Printed under "How to repeat this".
+    """
+    graded, listed = findings.comparison, most_probable(findings)
+    return render(
+        "adobest_pp.report",
+        "report.html",
+        policy=POLICY,
+        poll=findings.poll,
+        conclusions=conclusions(findings),
+        privacy=privacy_in_words(findings.poll),
+        about_estimate=estimate_in_words(findings),
+        estimate_headings=[
+            *("category", "estimate", "95 % interval", "of its width, due to privacy"),
+            *([] if findings.poll.truth is None else ["true share"]),
+        ],
+        estimate_rows=_estimate_rows(findings, listed),
+        left_out=findings.estimate.sizes["category"] - len(listed),
+        about_samplers=samplers_in_words(findings),
+        verdict_headings=verdict_columns(findings.reference),
+        verdict_rows=[verdict_cells(graded, name) for name in graded["sampler"].values.tolist()],
+        causes=_causes(findings),
+        about_contraction=contraction_in_words(findings),
+        figures={name: base64.b64encode(each.svg.read_bytes()).decode("ascii") for name, each in figures.items()},
+        descriptions=DESCRIPTIONS,
+        settings=settings,
+    )
+
+
+def _estimate_rows(findings: Findings, listed: list[str]) -> list[list[str]]:
+    estimate, truth = findings.estimate, findings.poll.truth
+    known, shown = estimate["category"].values.tolist(), estimate.sel(category=listed)
+    columns = (shown["mean"].values, intervals_in_words(shown), shown["privacy"].values)
+    rows = [
+        [str(label), f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
+        for label, mean, interval, privacy in zip(listed, *columns, strict=True)
+    ]
+    if truth is None:
+        return rows
+    return [[*row, f"{100 * truth[known.index(label)]:.1f} %"] for label, row in zip(listed, rows, strict=True)]
+
+
+def _causes(findings: Findings) -> dict[str, list[list[str]]]:
+    """Return the causes of the error of each sampler that does not sample the posterior, as rows of a table."""
+    return {
+        name: [
+            [cause.replace("_", " "), *("–" if np.isnan(value) else f"{value:.3f}" for value in values)]
+            for cause, *values in zip(
+                found["cause"].values.tolist(), found["part"].values, found["part_mcse"].values, strict=True
+            )
+        ]
+        for name, found in findings.explanations.items()
+    }

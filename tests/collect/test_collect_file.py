@@ -20,7 +20,7 @@ from adobest_pp.collect import ledger as ledger_module
 from adobest_pp.collect import people_file as people_module
 from adobest_pp.design import overview as candidates
 from adobest_pp.mechanisms import find_mechanism, register, registry
-from adobest_pp.report.answer_sources import poll_of_people
+from adobest_pp.report.findings import poll_of_people
 from tests.cli.test_main import adobest, run_here
 from validation import kills
 

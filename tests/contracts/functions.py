@@ -15,7 +15,7 @@ from adobest_pp import collect, diagnostics, likelihood, plots
 from adobest_pp.likelihood.direct import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
 from adobest_pp.report import grade_samplers, write_report
-from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.findings import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
 from adobest_pp.studies import open_study, plot_study, read_study, study_status
 from adobest_pp.studies.frequency_run import cell_settings

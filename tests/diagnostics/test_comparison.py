@@ -8,9 +8,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, diagnostics, sample
-from adobest_pp.diagnostics import comparison as _distances
-from adobest_pp.diagnostics import stein as _stein
-from adobest_pp.diagnostics import verdicts as _verdicts
+from adobest_pp.diagnostics import comparison as _comparison
+from adobest_pp.diagnostics import draws as _draws
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
 from tests.strategies import simulated
@@ -64,8 +63,8 @@ def test_an_inflated_sd_is_found():
     assert row.scale_size == row.sd_ratio.sel(category=row.scale_category.item())
     assert f"sd {row.scale_size.item():.2f}× in {row.scale_category.item()}" in words
     assert np.all(row.sd_ratio > 1.15)
-    assert row.energy_p_value <= _verdicts.family_level()
-    assert row.stein_p_value <= _verdicts.family_level()
+    assert row.energy_p_value <= _comparison.family_level()
+    assert row.stein_p_value <= _comparison.family_level()
     assert row.stein_discrepancy > row.stein_threshold
 
 
@@ -82,7 +81,7 @@ def test_a_shifted_mean_is_found_and_its_category_named():
     assert row.mean_shift.sel(category="no") == pytest.approx(0.4, abs=0.08)
     assert row.location_error.sel(category="no") > row.error_limit
     assert abs(row.location_error.sel(category="yes")) < row.error_limit
-    assert row.location_p_value < _verdicts.family_level()
+    assert row.location_p_value < _comparison.family_level()
 
 
 def test_a_stuck_chain_is_found():
@@ -117,7 +116,7 @@ def test_a_swapped_category_is_found():
     row, _ = graded(exact(1)[..., [1, 0, 2, 3]])
     assert values(row) == ("biased", "marginal")
     assert row.location_category.item() in ("yes", "no")
-    assert row.stein_p_value <= _verdicts.family_level()
+    assert row.stein_p_value <= _comparison.family_level()
     assert row.tv_reference > 0.05
 
 
@@ -266,7 +265,7 @@ def test_figures_are_what_they_say():
     quantiles = [np.quantile(z, [0.05, 0.95], axis=0) for z in (x, y)]
     assert row.tail_error.values == pytest.approx(np.abs(quantiles[0] - quantiles[1]).max(axis=0) / y.std(axis=0))
     for name in ("location", "scale"):
-        assert (row[f"{name}_p_value"] <= _verdicts.family_level()) == (
+        assert (row[f"{name}_p_value"] <= _comparison.family_level()) == (
             np.abs(row[f"{name}_error"]).max() > row.error_limit
         )
     assert result.sel(sampler="nuts").wasserstein.values.tolist() == [0.0] * 4
@@ -333,41 +332,41 @@ def test_scores_are_the_gradient_of_the_log_posterior(mechanism):
     theta = np.random.default_rng(1).dirichlet(np.ones(4))
 
     def log_posterior(z):
-        weights = np.exp(_stein.basis(4) @ z)
+        weights = np.exp(_draws.basis(4) @ z)
         point = weights / weights.sum()
         return log_likelihood(point, evidence) + PRIOR @ np.log(point)
 
-    z = _stein.log_ratios(theta[None])[0]
-    slope = _stein.scores(theta[None], evidence, PRIOR)[0]
+    z = _draws.log_ratios(theta[None])[0]
+    slope = _draws.scores(theta[None], evidence, PRIOR)[0]
     np.testing.assert_allclose(slope, approx_fprime(z, log_posterior, 1e-7), rtol=1e-4, atol=1e-4)
 
 
 def test_the_stein_kernel_has_mean_zero_under_its_density():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1500, 3))
-    kernel = _stein.stein_kernel(x, -x)
+    kernel = _draws.stein_kernel(x, -x)
     np.testing.assert_allclose(kernel, kernel.T)
     off = kernel.sum() - kernel.trace()
     assert abs(off / (1500 * 1499)) < 0.003
-    shifted = _stein.stein_kernel(x, 0.3 - x)
+    shifted = _draws.stein_kernel(x, 0.3 - x)
     assert (shifted.sum() - shifted.trace()) / (1500 * 1499) > 0.03
 
 
 def test_energy_distance_is_its_definition():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(30, 2)), rng.normal(size=(40, 2)) + 0.2
-    distance, p_value = _distances.energy_test(x, y, 300, rng)
+    distance, p_value = _draws.energy_test(x, y, 300, rng)
     across, first, second = cdist(x, y).mean(), cdist(x, x).sum() / (30 * 29), cdist(y, y).sum() / (40 * 39)
     assert distance == pytest.approx((2 * across - first - second) / (2 * across))
     assert 0 < p_value <= 1
-    assert _distances.energy_test(x, y + 3, 300, rng)[1] == pytest.approx(1 / 301)
+    assert _draws.energy_test(x, y + 3, 300, rng)[1] == pytest.approx(1 / 301)
 
 
 def test_no_p_value_is_zero():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
-    assert _distances.energy_test(x, x + 9, 99, rng)[1] == 0.01
-    discrepancy, threshold, p_value = _stein.stein_test(_stein.stein_kernel(x, 3 - x), 99, 0.05, rng)
+    assert _draws.energy_test(x, x + 9, 99, rng)[1] == 0.01
+    discrepancy, threshold, p_value = _draws.stein_test(_draws.stein_kernel(x, 3 - x), 99, 0.05, rng)
     assert p_value == 0.01
     assert discrepancy > threshold
 
@@ -376,11 +375,11 @@ def test_the_stein_discrepancy_is_that_of_scaled_log_ratios():
     """Pair by pair from the definition: the kernel's Stein operator in both arguments, by numerical derivatives."""
     theta = exact(1, chains=1, draws=6)[0] ** [1, 1, 1, 9]  # one direction far wider than the others
     theta /= theta.sum(axis=1, keepdims=True)
-    scale = np.linalg.cholesky(np.cov(np.log(theta) @ _stein.basis(4), rowvar=False, bias=True))
-    points = np.linalg.solve(scale, (np.log(theta) @ _stein.basis(4)).T).T
+    scale = np.linalg.cholesky(np.cov(np.log(theta) @ _draws.basis(4), rowvar=False, bias=True))
+    points = np.linalg.solve(scale, (np.log(theta) @ _draws.basis(4)).T).T
 
     def log_density(z):
-        weights = np.exp(_stein.basis(4) @ (scale @ z))
+        weights = np.exp(_draws.basis(4) @ (scale @ z))
         return PRIOR @ np.log(weights / weights.sum())
 
     def kernel(x, y):
@@ -405,15 +404,15 @@ def test_the_stein_discrepancy_is_that_of_scaled_log_ratios():
 def test_tests_keep_their_level():
     rng = np.random.default_rng(1)
     pairs = [rng.normal(size=(2, 40, 2)) for _ in range(300)]
-    p_values = np.array([_distances.energy_test(x, y, 99, rng)[1] for x, y in pairs])
+    p_values = np.array([_draws.energy_test(x, y, 99, rng)[1] for x, y in pairs])
     assert 0.02 < np.mean(p_values <= 0.05) < 0.085
-    kernels = [_stein.stein_kernel(x, -x) for x, _ in pairs]
-    found = np.array([_stein.stein_test(kernel, 99, 0.05, rng) for kernel in kernels])
+    kernels = [_draws.stein_kernel(x, -x) for x, _ in pairs]
+    found = np.array([_draws.stein_test(kernel, 99, 0.05, rng) for kernel in kernels])
     assert 0.015 < np.mean(found[:, 2] <= 0.05) < 0.1
     assert 0.015 < np.mean(found[:, 0] > found[:, 1]) < 0.1
 
 
 def test_flips_that_change_nothing_are_no_evidence_in_any_batch():
     """All ties count against the observed discrepancy, and each of the resamples counts once."""
-    p_value = _stein.stein_test(np.zeros((5, 5)), 2 * _stein.BATCH + 10, 0.01, np.random.default_rng(1))[2]
+    p_value = _draws.stein_test(np.zeros((5, 5)), 2 * _draws.BATCH + 10, 0.01, np.random.default_rng(1))[2]
     assert p_value == 1.0

@@ -9,9 +9,7 @@ from scipy.stats import t as student
 from adobest_pp import SRR, Responses, diagnostics
 from adobest_pp.diagnostics import comparison
 from adobest_pp.diagnostics import draws as _draws
-from adobest_pp.diagnostics import stein as _stein
-from adobest_pp.diagnostics import verdicts as _verdicts
-from adobest_pp.diagnostics.comparison import normal_scores, rank_tests
+from adobest_pp.diagnostics.draws import normal_scores, rank_tests
 from tests.diagnostics.test_comparison import tree
 
 
@@ -99,7 +97,7 @@ def test_the_level_holds_where_the_posterior_is_sparse(concentration):
     for seed in range(100):
         first, second = sparse([seed, 1], concentration, 3, (2, 150)), sparse([seed, 2], concentration, 3, (2, 600))
         found = rank_tests(*normal_scores(first, second))
-        p_values = [_verdicts.p_value(error, found.ess) for error in (found.location_error, found.scale_error)]
+        p_values = [comparison.p_value(error, found.ess) for error in (found.location_error, found.scale_error)]
         alarms += np.array(p_values) <= 0.1
     assert binom.sf(20, 100, 0.1) < 1e-3
     assert np.all(alarms <= 20), alarms
@@ -127,7 +125,7 @@ def test_faults_of_sparse_draws_are_told_by_normal_scores(monkeypatch):
     result = diagnostics.compare({"nuts": bare(right), "it": bare(wrong)}, resamples=399, max_points=200)
     row = result.sel(sampler="it")
     # Moments of the first category rest on few of its draws, those of the third on all.
-    assert row.sd_ratio_mcse[0] > _verdicts.MAX_SD_MCSE > row.sd_ratio_mcse[2]
+    assert row.sd_ratio_mcse[0] > comparison.MAX_SD_MCSE > row.sd_ratio_mcse[2]
     told = [row[f"{test}_{part}"].item() for test in ("location", "scale") for part in ("category", "measure")]
     assert told == ["c2", "mean_shift", "c0", "scale"]
     swapped = diagnostics.compare({"nuts": bare(right[..., :1]), "it": bare(np.exp(log_theta[1, ..., :1] + 4))})
@@ -150,7 +148,7 @@ def judged(**changes):
         "ess_bulk": 1000.0,
         "error_limit": 4.0,
     }
-    return _verdicts.judge(row | changes, ("a", "b", "c"), converged=changes.pop("converged", True))
+    return comparison.judge(row | changes, ("a", "b", "c"), converged=changes.pop("converged", True))
 
 
 def told(found):
@@ -198,7 +196,7 @@ def test_a_verdict_is_the_first_fault_that_is_found():
 
 def test_a_reference_is_held_to_more():
     def reference(r_hat, ess, p_value):
-        return told(_verdicts.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}))
+        return told(comparison.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}))
 
     assert reference(1.009, 401, 0.0026) == ("reference", "")
     assert reference(1.012, 401, 0.5) == ("reference_not_converged", "r_hat")
@@ -209,11 +207,11 @@ def test_a_reference_is_held_to_more():
 @pytest.mark.parametrize(("k", "ess", "freedom"), [(1, 800.0, 100), (20, 160.0, 20), (5, 3.0, 1)])
 def test_the_limit_is_students_for_all_categories_together(k, ess, freedom):
     """1 % by four families, K categories and two sides, with one degree of freedom for 8 effective draws."""
-    limit = _verdicts.error_limit(k, ess)
+    limit = comparison.error_limit(k, ess)
     assert 2 * student.sf(limit, freedom) == pytest.approx(0.01 / 4 / k)
     errors = np.append(np.zeros(k - 1), -limit)
-    assert _verdicts.p_value(errors, ess) == pytest.approx(0.01 / 4)
-    assert _verdicts.p_value(np.zeros(k), ess) == 1
+    assert comparison.p_value(errors, ess) == pytest.approx(0.01 / 4)
+    assert comparison.p_value(np.zeros(k), ess) == 1
 
 
 def test_draws_are_thinned_until_they_are_independent():
@@ -232,12 +230,12 @@ def test_draws_are_thinned_until_they_are_independent():
 
 def test_stein_is_left_out_where_log_ratios_are_not_known():
     theta = sparse(1, 1.0, 3).reshape(-1, 3)
-    assert _stein.holds_for(theta)
+    assert _draws.stein_holds_for(theta)
     theta[: len(theta) // 50, 1] = 0.0
-    assert not _stein.holds_for(theta)
-    assert _stein.holds_for(theta[len(theta) // 75 :])
+    assert not _draws.stein_holds_for(theta)
+    assert _draws.stein_holds_for(theta[len(theta) // 75 :])
     theta[:, 1] = np.maximum(theta[:, 1], 1e-307)
-    assert _stein.holds_for(theta)
+    assert _draws.stein_holds_for(theta)
 
 
 def test_stein_holds_its_level_just_above_that():
@@ -246,9 +244,9 @@ def test_stein_holds_its_level_just_above_that():
     rng, alarms = np.random.default_rng(7), 0
     for seed in range(40):
         theta = sparse(seed, 0.01, 3, (1, 100))[0]
-        scale = _stein.scale_of(theta)
-        points = np.linalg.solve(scale, _stein.log_ratios(theta).T).T
-        kernel = _stein.stein_kernel(points, _stein.scores(theta, evidence, prior) @ scale)
-        alarms += _stein.stein_test(kernel, 99, 0.1, rng)[2] <= 0.1
+        scale = _draws.scale_of(theta)
+        points = np.linalg.solve(scale, _draws.log_ratios(theta).T).T
+        kernel = _draws.stein_kernel(points, _draws.scores(theta, evidence, prior) @ scale)
+        alarms += _draws.stein_test(kernel, 99, 0.1, rng)[2] <= 0.1
     assert binom.sf(11, 40, 0.1) < 1e-3
     assert alarms <= 11

@@ -5,7 +5,7 @@ import pytest
 
 from adobest_pp import RRRR, AdaptiveSubset, simulate_adaptive
 from adobest_pp.report import grade_samplers, write_report
-from adobest_pp.report.answer_sources import Poll
+from adobest_pp.report.findings import Poll
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adobest_pp.report.html import POLICY
+from adobest_pp.report.folder import POLICY
 from tests.report.browser import CHROMIUM, chromium, visit
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")

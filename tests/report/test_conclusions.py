@@ -8,8 +8,8 @@ import pytest
 from adobest_pp import RRRR, SRR, Responses
 from adobest_pp._wording import explanation_in_words
 from adobest_pp.intervals import summary
-from adobest_pp.report.answer_sources import Poll
 from adobest_pp.report.conclusions import conclusions, contraction_in_words, estimate_in_words, privacy_in_words
+from adobest_pp.report.findings import Poll
 from tests.report.conftest import HOSTILE
 
 
@@ -34,7 +34,7 @@ def changed(findings, **columns):
 
 
 def test_the_leader_is_named_with_the_chance_that_it_leads(hostile_findings):
-    flat = hostile_findings.theta().values.reshape(-1, 8)
+    flat = hostile_findings.theta.values.reshape(-1, 8)
     shown = summary(hostile_findings.posterior)
     low, high = float(shown["lower"][0]), float(shown["upper"][0])
     first = conclusions(hostile_findings)[0]
@@ -46,7 +46,7 @@ def test_the_leader_is_named_with_the_chance_that_it_leads(hostile_findings):
 def test_what_the_intervals_are_is_told(hostile_findings):
     assert "hold a share in 95 of 100 collections, whatever the shares are" in estimate_in_words(hostile_findings)
     planted = dataclasses.replace(hostile_findings)
-    planted.__dict__["_estimate"] = summary(hostile_findings.posterior, kind="posterior")
+    planted.__dict__["estimate"] = summary(hostile_findings.posterior, kind="posterior")
     assert "the shortest intervals that hold 95 % of the posterior" in estimate_in_words(planted)
 
 
@@ -88,17 +88,17 @@ def test_answers_that_do_not_fit_are_told_first_and_nothing_is_recommended(hosti
 def test_categories_that_may_be_empty_are_named_with_what_they_may_have(hostile_findings):
     planted = dataclasses.replace(hostile_findings)
     columns = {"lower": np.zeros(8), "upper": 0.01 * np.arange(8), "may_be_empty": np.arange(8) > 1}
-    shown = hostile_findings.estimate().assign({name: ("category", values) for name, values in columns.items()})
-    planted.__dict__["_estimate"] = shown
+    shown = hostile_findings.estimate.assign({name: ("category", values) for name, values in columns.items()})
+    planted.__dict__["estimate"] = shown
     empty, rest = conclusions(planted)[1:3]
     assert empty.startswith(f"May be empty: “{HOSTILE[7]}” (up to 7.0 %)")
     assert empty.endswith(" and 1 more.")
     held = f"“{HOSTILE[1]}” (below 1.0 %), “{HOSTILE[0]}” (below 0.1 %)"
     assert rest == f"Zero is not ruled out, though the answers prefer a share: {held}."
     # Of draws alone nobody can tell: no category is said to be empty then.
-    planted.__dict__["_estimate"] = shown.drop_vars("may_be_empty")
+    planted.__dict__["estimate"] = shown.drop_vars("may_be_empty")
     assert not any("May be empty" in sentence for sentence in conclusions(planted))
-    planted.__dict__["_estimate"] = shown.assign(lower=("category", np.full(8, 0.001)))
+    planted.__dict__["estimate"] = shown.assign(lower=("category", np.full(8, 0.001)))
     assert not any("empty" in sentence or "ruled out" in sentence for sentence in conclusions(planted))
 
 

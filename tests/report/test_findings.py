@@ -7,9 +7,8 @@ from adobest_pp import SRR, Responses, sample
 from adobest_pp._wording import CENTRAL
 from adobest_pp.diagnostics import Verdict, checkpoints, compare
 from adobest_pp.report import grade_samplers
-from adobest_pp.report.answer_sources import poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.conclusions import privacy_in_words
-from adobest_pp.report.findings import _explanations, n_stages
+from adobest_pp.report.findings import _explanations, n_stages, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.samplers.checks import logger, without_warnings_of
 
 
@@ -38,7 +37,7 @@ def test_a_prior_that_is_given_is_that_of_the_estimate_and_of_the_samplers():
 def test_the_estimate_learns_its_prior_by_default(hostile_findings):
     assert hostile_findings.posterior.attrs["prior"] == "learned"
     assert {tree.attrs["prior"][0] for tree in hostile_findings.draws.values()} == {1.0}
-    truth, mean = hostile_findings.poll.truth, hostile_findings.estimate()["mean"].values
+    truth, mean = hostile_findings.poll.truth, hostile_findings.estimate["mean"].values
     assert hostile_findings.estimated["tv_truth"].item() == pytest.approx(0.5 * np.abs(mean - truth).sum())
 
 
@@ -71,7 +70,7 @@ def test_few_answers_are_enough():
 def test_without_a_truth_the_center_is_the_final_estimate(tmp_path):
     simulated_poll(400).responses.to_netcdf(tmp_path / "responses.nc")
     findings = grade_samplers(poll_of_responses(tmp_path / "responses.nc"), draws=200)
-    theta = findings.theta("nuts").values.reshape(-1, 6)
+    theta = findings.draws["nuts"]["posterior"]["theta"].values.reshape(-1, 6)
     spread = ((theta - theta.mean(axis=0)) ** 2).sum(axis=1).mean()
     assert findings.contraction["error"].sel(label="nuts", n=400).item() == pytest.approx(spread, rel=1e-6)
 
@@ -127,7 +126,7 @@ def test_samplers_are_graded_whatever_was_asked_with(mechanism):
     assert verdicts["sgld_cv"] in (Verdict.INDISTINGUISHABLE, Verdict.NOT_MIXED)
     assert findings.poll.asked.startswith(f"The mechanism is {mechanism}, as you chose")
     assert "so it holds" in privacy_in_words(findings.poll)[-1]
-    np.testing.assert_allclose(findings.estimate()["mean"].sum(), 1.0)
+    np.testing.assert_allclose(findings.estimate["mean"].sum(), 1.0)
 
 
 def test_who_holds_the_values_of_a_file_is_told(tmp_path):

@@ -15,9 +15,8 @@ from adobest_pp._text import visible
 from adobest_pp._wording import intervals_in_words, verdict_in_words
 from adobest_pp.intervals import privacy_share
 from adobest_pp.report import write_report
-from adobest_pp.report.figures import least_mixed
 from adobest_pp.report.findings import SAMPLERS
-from adobest_pp.report.folder import _as_cells, summary
+from adobest_pp.report.folder import _as_cells, least_mixed, summary
 from tests.report.conftest import HOSTILE
 
 FIGURES = ("estimate", "comparison", "traces", "ranks", "contraction")
@@ -67,7 +66,7 @@ def test_figures_are_well_formed_whatever_the_names(hostile_report):
 
 
 def test_the_estimate_is_that_of_the_draws(tags, hostile_findings):
-    flat = hostile_findings.theta().values.reshape(-1, len(HOSTILE))
+    flat = hostile_findings.theta.values.reshape(-1, len(HOSTILE))
     shown = intervals.summary(hostile_findings.posterior)
     low, high, words = shown["lower"].values, shown["upper"].values, intervals_in_words(shown)
     due = privacy_share(hostile_findings.posterior)["privacy"].values

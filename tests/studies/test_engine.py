@@ -158,7 +158,7 @@ def test_nobody_gets_in_and_ctrl_c_keeps_finished_runs_and_ends_the_workers(tmp_
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does
         code, out, errors = finish(driver)
     assert (code, out) == (130, "")
-    assert errors == f"adobest: stopped; run the same command again to go on with '{store}'\n"
+    assert errors == f"adobest: stopped; run the same command again to continue '{store}'\n"
     _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
     assert not alive
     status = study_status(store)

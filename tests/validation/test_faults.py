@@ -1,6 +1,5 @@
 """Every program fails where the thing that it checks is broken."""
 
-import dataclasses
 import os
 import re
 from pathlib import Path
@@ -222,7 +221,7 @@ def test_a_comparison_with_wrong_standard_errors_is_found(monkeypatch, factor):
     def wrong(*arguments):
         found = right(*arguments)
         errors = {name: factor * getattr(found, name) for name in ("location_error", "scale_error")}
-        return dataclasses.replace(found, **errors)
+        return found._replace(**errors)
 
     monkeypatch.setattr(accuracy, "rank_tests", wrong)
     monkeypatch.setattr(error_rates, "PRIORS", (1.0,) * 4)
