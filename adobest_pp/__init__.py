@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from adobest_pp.model.frequency import frequency_model as frequency_model
     from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
     from adobest_pp.samplers.extension import extend as extend
-    from adobest_pp.samplers.gibbs.step import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
     from adobest_pp.samplers.sgld.settings import ConstantSteps as ConstantSteps
     from adobest_pp.samplers.sgld.settings import DecayingSteps as DecayingSteps
     from adobest_pp.samplers.sgld.settings import PaperSteps as PaperSteps
     from adobest_pp.samplers.sgld.step import SGLD as SGLD
-    from adobest_pp.samplers.sgld_cv.step import SGLDCV as SGLDCV
+    from adobest_pp.samplers.steps import SGLDCV as SGLDCV
+    from adobest_pp.samplers.steps import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.simulate import OnlineRun as OnlineRun
     from adobest_pp.simulate import simulate_adaptive as simulate_adaptive
     from adobest_pp.simulate import simulate_rounds as simulate_rounds
@@ -59,7 +59,7 @@ _HOMES = {
     "Channel": "mechanisms",
     "Collection": "collect",
     "ConstantSteps": "samplers.sgld.settings",
-    "DataAugmentationGibbs": "samplers.gibbs.step",
+    "DataAugmentationGibbs": "samplers.steps",
     "DecayingSteps": "samplers.sgld.settings",
     "Evidence": "evidence",
     "HadamardResponse": "mechanisms",
@@ -70,7 +70,7 @@ _HOMES = {
     "RRRR": "mechanisms",
     "Rounds": "collect",
     "SGLD": "samplers.sgld.step",
-    "SGLDCV": "samplers.sgld_cv.step",
+    "SGLDCV": "samplers.steps",
     "Responses": "answers.responses",
     "SRR": "mechanisms",
     "SameQuestion": "collect",

@@ -20,7 +20,7 @@ from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, pub
 from adobest_pp.collect import Collection
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.samplers.gibbs.sampler import gibbs_draws
+from adobest_pp.samplers.gibbs import gibbs_draws
 from adobest_pp.simulate import simulate_adaptive
 
 K, M, BATCH, EPSILON = 20, 20, 50, 1.0

@@ -129,7 +129,7 @@ def update_cost(evidence, batch=None, updates=1000):
     draws = np.empty((1, k))
 
     def run():
-        underdamped_draws(state, x, momentum, *chain.target, batch, step, 1.0, updates, draws, force, virial)
+        underdamped_draws(state, x, momentum, chain.target, batch, step, 1.0, updates, draws, force, virial)
 
     numbers = least_seconds(lambda: draw_numbers(state, k, batch, rows.threshold, rows.alias, updates))
     return least_seconds(run) / updates, numbers / updates, batch

@@ -17,9 +17,9 @@ from scipy.stats import norm
 import oracles
 from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, likelihood, simulate_adaptive
 from adobest_pp.model import tensors
-from adobest_pp.samplers.model_structure import Surrogate
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld.step import EvidenceGradient
+from adobest_pp.samplers.steps import Surrogate
 from oracles import rows_of
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table

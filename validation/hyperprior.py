@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp.intervals import shortest_intervals
-from adobest_pp.samplers.nuts.sampler import sample_nuts
+from adobest_pp.samplers.nuts import sample_nuts
 from adobest_pp.studies import Study, read_study
 from adobest_pp.studies.frequency_run import cell_settings, collect
 from adobest_pp.studies.grid import cells_of, run_once

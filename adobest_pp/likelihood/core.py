@@ -44,6 +44,20 @@ def row_pull(u, weight, evidence, slope):  # type: ignore[no-untyped-def]
     return weight * evidence.base[u], weight * evidence.inside[u]
 
 
+@njit(cache=True, inline="always")
+def add_log(value, product, count, h):  # type: ignore[no-untyped-def]
+    """Return value + ln product + count·ln h, still as a sum and a product.
+
+    A logarithm costs more than the rest of a row; where rows are single answers, one serves very many.
+    """
+    if count != 1 or not SMALLEST_FACTOR < h < 1 / SMALLEST_FACTOR:
+        return value + count * np.log(h), product
+    product *= h
+    if SMALLEST_FACTOR < product < 1 / SMALLEST_FACTOR:
+        return value, product
+    return value + np.log(product), 1.0
+
+
 @njit(cache=True)
 def row_probabilities(theta, evidence):  # type: ignore[no-untyped-def]
     """Return h of every row of evidence."""
@@ -73,14 +87,7 @@ def value_and_gradient(theta, evidence):  # type: ignore[no-untyped-def]
         if h <= 0.0:
             slope.fill(np.nan)
             return -np.inf, slope
-        # A logarithm costs more than the rest of a row; where rows are single answers, one serves very many.
-        if count[u] == 1 and SMALLEST_FACTOR < h < 1 / SMALLEST_FACTOR:
-            product *= h
-            if not SMALLEST_FACTOR < product < 1 / SMALLEST_FACTOR:
-                value += np.log(product)
-                product = 1.0
-        else:
-            value += count[u] * np.log(h)
+        value, product = add_log(value, product, count[u], h)
         by_total, by_mass = row_pull(u, count[u] / h, evidence, slope)
         shared += by_total
         pull[v] += by_mass
@@ -197,14 +204,7 @@ def pairs_value_and_gradient(theta, group, row, weight, evidence, on_simplex):  
             if h <= 0.0:
                 slope.fill(np.nan)
                 return -np.inf, slope
-            # As in the core: one logarithm serves very many single answers.
-            if weight[p] == 1 and SMALLEST_FACTOR < h < 1 / SMALLEST_FACTOR:
-                product *= h
-                if not SMALLEST_FACTOR < product < 1 / SMALLEST_FACTOR:
-                    value += np.log(product)
-                    product = 1.0
-            else:
-                value += weight[p] * np.log(h)
+            value, product = add_log(value, product, weight[p], h)
             by_total, by_mass = row_pull(u, weight[p] / h, evidence, slope[g])
             shared += by_total
             if v >= 0:

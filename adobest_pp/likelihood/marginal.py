@@ -92,14 +92,7 @@ def maximum_likelihood(
             f"the log-likelihood may still be {gap:.2g} below its maximum after {max_iterations} iterations",
             stacklevel=2,
         )
-    return theta
-
-
-def climb(evidence: Evidence, tolerance: float, max_iterations: int) -> tuple[NDArray[np.float64], float]:
-    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below the maximum."""
-    start = np.full(evidence.n_categories, 1 / evidence.n_categories)
-    theta, gap = _accelerated_em(start, tolerance, max_iterations, evidence)
-    return np.asarray(theta), float(gap)
+    return np.asarray(theta)
 
 
 def _check_theta(theta: ArrayLike, evidence: Evidence) -> NDArray[np.float64]:
@@ -113,8 +106,10 @@ def _check_evidence(evidence: Evidence) -> None:
 
 
 @njit(cache=True)
-def _accelerated_em(start, tolerance, max_iterations, evidence):  # type: ignore[no-untyped-def]
-    n, theta, gap = evidence.count.sum(), start.copy(), np.inf
+def climb(evidence, tolerance, max_iterations):  # type: ignore[no-untyped-def]
+    """Return θ near the maximum of the likelihood, and a bound on how far its log-likelihood is below the maximum."""
+    k = evidence.patterns.shape[1]
+    n, theta, gap = evidence.count.sum(), np.full(k, 1.0 / k), np.inf
     first, second, leap = np.empty(theta.size), np.empty(theta.size), np.empty(theta.size)
     for _ in range(max_iterations):
         value, slope = value_and_gradient(theta, evidence)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from adobest_pp._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from adobest_pp.samplers.gibbs.step import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
     from adobest_pp.samplers.sgld.step import SGLD as SGLD
-    from adobest_pp.samplers.sgld_cv.step import SGLDCV as SGLDCV
+    from adobest_pp.samplers.steps import SGLDCV as SGLDCV
+    from adobest_pp.samplers.steps import DataAugmentationGibbs as DataAugmentationGibbs
 
 _HOMES = {
-    "DataAugmentationGibbs": "gibbs.step",
+    "DataAugmentationGibbs": "steps",
     "SGLD": "sgld.step",
-    "SGLDCV": "sgld_cv.step",
+    "SGLDCV": "steps",
     "recorded_arguments": "sampling",
     "sample": "sampling",
 }

@@ -130,7 +130,7 @@ def quick_draws(
                 return variables["theta"].reshape(-1, k)
         except RuntimeError:
             pass  # its chains left the finite numbers
-    from adobest_pp.samplers.nuts.sampler import sample_nuts
+    from adobest_pp.samplers.nuts import sample_nuts
 
     sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": 1}
     tree = sample_nuts(responses, prior=prior, random_seed=seed, progressbar=False, **sizes)

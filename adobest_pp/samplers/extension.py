@@ -12,7 +12,7 @@ from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.checks import DIVERGED, NOT_CONVERGED, warn_of_problems, without_warnings_of
-from adobest_pp.samplers.gibbs.sampler import gibbs_draws
+from adobest_pp.samplers.gibbs import gibbs_draws
 from adobest_pp.samplers.sampling import add_log_likelihood, recorded_arguments, sample
 
 if TYPE_CHECKING:

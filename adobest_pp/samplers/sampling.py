@@ -22,7 +22,7 @@ from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.samplers.checks import logger, warn_of_long_steps, warn_of_problems
 from adobest_pp.samplers.choice import packed_sets
-from adobest_pp.samplers.gibbs.sampler import Block, gibbs_chain
+from adobest_pp.samplers.gibbs import Block, gibbs_chain
 from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import PackedSets
@@ -148,7 +148,7 @@ def sample(
     began = time.perf_counter()
     packed = packed_sets(responses) if isinstance(responses, Gathered) else None
     if sampler == "nuts":
-        from adobest_pp.samplers.nuts.sampler import describe_nuts, sample_nuts
+        from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
 
         tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
         details = describe_nuts()

@@ -252,7 +252,7 @@ def _coverage(ends: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
 
 def _by_nuts(responses: Responses, prior: NDArray[np.float64] | str, seed: int) -> NDArray[np.float64]:
     from adobest_pp.answers.draws import theta_of
-    from adobest_pp.samplers.nuts.sampler import sample_nuts
+    from adobest_pp.samplers.nuts import sample_nuts
 
     tree = sample_nuts(
         responses,

@@ -12,7 +12,7 @@ from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.diagnostics import calibration
 from adobest_pp.diagnostics.calibration import _exactly, _rank
 from adobest_pp.diagnostics.draws import read
-from adobest_pp.samplers.gibbs.sampler import gibbs_chain
+from adobest_pp.samplers.gibbs import gibbs_chain
 
 
 def gibbs(responses, seed):

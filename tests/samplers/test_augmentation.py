@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection
-from adobest_pp.samplers.gibbs.sampler import allocate, dirichlet, gibbs_chain
+from adobest_pp.samplers.gibbs import allocate, dirichlet, gibbs_chain
 from oracles import rows_of
 from tests.strategies import simulated
 

@@ -29,7 +29,7 @@ def lost(*_):
 
 
 def test_they_are_of_control_variates(monkeypatch):
-    monkeypatch.setattr("adobest_pp.samplers.nuts.sampler.sample_nuts", lambda *_, **__: pytest.fail("nobody asked"))
+    monkeypatch.setattr("adobest_pp.samplers.nuts.sample_nuts", lambda *_, **__: pytest.fail("nobody asked"))
     assert quick_draws(RESPONSES, np.ones(3), *SIZES).shape == (80, 3)
 
 

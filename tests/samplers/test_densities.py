@@ -8,8 +8,8 @@ import pytest
 import adobest_pp as ad
 import oracles
 from adobest_pp.model import simplex as _simplex
-from adobest_pp.samplers.nuts import densities
-from adobest_pp.samplers.nuts.densities import learned_log_density
+from adobest_pp.samplers import nuts
+from adobest_pp.samplers.nuts import learned_log_density
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -34,27 +34,27 @@ def call(free, block):
     """Call the C function: what it returns, and what it writes over −7."""
     gradient, value = np.full(free.size, -7.0), np.full(1, -7.0)
     pointers = (array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in (free, gradient, value))
-    code = densities.compiled_functions()[0].ctypes(free.size, *pointers, block.ctypes.data)
+    code = nuts.compiled_functions()[0].ctypes(free.size, *pointers, block.ctypes.data)
     return code, value[0], gradient
 
 
 def test_the_c_function_writes_value_and_gradient():
     rng = np.random.default_rng(3)
     given, learned = rng.normal(size=6), rng.normal(size=6)
-    expected, slope = densities.log_density(given, WEIGHTS, BOOSTED.astype(float), EVIDENCE)
-    code, value, gradient = call(given, densities.pack(WEIGHTS, BOOSTED, EVIDENCE))
+    expected, slope = nuts.log_density(given, WEIGHTS, BOOSTED.astype(float), EVIDENCE)
+    code, value, gradient = call(given, nuts.pack(WEIGHTS, BOOSTED, EVIDENCE))
     assert (code, value) == (0, expected)
     np.testing.assert_array_equal(gradient, slope)
     shifts = BOOSTED.astype(float)
     expected, slope = learned_log_density(learned, WEIGHTS, shifts, -1.5, 0.7, EVIDENCE)
-    code, value, gradient = call(learned, densities.pack(WEIGHTS, shifts, EVIDENCE, (-1.5, 0.7)))
+    code, value, gradient = call(learned, nuts.pack(WEIGHTS, shifts, EVIDENCE, (-1.5, 0.7)))
     assert (code, value) == (0, expected)
     np.testing.assert_array_equal(gradient, slope)
 
 
 def test_the_density_has_its_gradient_and_the_posterior_behind_it():
     for free in np.random.default_rng(1).normal(size=(5, 6)):
-        value, slope = densities.log_density(free, WEIGHTS, BOOSTED.astype(float), EVIDENCE)
+        value, slope = nuts.log_density(free, WEIGHTS, BOOSTED.astype(float), EVIDENCE)
         assert value == pytest.approx(by_hand(free))
         numeric = [(by_hand(free + step) - by_hand(free - step)) / 2e-6 for step in 1e-6 * np.eye(6)]
         np.testing.assert_allclose(slope, numeric, rtol=1e-5, atol=1e-5)
@@ -66,7 +66,7 @@ def test_the_c_function_looks_masses_up_where_there_are_many_sets():
     evidence = ad.Responses.from_arrays(mechanism, answers).evidence()
     assert len(evidence.codes) == 2
     free, prior = rng.normal(size=39), np.full(20, 0.5)
-    expected, slope = densities.log_density(free, prior, np.ones(20), evidence)
-    code, value, gradient = call(free, densities.pack(prior, np.full(20, True), evidence))
+    expected, slope = nuts.log_density(free, prior, np.ones(20), evidence)
+    code, value, gradient = call(free, nuts.pack(prior, np.full(20, True), evidence))
     assert (code, value) == (0, expected)
     np.testing.assert_array_equal(gradient, slope)

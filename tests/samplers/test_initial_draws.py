@@ -5,9 +5,8 @@ import pytest
 from scipy import stats
 
 from adobest_pp import RRRR, AdaptiveSubset, simulate_adaptive
-from adobest_pp.samplers.sgld_cv import initial_draws as module
-from adobest_pp.samplers.sgld_cv.control_variates import rows_of
-from adobest_pp.samplers.sgld_cv.initial_draws import _moved, _truncated, initial_draws
+from adobest_pp.samplers.sgld_cv import control_variates as module
+from adobest_pp.samplers.sgld_cv.control_variates import _moved, _truncated, initial_draws, rows_of
 from adobest_pp.samplers.sgld_cv.sampler import sgld_cv_draws
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 import adobest_pp as ad
 from adobest_pp import _progress
 from adobest_pp._progress import raising_interrupts
-from adobest_pp.samplers.nuts import sampler as nuts
+from adobest_pp.samplers import nuts
 from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.simulate import simulation
@@ -161,7 +161,7 @@ def test_how_often_signals_are_heard_changes_nothing(monkeypatch):
         return draws, ad.simulate_adaptive([0.5, 0.3, 0.2], ad.AdaptiveSubset(ad.RRRR(3, 1.0)), **options).chain_mean
 
     draws, estimate = results()
-    monkeypatch.setattr("adobest_pp.samplers.gibbs.sampler.MAX_ROWS", 5000)
+    monkeypatch.setattr("adobest_pp.samplers.gibbs.MAX_ROWS", 5000)
     monkeypatch.setattr(simulation, "_UPDATES_AT_ONCE", 300)
     in_parts, of_parts = results()
     np.testing.assert_array_equal(in_parts, draws)

@@ -7,9 +7,7 @@ from scipy import special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.samplers.nuts import densities
-from adobest_pp.samplers.nuts import densities as learned_density
-from adobest_pp.samplers.nuts import sampler as nuts
+from adobest_pp.samplers import nuts
 from oracles import rows_of
 from tests.samplers.test_densities import call
 from tests.strategies import simulated
@@ -48,19 +46,18 @@ def points(n):
 
 def test_the_density_is_the_posterior_on_the_coordinates():
     differences = [
-        learned_density.learned_log_density(free, SCALES, SHIFTS, MEAN, SD, EVIDENCE)[0] - by_hand(free)
-        for free in points(8)
+        nuts.learned_log_density(free, SCALES, SHIFTS, MEAN, SD, EVIDENCE)[0] - by_hand(free) for free in points(8)
     ]
     np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-6)
 
 
 def test_the_gradient_is_that_of_the_density():
     def value(free):
-        return learned_density.learned_log_density(free, SCALES, SHIFTS, MEAN, SD, EVIDENCE)[0]
+        return nuts.learned_log_density(free, SCALES, SHIFTS, MEAN, SD, EVIDENCE)[0]
 
     far = np.array([-60.0, -45.0, 3.69, 4.2, -3.0, -1.0])
     for free in [*points(5), far]:
-        _, slope = learned_density.learned_log_density(free, SCALES, SHIFTS, MEAN, SD, EVIDENCE)
+        _, slope = nuts.learned_log_density(free, SCALES, SHIFTS, MEAN, SD, EVIDENCE)
         numeric = [(value(free + step) - value(free - step)) / 2e-6 for step in 1e-6 * np.eye(6)]
         np.testing.assert_allclose(slope, numeric, rtol=2e-5, atol=2e-5)
 
@@ -68,7 +65,7 @@ def test_the_gradient_is_that_of_the_density():
 @pytest.mark.parametrize("change", [[0, 0, 0, 0, 0, -760.0], [0, 0, 0, 0, 0, 800.0], [np.nan] * 6, [900.0] * 6])
 def test_there_is_no_density_where_something_is_no_number(change):
     """A division by zero inside would be lost on the way to C, with value and gradient of another point and code 0."""
-    block = densities.pack(SCALES, SHIFTS, EVIDENCE, (MEAN, SD))
+    block = nuts.pack(SCALES, SHIFTS, EVIDENCE, (MEAN, SD))
     assert call(points(1)[0] + change, block)[0] == 1
 
 
@@ -79,11 +76,11 @@ def test_the_coordinates_suit_the_answers():
     h = q + (np.exp(2.0) - 1) * q * truth
     answers = np.repeat(np.arange(5), np.round(n * h).astype(int))
     evidence = ad.Responses.from_arrays(mechanism, answers).evidence()
-    scales, shifts, start = learned_density.choose_coordinates(evidence, -1.0)
+    scales, shifts, start = nuts.choose_coordinates(evidence, -1.0)
     # The variance of the unbiased estimator (share of answers y − q)/(p − q).
     np.testing.assert_allclose(scales, np.sqrt(h * (1 - h) / n) / ((np.exp(2.0) - 1) * q), rtol=0.02)
     assert shifts.tolist() == [0, 0, 0, 1, 1]
-    theta = learned_density.learned_theta(start, scales, shifts)
+    theta = nuts.learned_theta(start, scales, shifts)
     np.testing.assert_allclose(theta, truth, atol=0.02)
 
 
@@ -127,5 +124,5 @@ def test_nuts_agrees_with_quadrature_and_mixes(epsilon, zeros, ones, one_vertex)
 
 def test_digamma():
     x = np.concatenate([np.geomspace(1e-6, 1e6, 100), [1.0, 7.999, 8.0]])
-    found = [learned_density.digamma(value) for value in x]
+    found = [nuts.digamma(value) for value in x]
     np.testing.assert_allclose(found, special.digamma(x), rtol=1e-12, atol=1e-13)

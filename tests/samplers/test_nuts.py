@@ -13,9 +13,7 @@ from scipy import stats
 import adobest_pp as ad
 import oracles
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.samplers.nuts import densities
-from adobest_pp.samplers.nuts import sampler as nutpie_bridge
-from adobest_pp.samplers.nuts import sampler as nuts
+from adobest_pp.samplers import nuts
 from oracles import rows_of
 from tests.strategies import simulated
 
@@ -167,15 +165,15 @@ count = Count()
 event.register("numba:compile", count)
 numba.njit(lambda x: x)(1)
 print(count.compiled)
-from adobest_pp.samplers.nuts import densities
-densities.compiled_functions()
+from adobest_pp.samplers import nuts
+nuts.compiled_functions()
 print(count.compiled - 1)
 """
 
 
 def test_a_second_process_reads_the_compiled_functions_from_disk():
     """What this process has compiled, or found in the cache of the tests; a function that is not kept is counted."""
-    densities.compiled_functions()
+    nuts.compiled_functions()
     command = [sys.executable, "-W", "ignore", "-c", FRESH]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["1", "0"]
@@ -285,8 +283,8 @@ def test_another_nutpie_gets_the_posterior_by_its_public_way(prior, monkeypatch)
     concentration = np.ones(3) if prior == "flat" else "learned"
     settings = {"prior": concentration, "draws": 1000, "tune": 500, "chains": 2, "random_seed": 1, "progressbar": False}
     ours = nuts.sample_nuts(responses, **settings)["posterior"].to_dataset()
-    monkeypatch.setattr(nutpie_bridge, "KNOWN_FIELDS", nutpie_bridge.KNOWN_FIELDS | {"new_in_another_version"})
-    assert not nutpie_bridge.is_known()
+    monkeypatch.setattr(nuts, "KNOWN_FIELDS", nuts.KNOWN_FIELDS | {"new_in_another_version"})
+    assert not nuts.is_known()
     theirs = nuts.sample_nuts(responses, **settings)["posterior"].to_dataset()
     assert set(ours.data_vars) == set(theirs.data_vars)
     assert ours["theta"].dims == theirs["theta"].dims
@@ -298,4 +296,4 @@ def test_another_nutpie_gets_the_posterior_by_its_public_way(prior, monkeypatch)
 
 
 def test_this_nutpie_is_the_one_that_is_known():
-    assert nutpie_bridge.is_known()
+    assert nuts.is_known()

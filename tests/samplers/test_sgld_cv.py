@@ -13,9 +13,8 @@ import adobest_pp as ad
 import oracles
 from adobest_pp._random import seed_state
 from adobest_pp.samplers.sgld_cv import control_variates, dynamics
-from adobest_pp.samplers.sgld_cv import initial_draws as starts
 from adobest_pp.samplers.sgld_cv import sampler as sgld_cv
-from adobest_pp.samplers.sgld_cv.dynamics import FULL, Target, underdamped_draws
+from adobest_pp.samplers.sgld_cv.dynamics import FULL, Target, write_force
 from tests.samplers import harness
 from tests.strategies import simulated
 
@@ -24,8 +23,8 @@ BIAS = 0.02
 
 def gradient_at(x, target, batch, state):
     """One estimate of ∂ln p/∂x."""
-    force, nothing, none = np.empty(x.size), np.zeros(x.size), np.empty((0, x.size))
-    underdamped_draws(state, x.copy(), nothing, *target, batch, 0.0, 0.0, 1, none, force, nothing)
+    force = np.empty(x.size)
+    write_force(state, x, target, batch, force)
     return force
 
 
@@ -254,9 +253,9 @@ def test_concentration_given_theta_follows_its_density():
 
 
 def test_a_part_of_much_evidence_has_rows_of_the_whole(monkeypatch):
-    monkeypatch.setattr(starts, "ROWS", 10)
+    monkeypatch.setattr(control_variates, "ROWS", 10)
     evidence = simulated(ad.RRRR(6, 1.0, 0.8), 300, seed=1).evidence()
-    part = starts.some_rows(evidence, np.random.default_rng(0))
+    part = control_variates.some_rows(evidence, np.random.default_rng(0))
     whole = {tuple(row) for row in evidence.matrix().round(12)}
     assert part.n_rows == part.n_responses == 10
     assert all(tuple(row) in whole for row in part.matrix().round(12))

@@ -367,7 +367,7 @@ def test_schedules_refuse(build, message):
 
 
 def test_compiled_parts_need_no_pymc():
-    parts = ("checks", "choice", "sampling", "gibbs.sampler", "sgld.settings", "sgld.loop", "sgld_cv.sampler")
+    parts = ("checks", "choice", "sampling", "gibbs", "sgld.settings", "sgld.loop", "sgld_cv.sampler")
     program = (
         "import sys, importlib\n"
         f"for part in {parts}: importlib.import_module('adobest_pp.samplers.' + part)\n"

@@ -16,12 +16,11 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from adobest_pp.evidence import Evidence
-from adobest_pp.samplers.gibbs.sampler import BLOCK, MAX_ROWS, Block, dirichlet
+from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet
 from adobest_pp.samplers.sgld.diffusions import ADVANCE, BEGIN, Diffusion, LogRatio, begin_at_zero, diffusion_of
 from adobest_pp.samplers.sgld.gradients import ADD, AnchoredBatch, FullEvidence, Gradient, Minibatch, has_left
 from adobest_pp.samplers.sgld.settings import LangevinSettings
-from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, rows_of
-from adobest_pp.samplers.sgld_cv.initial_draws import initial_draws, near_mode
+from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, initial_draws, near_mode, rows_of
 
 Array = NDArray[np.float64]
 

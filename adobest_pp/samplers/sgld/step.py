@@ -20,15 +20,15 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from adobest_pp._linalg import TINY
-from adobest_pp.samplers.model_structure import surrogate_of, value_variables
 from adobest_pp.samplers.sgld.diffusions import DIFFUSIONS_OF_PHI, Reflected, diffusion_of, least_phi, prior_gradient
 from adobest_pp.samplers.sgld.loop import Langevin, add_slope, advance
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule
+from adobest_pp.samplers.steps import surrogate_of, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
 
-    from adobest_pp.samplers.model_structure import Surrogate
+    from adobest_pp.samplers.steps import Surrogate
 
 
 @dataclass_state

@@ -329,16 +329,16 @@ def _pull_back(by_z, columns, by_x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def underdamped_draws(  # type: ignore[no-untyped-def]
-    state, x, momentum, prior, coordinates, rows, anchor, batch, step, friction, updates_per_draw, draws, force, virial
+    state, x, momentum, target, batch, step, friction, updates_per_draw, draws, force, virial
 ):
     """Advance x and its momentum in place; write θ of every `updates_per_draw`-th update into `draws`.
 
-    `force` becomes the last estimate of ∂ln p/∂x, which without any draws is all that is done, and `virial` gains
-    −x·∂ln p/∂x of every update, coordinate by coordinate: its mean is 1 for draws of the posterior. Where the prior is
-    learned, its concentration moves too, given θ of each draw, and follows θ in `draws`; where it is large, steps are
-    shorter.
+    `force` becomes the last estimate of ∂ln p/∂x, and `virial` gains −x·∂ln p/∂x of every update, coordinate by
+    coordinate: its mean is 1 for draws of the posterior. Where the prior is learned, its concentration moves too, given
+    θ of each draw, and follows θ in `draws`; where it is large, steps are shorter.
     """
     # Fields of a named tuple are unpacked once: each access counts references.
+    prior, coordinates, rows, anchor = target
     tables, table_index, log_scale = coordinates.tables, coordinates.table_index, coordinates.log_scale
     center, total_sd, shape = coordinates.center, coordinates.total_sd, coordinates.shape
     factor, learned, log_a = coordinates.factor, prior.learned, prior.log_scale
@@ -405,3 +405,10 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
                 keep = math.exp(-friction * now)
                 noise = math.sqrt(1.0 - keep * keep)
                 half = 0.5 * now
+
+
+@njit(cache=True, error_model="numpy")
+def write_force(state, x, target, batch, force):  # type: ignore[no-untyped-def]
+    """Write an estimate of ∂ln p/∂x at x into `force`: the dynamics without any update."""
+    nothing = np.zeros(x.size)
+    underdamped_draws(state, x.copy(), nothing, target, batch, 0.0, 0.0, 1, np.empty((0, x.size)), force, nothing)

@@ -7,7 +7,7 @@ posterior its mean is 1, and beside a normal one it is the ratio of variances. W
 `MOST_BIAS` standard deviations beyond its own error, or a chain has left the finite numbers, the step is halved and the
 run made again. Draws that are still biased, or narrower than the information allows, are never silent.
 
-`control_variates` has the gradient, `dynamics` the coordinates and the dynamics, `initial_draws` the start.
+`control_variates` has the gradient and the first draws, `dynamics` the coordinates and the dynamics.
 """
 
 import itertools
@@ -24,9 +24,8 @@ from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._random import seed_state
 from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.checks import BIASED, PILOT, logger, rank_rhat, width_check
-from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, rows_of
-from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws
-from adobest_pp.samplers.sgld_cv.initial_draws import initial_draws
+from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, initial_draws, rows_of
+from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws, write_force
 
 # The choices: a step from the curvature, and a batch from the noise, that a pilot has met.
 #
@@ -135,25 +134,19 @@ def updates_per_draw(step: float) -> int:
 
 def largest_curvature(x: NDArray[np.float64], target: Target, batch: int, state: NDArray[np.uint64]) -> float:
     """Return the largest eigenvalue of −∂²ln p/∂x² met at some of the positions x (N, K), by the power method."""
-    return float(_largest_curvature(_some(x, CURVATURE_PLACES), *target, batch, state))
+    return float(_largest_curvature(_some(x, CURVATURE_PLACES), target, batch, state))
 
 
 @njit(cache=True, error_model="numpy")
-def _largest_curvature(places, prior, coordinates, rows, anchor, batch, state):  # type: ignore[no-untyped-def]
+def _largest_curvature(places, target, batch, state):  # type: ignore[no-untyped-def]
     k, largest = places.shape[1], 1.0
-    here, moved, nothing, none = np.empty(k), np.empty(k), np.zeros(k), np.empty((0, k))
+    here, moved = np.empty(k), np.empty(k)
     for p in range(len(places)):
-        place = places[p].copy()
         # Both ends of a difference see the same batch.
-        underdamped_draws(
-            state.copy(), place, nothing, prior, coordinates, rows, anchor, batch, 0.0, 0.0, 1, none, here, nothing
-        )
+        write_force(state.copy(), places[p], target, batch, here)
         direction, length = here / max(math.sqrt((here * here).sum()), SMALLEST), 0.0
         for _ in range(POWER_STEPS):
-            place[:] = places[p] + DIFFERENCE * direction
-            underdamped_draws(
-                state.copy(), place, nothing, prior, coordinates, rows, anchor, batch, 0.0, 0.0, 1, none, moved, nothing
-            )
+            write_force(state.copy(), places[p] + DIFFERENCE * direction, target, batch, moved)
             change = (here - moved) / DIFFERENCE
             length = math.sqrt((change * change).sum())
             direction = change / max(length, SMALLEST)
@@ -163,35 +156,17 @@ def _largest_curvature(places, prior, coordinates, rows, anchor, batch, state): 
 
 def noise_of_a_row(x: NDArray[np.float64], target: Target, state: NDArray[np.uint64]) -> float:
     """Return the variance of ∂ln p/∂x from a batch of one row, of the worst coordinate, averaged over positions x."""
-    return float(NOISE_BATCH * _variances(_some(x, NOISE_PLACES), *target, state).mean(axis=0).max())
+    return float(NOISE_BATCH * _variances(_some(x, NOISE_PLACES), target, state).mean(axis=0).max())
 
 
 @njit(cache=True, error_model="numpy")
-def _variances(places, prior, coordinates, rows, anchor, state):  # type: ignore[no-untyped-def]
+def _variances(places, target, state):  # type: ignore[no-untyped-def]
     """Return the variance of estimates from `NOISE_BATCH` rows at each of the places, of shape (N, K)."""
-    k = places.shape[1]
-    variances, gradients = np.empty(places.shape), np.empty((NOISE_REPEATS, k))
-    nothing, none = np.zeros(k), np.empty((0, k))
+    variances, gradients = np.empty(places.shape), np.empty((NOISE_REPEATS, places.shape[1]))
     for p in range(len(places)):
         for i in range(NOISE_REPEATS):
-            x = places[p].copy()
-            underdamped_draws(
-                state,
-                x,
-                nothing,
-                prior,
-                coordinates,
-                rows,
-                anchor,
-                NOISE_BATCH,
-                0.0,
-                0.0,
-                1,
-                none,
-                gradients[i],
-                nothing,
-            )
-        for j in range(k):
+            write_force(state, places[p], target, NOISE_BATCH, gradients[i])
+        for j in range(places.shape[1]):
             variances[p, j] = gradients[:, j].var() * NOISE_REPEATS / (NOISE_REPEATS - 1)
     return variances
 
@@ -381,7 +356,7 @@ class Chains:
             target = self.target._replace(prior=self._prior(log_scales[c], choices))
             for part, (start, stop) in enumerate(itertools.pairwise(bounds)):
                 out = draws[c, start:stop]
-                underdamped_draws(self.states[c], x[c], momentum, *target, *settings, out, force, virial[c, part])
+                underdamped_draws(self.states[c], x[c], momentum, target, *settings, out, force, virial[c, part])
                 virial[c, part] /= (stop - start) * choices.updates_per_draw
                 if advance is not None:
                     advance(int(stop - start))

@@ -1,12 +1,14 @@
-"""The posterior of θ on unconstrained coordinates, compiled to C functions that NUTS calls.
+"""NUTS on the marginal posterior of θ, by nutpie: the reference that other samplers are compared with.
+
+The log-density on unconstrained coordinates, with prior and transform, is one function of K, prior and evidence. Numba
+compiles it once to a C function and keeps it on disk: a second fit or a second process compiles nothing. `sample_nuts`,
+at the end, is what others call.
 
 Under a given prior, θ ~ Dirichlet(ρ), the coordinates are K−1 of ψ ~ Dirichlet, and one for each category that is
 boosted. Where a concentration ρ is below one, ln θ of an empty category spreads over 1/ρ and ends at a cliff, which
 NUTS cannot follow. There θ ∝ ψ·U^(1/ρ), with ψ ~ Dirichlet(ρ+1) and U uniform, is the same prior [1]_, and ln(−ln U) is
 one more coordinate, with a scale of one. We call such a category boosted. Categories that the answers show to be held
-do not need it (docs/math.md, section 4).
-
-A prior whose concentration is learned has other coordinates, described below. The C functions are at the end.
+do not need it (docs/math.md, section 4). A prior whose concentration is learned has other coordinates, described below.
 
 References
 ----------
@@ -14,19 +16,32 @@ References
    Mathematical Software 26(3).
 """
 
+import dataclasses
 import functools
 import math
-from typing import Any
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
 
 import numba
 import numpy as np
+import nutpie
+import pandas as pd  # type: ignore[import-untyped]
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
+from adobest_pp._checks import is_learned
+from adobest_pp._dirichlet import LOG_CONCENTRATION
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.model.simplex import log_theta, pull_to_free
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Array = NDArray[np.float64]
 
 # The posterior under a given prior.
 
@@ -103,9 +118,7 @@ FAR = 40.0
 LOG_2 = math.log(2.0)
 
 
-def choose_coordinates(
-    evidence: Evidence, log_a: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, Array]:
     """Return scales s and shifts c, of shape (K,), and coordinates (K+1,) to begin at, with `log_a` the last.
 
     Any others give the same posterior. These rest on the normal approximation at a θ of nearly the greatest likelihood.
@@ -121,7 +134,7 @@ def choose_coordinates(
     return scales, shifts, np.append(shifts * log_a - theta / scales, log_a)
 
 
-def _information(theta: NDArray[np.float64], evidence: Evidence) -> NDArray[np.float64]:
+def _information(theta: Array, evidence: Evidence) -> Array:
     """Return minus the second derivatives of the log-likelihood, by differences of its gradient."""
     rows = []
     for step in np.diag(1e-4 * np.maximum(theta, 1e-6)):
@@ -221,21 +234,15 @@ _LARGEST_LOG = 700.0
 
 
 def pack(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64] | NDArray[np.bool_],
+    first: Array,
+    second: Array | NDArray[np.bool_],
     evidence: Evidence,
     learned: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
     """Join prior and evidence in one block of 8-byte words, after the sizes that tell where each array begins.
 
-    Parameters
-    ----------
-    first, second : array of shape (K,)
-        Of a given prior, its concentrations and which categories are boosted; of a learned one, scales and shifts.
-    evidence : Evidence
-        Collapsed responses.
-    learned : tuple of float, optional
-        Mean and standard deviation of ln a, of a prior that is learned.
+    Of a given prior, `first` and `second` are its concentrations and which categories are boosted; of a learned one
+    they are scales and shifts, and `learned` has the mean and the standard deviation of ln a.
     """
     n_tables = len(evidence.codes)
     # Where masses are looked up, the lists of members are not read.
@@ -309,3 +316,230 @@ def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyp
     if learned:
         out[k] = np.exp(free[dim - 1])
     return 0
+
+
+# The posterior, in coordinates that suit it.
+
+# Posteriors that end at the boundary of the simplex bend sharply: at nutpie's 0.8 one draw in a hundred diverges.
+TARGET_ACCEPT = 0.95
+ADAPTATION: Literal["low_rank"] = "low_rank"
+# A category is held for certain if the log-likelihood falls by this many nats without it. And the most steps of the
+# search for a θ that has it empty.
+CERTAIN = 10.0
+MOST_CLIMBS = 50
+
+
+def _posterior(responses: Responses | Gathered, prior: Array | str, log_concentration: tuple[float, float]) -> Any:
+    """Return the posterior as nutpie takes it."""
+    if not is_known():
+        return from_pymc(responses, prior, log_concentration)
+    evidence = responses.evidence()
+    if isinstance(prior, str):
+        scales, shifts, start = choose_coordinates(evidence, log_concentration[0])
+        block = pack(scales, shifts, evidence, log_concentration)
+        return from_c_functions(block, start, responses.categories, learned=True)
+    boosted = prior < 1
+    if boosted.any():
+        boosted &= ~held_for_certain(evidence, prior)
+    start = np.zeros(responses.n_categories - 1 + int(boosted.sum()))
+    return from_c_functions(pack(prior, boosted, evidence), start, responses.categories, learned=False)
+
+
+def held_for_certain(evidence: Evidence, prior: Array) -> NDArray[np.bool_]:
+    """Return which categories must have a share: without it the answers would be at least e^10 times less likely.
+
+    A prior of small concentration ρ gives an empty category 1/ρ times the weight, which must be outweighed too: below
+    ρ = 0.05 the factor is e^7/ρ.
+    """
+    k = evidence.n_categories
+    if evidence.n_responses == 0:
+        return np.zeros(k, dtype=bool)
+    theta, _ = climb(evidence, tolerance=0.01, max_iterations=200)
+    least = value_and_gradient(theta, evidence)[0] - np.maximum(CERTAIN, CERTAIN - 3 - np.log(prior))
+    return np.array([_falls_below(least[i], theta * (np.arange(k) != i), evidence) for i in range(k)])
+
+
+def _falls_below(level: float, rest: Array, evidence: Evidence) -> bool:
+    """Return whether no θ on the categories of `rest` has a log-likelihood of `level`: climb there from `rest`."""
+    if not rest.any():
+        return True
+    theta, n, kept = rest / rest.sum(), evidence.n_responses, rest > 0
+    for _ in range(MOST_CLIMBS):
+        value, slope = value_and_gradient(theta, evidence)
+        if value >= level:
+            return False
+        # The log-likelihood is concave: on these categories it exceeds its value by at most max ∇ − n.
+        if value + slope[kept].max() - n < level:
+            return True
+        theta = theta * slope / n
+        theta /= theta.sum()
+    return True
+
+
+# How our compiled density reaches nutpie: through its private class if we know it, else through its public function.
+#
+# nutpie compiles PyMC models again in every process, which takes half a minute. Its class for a compiled model takes C
+# functions that are already compiled, but it is not a public interface. If another version of nutpie has changed that
+# class, the same posterior goes through `nutpie.compile_pymc_model`: slower to start, and with other draws of the same
+# distribution.
+
+# What the class for a compiled model has in the versions that this was written for (0.16).
+KNOWN_FIELDS = {
+    "dims",
+    "reparameterized_names",
+    "compiled_logp_func",
+    "compiled_expand_func",
+    "initial_point_func",
+    "shared_data",
+    "shared_var_keys",
+    "user_data",
+    "n_expanded",
+    "shape_info",
+    "logp_func",
+    "expand_func",
+    "_n_dim",
+    "_shapes",
+    "_coords",
+    "_transform_adapt_args",
+}
+
+
+def is_known() -> bool:
+    """Tell whether nutpie's class for a compiled model is the one that this was written for."""
+    try:
+        from nutpie.compile_pymc import CompiledPyMCModel
+
+        return {field.name for field in dataclasses.fields(CompiledPyMCModel)} == KNOWN_FIELDS
+    except (ImportError, TypeError):
+        return False
+
+
+def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[str, ...], learned: bool) -> Any:
+    """Return what `nutpie.compile_pymc_model` would, around our C functions, for a block of `pack`.
+
+    Chains begin at `start`, but for a number between −1 and 1 that is added to each coordinate.
+    """
+    from nutpie.compile_pymc import CompiledPyMCModel
+
+    k = len(categories)
+    shapes: dict[str, tuple[int, ...]] = {"theta": (k,)} | ({"concentration": ()} if learned else {})
+    log_density, expand = compiled_functions()
+    return CompiledPyMCModel(
+        dims={"theta": ("category",)},
+        reparameterized_names=[],
+        compiled_logp_func=log_density,
+        compiled_expand_func=expand,
+        initial_point_func=lambda seed: start + np.random.default_rng(seed).uniform(-1, 1, size=start.size),
+        shared_data={},
+        shared_var_keys={},
+        user_data=block,
+        n_expanded=k + learned,
+        shape_info=(list(shapes), [slice(0, k), slice(k, k + 1)][: len(shapes)], list(shapes.values())),
+        logp_func=None,
+        expand_func=None,
+        _n_dim=start.size,
+        _shapes=shapes,
+        _coords={"category": pd.Index(categories)},
+    )
+
+
+def from_pymc(
+    responses: Responses | Gathered,
+    prior: Array | str,
+    log_concentration: tuple[float, float] = LOG_CONCENTRATION,
+) -> Any:
+    """Return the posterior compiled by nutpie itself, from the PyMC model that says the same."""
+    from adobest_pp.model.frequency import frequency_model
+
+    if log_concentration != LOG_CONCENTRATION:
+        raise RuntimeError(f"the law of ln a must be the package's with nutpie {nutpie.__version__}, which is unknown")
+    return nutpie.compile_pymc_model(frequency_model(responses, prior))
+
+
+# Sampling.
+
+
+def sample_nuts(
+    responses: Responses | Gathered,
+    *,
+    prior: Array | str,
+    draws: int,
+    tune: int,
+    chains: int,
+    random_seed: int | None,
+    progressbar: bool,
+    cores: int | None = None,
+    log_mean: float = LOG_CONCENTRATION[0],
+    log_sd: float = LOG_CONCENTRATION[1],
+) -> "xr.DataTree":
+    """Draw from the posterior of θ under a Dirichlet prior.
+
+    Parameters
+    ----------
+    responses : Responses or Gathered
+        What was collected; with none the posterior is the prior.
+    prior : array of shape (K,) or "learned"
+        The concentrations of the Dirichlet prior, positive; or the prior whose concentration a, the same for all
+        categories, is learned: ln a is normal.
+    draws, tune, chains : int
+        Draws to keep and to discard in each chain, and the number of chains.
+    random_seed : int, optional
+        Equal seeds give equal draws.
+    progressbar : bool
+        Whether to show progress.
+    cores : int, optional
+        How many chains run at once; by default as many as the machine has cores.
+    log_mean, log_sd : float
+        Mean and standard deviation of ln a where it is learned. Only `validation/hyperprior.py` gives others.
+
+    Returns
+    -------
+    xarray.DataTree
+        With ``theta`` (chain, draw, category) in ``posterior``, and ``sample_stats``; and ``concentration``
+        (chain, draw) where it is learned.
+    """
+    background = nutpie.sample(
+        _posterior(responses, prior, (log_mean, log_sd)),
+        blocking=False,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        cores=cores,
+        seed=random_seed,
+        progress_bar=progressbar,
+        save_warmup=False,
+        adaptation=ADAPTATION,
+        target_accept=TARGET_ACCEPT,
+    )
+    try:
+        tree: xr.DataTree = background.wait()
+    except BaseException:  # Ctrl-C: nutpie would return what it has so far
+        background.cancel()
+        raise
+    # Compiled from a PyMC model, the tree has its other variables too.
+    wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
+    tree["posterior"] = tree["posterior"].to_dataset()[wanted]
+    _check_complete(tree["posterior"].to_dataset(), chains, draws)
+    return tree
+
+
+def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
+    """Raise RuntimeError unless every chain has all of its draws, and all of them are numbers."""
+    for name, variable in posterior.data_vars.items():
+        values = variable.values
+        whole = np.isfinite(values).reshape(*values.shape[:2], -1).all(axis=2)
+        if whole.shape != (chains, draws) or not whole.all():
+            kept = ", ".join(map(str, whole.sum(axis=1)))
+            raise RuntimeError(
+                f"NUTS did not finish: of {draws} draws in each of {chains} chains, {name} is a number in {kept}"
+            )
+
+
+def describe_nuts() -> dict[str, Any]:
+    """Return plain values to store with a run: what it was set to, and the versions that its draws depend on."""
+    return {
+        "target_accept": TARGET_ACCEPT,
+        "adaptation": ADAPTATION,
+        "nutpie_version": version("nutpie"),
+        "numba_version": numba.__version__,
+    }

@@ -1,1 +1,0 @@
-"""Gibbs sampling by data augmentation."""
