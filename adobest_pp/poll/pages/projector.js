@@ -1,0 +1,252 @@
+// The page on the projector. The server sends the state of the poll as events; this page only draws it.
+// The key stands behind # in the address, so that it is never part of a request line, and leaves the address at once.
+
+const key = new URLSearchParams(location.hash.slice(1)).get("key") ?? sessionStorage.getItem("adobest-key") ?? "";
+sessionStorage.setItem("adobest-key", key);
+history.replaceState(null, "", location.pathname);
+
+const $ = (id) => document.getElementById(id);
+const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+let state = null;
+let shown = 0; // the question on the screen
+
+// Requests
+
+function request(path, options = {}) {
+  return fetch(path, { cache: "no-store", ...options, headers: { Authorization: `Bearer ${key}`, ...options.headers } });
+}
+
+async function ask(path, body) {
+  const options = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const response = await request(path, options);
+  if (!response.ok) throw new Error((await response.text()).slice(0, 300));
+  return response.json();
+}
+
+async function listen() {
+  for (;;) {
+    try {
+      const response = await request("projector/events");
+      if (!response.ok) {
+        const text = (await response.text()).slice(0, 300);
+        if (response.status < 500) return tell(text);
+        throw new Error(text);
+      }
+      tell("");
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const events = (text + value).split("\n\n");
+        text = events.pop();
+        for (const event of events) {
+          const data = event.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
+          if (data) draw(JSON.parse(data));
+        }
+      }
+    } catch {
+      tell("No connection to the server; trying again.");
+    }
+    await new Promise((wake) => setTimeout(wake, 1000));
+  }
+}
+
+function tell(text) {
+  $("problem").textContent = text;
+}
+
+// Drawing
+
+function svg(name, attributes = {}, text) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [attribute, value] of Object.entries(attributes)) node.setAttribute(attribute, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+function draw(next) {
+  state = next;
+  shown = Math.min(shown, state.questions.length - 1);
+  document.title = state.title;
+  $("title").textContent = state.title;
+  $("counts").textContent = `${state.joined} joined · ${state.answered} answered${state.open ? "" : " · closed"}`;
+  $("address").textContent = state.address;
+  if (state.qr && !$("code").firstChild) $("code").append(new DOMParser().parseFromString(state.qr, "image/svg+xml").documentElement);
+  $("hash").textContent = state.hash;
+  $("total").textContent = `ε = ${state.total_epsilon}`;
+  $("close").disabled = !state.open;
+  $("tabs").hidden = state.questions.length < 2;
+  $("tabs").replaceChildren(...state.questions.map((question, i) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = `${i + 1}. ${question.text}`;
+    button.setAttribute("aria-current", String(i === shown));
+    button.addEventListener("click", () => { shown = i; clearAside(); draw(state); });
+    return button;
+  }));
+  drawQuestion(state.questions[shown]);
+}
+
+function clearAside() {
+  $("picked").replaceChildren();
+  $("replayed").replaceChildren();
+  $("simulated").textContent = "";
+}
+
+function drawQuestion(question) {
+  $("estimates-title").textContent = question.text;
+  const round = question.rounds ? ` · round ${question.round} of ${question.rounds}` : question.subset ? ` · asked about: ${question.subset.join(", ")}` : "";
+  $("settings").textContent = `${question.mechanism} · ε = ${question.epsilon} · ${question.answers} answers${round}`;
+  $("next").hidden = !question.can_advance || !state.open;
+  drawBars($("bars"), question.categories, question.estimate);
+  $("fit").textContent = question.estimate ? `95 % intervals from ${question.estimate.n} answers.` : `Estimates appear after ${question.least} answers.`;
+  $("triangle").hidden = !question.estimate?.draws;
+  if (question.estimate?.draws) drawTriangle($("simplex"), question.categories, question.estimate);
+  drawCurve($("curve"), question.history);
+}
+
+function drawBars(parent, categories, estimate) {
+  const height = 44, label = 300, right = 210, width = 1200, wide = width - label - right;
+  parent.setAttribute("aria-label", categories.map((name, i) => `${name}: ${estimate ? `${percent(estimate.mean[i])}, interval ${estimate.words[i]}` : "no estimate yet"}`).join("; "));
+  let picture = parent.firstChild;
+  if (!picture || picture.dataset.names !== JSON.stringify(categories)) {
+    picture = svg("svg", { viewBox: `0 0 ${width} ${height * categories.length + 30}` });
+    picture.dataset.names = JSON.stringify(categories);
+    for (let tick = 0; tick <= 4; tick += 1) {
+      const x = label + (wide * tick) / 4;
+      picture.append(svg("line", { class: "axis", x1: x, x2: x, y1: 0, y2: height * categories.length }));
+      picture.append(svg("text", { class: "soft", x, y: height * categories.length + 22, "text-anchor": "middle" }, `${25 * tick} %`));
+    }
+    categories.forEach((name, i) => {
+      const y = height * i + height / 2;
+      picture.append(
+        svg("text", { x: label - 14, y: y + 6, "text-anchor": "end" }, name.length > 34 ? `${name.slice(0, 33)}…` : name),
+        svg("rect", { class: "band", x: label, y: y - 12, width: 0, height: 24, rx: 5, "data-band": i }),
+        svg("circle", { class: "share", cx: label, cy: y, r: 0, "data-share": i }),
+        svg("text", { x: width - right + 14, y: y + 6, "data-words": i }),
+      );
+    });
+    parent.replaceChildren(picture);
+  }
+  categories.forEach((_, i) => {
+    const [band, share, words] = ["band", "share", "words"].map((part) => picture.querySelector(`[data-${part}="${i}"]`));
+    band.setAttribute("x", label + (estimate ? wide * estimate.lower[i] : 0));
+    band.setAttribute("width", estimate ? wide * (estimate.upper[i] - estimate.lower[i]) : 0);
+    share.setAttribute("cx", label + (estimate ? wide * estimate.mean[i] : 0));
+    share.setAttribute("r", estimate ? 9 : 0);
+    words.textContent = estimate ? estimate.words[i] : "";
+  });
+}
+
+function drawTriangle(parent, categories, estimate) {
+  const corners = [[60, 380], [440, 380], [250, 50]];
+  const place = (theta) => [0, 1].map((axis) => corners.reduce((sum, corner, i) => sum + theta[i] * corner[axis], 0));
+  const picture = svg("svg", { viewBox: "0 0 500 430" });
+  picture.append(svg("polygon", { class: "outline", points: corners.map(String).join(" ") }));
+  for (const theta of estimate.draws) {
+    const [cx, cy] = place(theta);
+    picture.append(svg("circle", { class: "cloud", cx, cy, r: 4 }));
+  }
+  const [cx, cy] = place(estimate.mean);
+  picture.append(svg("circle", { class: "share", cx, cy, r: 9 }));
+  [[60, 410, "middle"], [440, 410, "middle"], [250, 35, "middle"]].forEach(([x, y, anchor], i) => {
+    picture.append(svg("text", { x, y, "text-anchor": anchor }, categories[i]));
+  });
+  parent.replaceChildren(picture);
+}
+
+function drawCurve(parent, history) {
+  const width = 600, height = 300, left = 60, below = 40;
+  const points = history.filter((point) => point.n > 0);
+  if (points.length < 2) return parent.replaceChildren();
+  const logs = points.map((point) => Math.log(point.n));
+  const top = Math.max(0.05, ...points.map((point) => point.half_width));
+  const x = (n) => left + ((Math.log(n) - logs[0]) / Math.max(1e-9, logs.at(-1) - logs[0])) * (width - left - 20);
+  const y = (half) => 10 + (1 - half / top) * (height - below - 10);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}` });
+  for (const share of [0, 0.5, 1]) {
+    picture.append(svg("line", { class: "axis", x1: left, x2: width - 20, y1: y(share * top), y2: y(share * top) }));
+    picture.append(svg("text", { class: "soft", x: left - 8, y: y(share * top) + 6, "text-anchor": "end" }, (100 * share * top).toFixed(0)));
+  }
+  picture.append(svg("text", { class: "soft", x: left, y: height - 10 }, `${points[0].n} answers`));
+  picture.append(svg("text", { class: "soft", x: width - 20, y: height - 10, "text-anchor": "end" }, `${points.at(-1).n}`));
+  for (const [name, style] of [["half_width", "path"], ["honest_half_width", "honest"]]) {
+    picture.append(svg("polyline", { class: style, points: points.map((point) => `${x(point.n)},${y(point[name])}`).join(" ") }));
+  }
+  const last = points.at(-1);
+  parent.setAttribute("aria-label", `After ${last.n} answers the intervals are ±${percent(last.half_width)}; without privacy they would be ±${percent(last.honest_half_width)}.`);
+  parent.replaceChildren(picture);
+}
+
+// Asides
+
+async function pick() {
+  const question = state.questions[shown];
+  const found = await ask(`projector/guess?question=${shown}`);
+  const sent = document.createElement("p");
+  sent.textContent = `Somebody sent: ${found.answer.join(", ")}. Nobody here knows who.`;
+  const table = document.createElement("table");
+  table.createTHead().append(row("th", ["", "before", "after"]));
+  const body = table.createTBody();
+  question.categories.forEach((name, i) => body.append(row("td", [name, percent(found.before[i], 0), percent(found.after[i], 0)])));
+  const best = document.createElement("p");
+  best.textContent = `The best guess is “${found.best}”. It is right with probability ${percent(found.right, 0)}. ` +
+    `The answer changed the odds between two categories by a factor of at most ${found.largest_factor.toFixed(2)}; ε = ${question.epsilon} allows ${found.allowed_factor.toFixed(2)}.`;
+  $("picked").replaceChildren(sent, table, best);
+}
+
+function row(kind, cells) {
+  const line = document.createElement("tr");
+  for (const cell of cells) {
+    const node = document.createElement(kind);
+    node.textContent = cell;
+    line.append(node);
+  }
+  return line;
+}
+
+const chosenEpsilon = () => Number((2 ** Number($("epsilon").value)).toPrecision(2));
+
+async function replay() {
+  const question = state.questions[shown];
+  const found = await ask("projector/elsewhere", { question: shown, epsilon: chosenEpsilon() });
+  drawBars($("replayed"), question.categories, found);
+  $("simulated").textContent = `Simulated: ${found.n} people with the estimated shares answer by subset selection at ε = ${found.epsilon}. No real answer is used.`;
+}
+
+async function download(format) {
+  const response = await request(`projector/export?question=${shown}&format=${format}`);
+  if (!response.ok) throw new Error((await response.text()).slice(0, 300));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = `question-${shown + 1}.${format}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function on(id, action) {
+  const button = typeof id === "string" ? $(id) : id;
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      tell("");
+      await action();
+    } catch (problem) {
+      tell(problem.message);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+$("epsilon").addEventListener("input", () => {
+  $("epsilon-value").textContent = chosenEpsilon();
+  $("epsilon").setAttribute("aria-valuetext", String(chosenEpsilon()));
+});
+on("pick", pick);
+on("replay", replay);
+on("next", () => ask("projector/next", { question: shown }));
+on("close", () => ask("projector/close", {}));
+for (const button of document.querySelectorAll("[data-format]")) on(button, () => download(button.dataset.format));
+listen();
