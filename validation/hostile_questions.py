@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from adobest_pp import read_question
 from adobest_pp.mechanisms import mechanism_from_settings
-from adobest_pp.mechanisms.reading import MAX_ASKED, MAX_TABLE, MAX_TEXT, loads
+from adobest_pp.mechanisms.published_question import MAX_ASKED, MAX_TABLE, MAX_TEXT
+from adobest_pp.mechanisms.registry import loads
 from validation.common import Finding, each, finding, table
 
 SECONDS, MEGABYTES = 1.0, 100.0

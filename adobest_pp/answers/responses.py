@@ -14,7 +14,7 @@ from adobest_pp._labels import by_column, by_label, check_labels
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
-from adobest_pp.mechanisms.reading import loads
+from adobest_pp.mechanisms.registry import loads
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from adobest_pp._checks import check_path
 from adobest_pp._database import PATIENCE, as_os_error, connect, lock, telling, unlock
 from adobest_pp._files import check_target, install, refusal, temporary_beside
-from adobest_pp.mechanisms.reading import loads
+from adobest_pp.mechanisms.registry import loads
 
 logger = logging.getLogger("adobest_pp")
 

@@ -1,11 +1,12 @@
 """The mechanism protocol: everything that the package asks of a mechanism, and nothing else.
 
-A new mechanism is one class. `FiniteMechanism` needs the exact weights of a small table and derives the rest;
-`ExtremalMechanism` needs the support set of an answer; `Mechanism` itself is for anything else.
+A new mechanism is one class. `FiniteMechanism` needs the exact weights of a small table and derives the rest.
+`ExtremalMechanism` needs the support set of an answer. `Mechanism` itself is for anything else.
 """
 
 import math
 import operator
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
@@ -16,21 +17,23 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_answers, check_private
+from adobest_pp._checks import as_numbers, check_answers, check_private, check_subset
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_rows
-from adobest_pp.mechanisms.exact import Columns, source_of
+from adobest_pp.mechanisms.exact import UNIT, Columns, Source, exp_weight, source_of
 from adobest_pp.mechanisms.information import from_matrix
 
+# The most possible answers that `outputs` and `transition_matrix` list.
+MAX_OUTPUTS = 20_000
 # Answers whose support sets are unpacked at a time.
 _ANSWERS_AT_ONCE = 1 << 16
 
 
 class AuditCase(NamedTuple):
-    """Exact weights of one published mechanism, enough of them to find its worst probability ratio.
+    """Exact weights of one published mechanism: enough of them to find its worst probability ratio.
 
-    ``weights[i, j]`` is proportional to P(Y = outputs[i] | X = inputs[j]), with one factor for all of them. With
-    `totals`, ``weights[i, j] / totals[j]`` is. All are integers or fractions.
+    ``weights[i, j]`` is proportional to P(Y = outputs[i] | X = inputs[j]), with the same factor for all i and j. If
+    `totals` are given, ``weights[i, j] / totals[j]`` is instead. All are integers or fractions.
     """
 
     size: int
@@ -41,7 +44,7 @@ class AuditCase(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What was published to the people: the row of `subsets` (V, K) for each of n; no rows where nothing was."""
+    """What was published to n people: for each the row of `subsets` (V, K). Both are empty if no subset was."""
 
     row: NDArray[np.int64]
     subsets: NDArray[np.bool_]
@@ -55,7 +58,7 @@ class Drawing(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """M counts of answers: what they are, what is expected (``constant + slope @ theta``), and their covariance."""
+    """M observed counts of answers, their expectation ``constant + slope @ theta``, and their covariance."""
 
     observed: NDArray[np.float64]
     constant: NDArray[np.float64]
@@ -75,7 +78,7 @@ class Mechanism(ABC):
     publishes_subset : bool
         Whether a subset of the categories is published before people answer.
     answers_are_categories : bool
-        Whether an answer is itself a category, so that tables of answers may hold its label.
+        Whether an answer is itself a category, so that tables of answers may contain its label.
     """
 
     n_categories: int
@@ -85,10 +88,9 @@ class Mechanism(ABC):
 
     # What the device does.
 
-    @abstractmethod
     def privatize(
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[np.int64]:
+    ) -> int | NDArray[Any]:
         """Randomize private categories.
 
         Parameters
@@ -96,7 +98,7 @@ class Mechanism(ABC):
         x : int or array of int
             Private categories, 0 … K−1.
         subset : indices or boolean mask, optional
-            The published subset. It must be given if the mechanism publishes one, and only then.
+            The published subset. Required if the mechanism publishes one, refused otherwise.
         rng : numpy.random.Generator, optional
             None is the production path: exact, from the operating system's entropy. A Generator is for simulation
             only: reproducible, but its probabilities are rounded and its state can be guessed.
@@ -104,7 +106,7 @@ class Mechanism(ABC):
         Returns
         -------
         int or array of int
-            Answers: the shape of `x`, and behind it that of one answer.
+            Answers: the shape of `x`, followed by the shape of one answer.
 
         Notes
         -----
@@ -112,21 +114,53 @@ class Mechanism(ABC):
         are the same for every x; rare redraws depend on the entropy alone. ``python -m validation.side_channel``
         measures what is left.
         """
+        mask = self._check_published(subset)
+        truth = check_private(x, self.n_categories)
+        flat, source, n = truth.ravel(), source_of(rng), self._people_at_once
+        parts = [self.randomize(flat[i : i + n], source, mask) for i in range(0, max(flat.size, 1), n)]
+        answers = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        if truth.ndim == 0 and not self.answer_dims:
+            return int(answers[0])
+        return answers.reshape(*truth.shape, *self.answer_dims.values())
+
+    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[Any]:
+        """Draw the answers of n people, one row each, from a source of randomness: the core of `privatize`.
+
+        Parameters
+        ----------
+        x : array of int, shape (n,)
+            Checked private categories.
+        source : Source
+            If ``source.on_device``, the work must not depend on x.
+        subset : boolean mask of shape (K,)
+            The published subset; empty if the mechanism publishes none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has neither randomize nor a privatize of its own")
+
+    @property
+    def _people_at_once(self) -> int:
+        """How many people `randomize` gets at a time, to bound its memory. Draws for a seed depend on it."""
+        return sys.maxsize
 
     @abstractmethod
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield the exact weights of the production path, one case for each mechanism that can be published."""
 
+    @cached_property
+    def _keep(self) -> int:
+        """The integer that stands for e^ε, rounded down, as `UNIT` stands for 1."""
+        return exp_weight(self.epsilon)
+
     # What an answer is.
 
     @property
     def answer_dims(self) -> dict[str, int]:
-        """The names and lengths of the axes of one answer; none where an answer is one number."""
+        """The names and lengths of the axes of one answer; empty if an answer is one number."""
         return {}
 
     @property
     def n_outputs(self) -> int:
-        """The number of possible answers; where an answer is one number, they are 0 … n_outputs−1."""
+        """The number of possible answers. If an answer is one number, they are 0 … n_outputs−1."""
         return self.n_categories
 
     def outputs(self) -> NDArray[np.int64]:
@@ -140,8 +174,8 @@ class Mechanism(ABC):
 
     @property
     def answer_columns(self) -> tuple[str, ...]:
-        """The columns that hold the numbers of an answer in a table of answers; one, where an answer is a set."""
-        numbers = int(np.prod([*self.answer_dims.values()], dtype=int))
+        """The columns of a table of answers: one for each number of an answer, or one in all if an answer is a set."""
+        numbers = math.prod(self.answer_dims.values())
         return tuple(f"answer_{i}" for i in range(numbers)) if self.answer_dims else ("answer",)
 
     def support(self, answers: NDArray[Any]) -> NDArray[np.bool_] | None:
@@ -153,37 +187,37 @@ class Mechanism(ABC):
         return None
 
     def components(self) -> "tuple[Mechanism, ...]":
-        """Return the mechanisms that it is composed of: those of `Mixed`, else itself."""
+        """Return the mechanisms that it is composed of: the parts of `Mixed`, otherwise itself."""
         return (self,)
 
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
-        """Return one answer or several as an array with one row an answer, or raise ValueError."""
+        """Return one answer or several as an array with one row per answer, or raise ValueError."""
         array = check_answers(answers, self.n_outputs)
         if array.ndim > 1:
-            raise ValueError(f"answers must be one index or a row of them, got an array of shape {array.shape}")
+            raise ValueError(f"answers must be an index or a list of indices, got an array of shape {array.shape}")
         return np.atleast_1d(array)
 
     def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the privacy budget behind each of n checked answers, of shape (n,)."""
+        """Return the privacy budget of each of n checked answers, of shape (n,)."""
         return np.full(len(answers), self.epsilon)
 
-    # What an answer tells.
+    # What an answer says about θ.
 
     @abstractmethod
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Collapse checked answers into evidence, and tell the row of each answer."""
+        """Return the evidence of checked answers, and the row of each answer in it."""
 
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts | None:
-        """Return counts of answers with their expectation and covariance, for checking whether answers fit.
+        """Return counts of answers with their expectation and covariance, to check whether the answers fit.
 
         Parameters
         ----------
         answers, published
             Checked answers, at least one, and what was published.
         theta : array of shape (K,)
-            Where the covariance is taken.
+            The θ at which the covariance is computed.
         listed : array of int
             The categories to count.
 
@@ -197,8 +231,8 @@ class Mechanism(ABC):
     def naming(self) -> tuple[float, float] | None:
         """Return the probabilities that an answer names the truth, and that it names any other given category.
 
-        An answer names the categories of its support set. None where the probabilities are not the same for all
-        categories, or where nobody has worked them out: intervals of `intervals.summary` then rest on `information`.
+        An answer names the categories of its support set. None if these probabilities differ between categories or are
+        not known: the intervals of `intervals.summary` then use `information`.
         """
         return None
 
@@ -217,24 +251,20 @@ class Mechanism(ABC):
     def drawing(self) -> Drawing:
         """Return the compiled function that draws an answer of a person with frequencies θ, for simulation only.
 
-        Without one, predictive sampling in PyMC runs `privatize` in Python, and PyTensor warns that it does.
+        Without one, predictive sampling in PyMC runs `privatize` in Python, and PyTensor warns about it.
         """
         raise NotImplementedError
 
     def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero.
 
-        By default it comes from `transition_matrix`, where the mechanism has one.
+        By default it is computed from `transition_matrix`.
         """
         matrix_of: Callable[..., NDArray[np.float64]] | None = getattr(self, "transition_matrix", None)
         if matrix_of is None:
-            raise NotImplementedError(f"{type(self).__name__} does not tell its information")
-        if not self.publishes_subset:
-            refuse_subset(self, subset)
-            return from_matrix(matrix_of(), theta)
-        if subset is None:
-            raise ValueError(f"subset must be given for {type(self).__name__}, which publishes one")
-        return from_matrix(matrix_of(subset), theta)
+            raise NotImplementedError(f"{type(self).__name__} has neither information nor transition_matrix")
+        mask = self._check_published(subset)
+        return from_matrix(matrix_of(mask) if self.publishes_subset else matrix_of(), theta)
 
     def published_with(self, answers: NDArray[Any], published: Published) -> Published:
         """Return what was published to each person, as `evidence` and `drawing` take it; `Mixed` adds the part."""
@@ -250,17 +280,33 @@ class Mechanism(ABC):
             answers[is_row] = self.privatize(truth[is_row], subset=published.subsets[row], rng=rng)
         return answers
 
+    def _check_published(self, subset: ArrayLike | None) -> NDArray[np.bool_]:
+        """Return the published subset as a mask, empty for a mechanism that publishes none, or raise ValueError."""
+        if self.publishes_subset:
+            return check_subset(subset, self.n_categories)
+        if subset is not None:
+            raise ValueError(
+                f"subset must be left out for {type(self).__name__}, which publishes none, got {brief(subset)}"
+            )
+        return np.zeros(0, dtype=bool)
+
     # How it is named and stored.
 
     def settings(self) -> dict[str, Any]:
         """Return plain values from which `mechanism_from_settings` builds an equal mechanism."""
-        names = [part.name for part in fields(self) if part.init]  # type: ignore[arg-type]
-        return {"mechanism": type(self).__name__, **{name: _plain(getattr(self, name)) for name in names}}
+        values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}  # type: ignore[arg-type]
+        plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
+        return {"mechanism": type(self).__name__, **plain}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Build a mechanism of this class from `settings`; more keys than needed do no harm."""
+        """Build a mechanism of this class from `settings`; other keys are ignored."""
         return cls(**{part.name: settings[part.name] for part in fields(cls) if part.init})  # type: ignore[arg-type]
+
+    def _set(self, **values: Any) -> None:
+        """Set attributes of a frozen dataclass while it is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 class FiniteMechanism(Mechanism):
@@ -275,21 +321,16 @@ class FiniteMechanism(Mechanism):
 
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (m, K)."""
-        # The quotient of two integers is rounded correctly, as that of a fraction is.
+        # Python rounds the quotient of two integers correctly.
         rows = [[w / total for w, total in zip(row, self._column_sums, strict=True)] for row in self._weights]
         return np.array(rows, dtype=np.float64)
 
-    def privatize(
-        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[np.int64]:
-        """Randomize private categories; see `Mechanism.privatize`."""
-        refuse_subset(self, subset)
-        truth = check_private(x, self.n_categories)
-        answer = source_of(rng).choose(self._columns, truth.ravel())
-        return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
+    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[Any]:
+        """Draw answers from the columns of the weights."""
+        return source.choose(self._columns, x)
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield the one case there is, without answers that nobody gives."""
+        """Yield the only case, without the answers that never occur."""
         outputs = [y for y, row in enumerate(self._weights) if any(row)]
         weights = np.array([self._weights[y] for y in outputs], dtype=object)
         yield AuditCase(0, outputs, list(range(self.n_categories)), weights, self._column_sums)
@@ -300,22 +341,18 @@ class FiniteMechanism(Mechanism):
         return len(self._weights)
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Collapse to the rows of the transition matrix."""
+        """Return the rows of the transition matrix that occur."""
         return pattern_rows(answers, self.transition_matrix())
 
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
-        """Count each answer; there are as many as the mechanism has outputs, whatever is listed."""
-        n, matrix = len(answers), self.transition_matrix()
-        observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
-        return Counts(observed, np.zeros(len(matrix)), n * matrix, multinomial(n, matrix @ theta))
+    ) -> Counts | None:
+        """Count every answer, whatever categories are listed."""
+        return output_counts(answers, self.transition_matrix(), theta)
 
     def drawing(self) -> Drawing:
         """Draw from the cumulative table of the answers."""
-        from adobest_pp.mechanisms.drawing import draw_from_table
-
-        return Drawing(draw_from_table, np.cumsum(self.transition_matrix(), axis=0))
+        return table_drawing(self.transition_matrix())
 
     @cached_property
     def _columns(self) -> Columns:
@@ -324,7 +361,7 @@ class FiniteMechanism(Mechanism):
 
     @cached_property
     def _weights(self) -> list[list[int]]:
-        """The rows of `exact_weights`, or ValueError if they are no mechanism."""
+        """The rows of `exact_weights`, or ValueError if they do not define a mechanism."""
         table = np.asarray(self.exact_weights(), dtype=object)
         name, k = f"exact_weights of {type(self).__name__}", self.n_categories
         if table.ndim != 2 or table.shape[1] != k or k < 2:
@@ -345,7 +382,7 @@ class FiniteMechanism(Mechanism):
 class ExtremalMechanism(Mechanism):
     """A mechanism whose answers have one of two probabilities, w or e^ε·w: an answer is its support set.
 
-    With A the categories for which an answer z is the likelier, P(z) = w·(1 + (e^ε − 1)·θ(A)).
+    If A is the set of categories for which an answer z is the likelier, P(z) = w·(1 + (e^ε − 1)·θ(A)).
     """
 
     @abstractmethod
@@ -354,7 +391,7 @@ class ExtremalMechanism(Mechanism):
 
     @abstractmethod
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return ln w of checked answers, of shape (n,); answers with one support set must have one w."""
+        """Return ln w of checked answers, of shape (n,). Answers with the same support set must have the same w."""
 
     def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return ln w of support sets of these sizes, if it depends on their size alone.
@@ -364,9 +401,16 @@ class ExtremalMechanism(Mechanism):
         raise NotImplementedError
 
     def as_sets(self) -> "ExtremalMechanism | None":
-        """Return the mechanism itself if answers of several numbers have one weight for each size of set."""
+        """Return the mechanism itself if an answer is several numbers and the size of its set determines its weight."""
         has_weights = type(self).log_weight_of_size is not ExtremalMechanism.log_weight_of_size
         return self if has_weights and self.answer_dims else None
+
+    def transition_matrix(self) -> NDArray[np.float64]:
+        """Return ``G[y, x] = P(Y = outputs()[y] | X=x)``, of shape (n_outputs, K), or raise ValueError if too large."""
+        answers = self.outputs()
+        return np.asarray(
+            np.exp(np.where(self.support(answers), self.log_odds, 0.0) + self.log_weight(answers)[:, None])
+        )
 
     def evidence_of_sets(self, packed: NDArray[np.uint8], count: NDArray[np.int64]) -> Evidence:
         """Return the evidence of distinct support sets, as packed bits of shape (n, ⌈K/8⌉), with counts."""
@@ -377,9 +421,8 @@ class ExtremalMechanism(Mechanism):
     def support_counts(
         self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts | None:
-        """Return `answer_counts` of answers of which only the support sets are known, as masks of shape (n, K)."""
-        nothing = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
-        return self.answer_counts(self.answers_of_sets(masks), nothing, theta, listed)
+        """Return `answer_counts` of answers whose support sets alone are known, as masks of shape (n, K)."""
+        return self.answer_counts(self.answers_of_sets(masks), nothing_published(self.n_categories), theta, listed)
 
     def answers_of_sets(self, masks: NDArray[np.uint8]) -> NDArray[Any]:
         """Return the answers with these support sets; by default an answer is the mask."""
@@ -387,11 +430,11 @@ class ExtremalMechanism(Mechanism):
 
     @property
     def log_odds(self) -> float:
-        """The logarithm of the two probabilities' ratio: ε, where the production path uses all of it."""
+        """The logarithm of the ratio of the two probabilities: ε, if the production path uses all of it."""
         return self.epsilon
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Collapse to the distinct support sets."""
+        """Return one row for each distinct support set."""
         parts = [
             np.packbits(self.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
             for start in range(0, len(answers), _ANSWERS_AT_ONCE)
@@ -404,7 +447,7 @@ class ExtremalMechanism(Mechanism):
 
 
 def _integers(row: list[Any], allowed: str) -> list[int]:
-    """Return a row of weights as integers of Python, or raise ValueError with what is `allowed`."""
+    """Return a row of weights as Python integers, or raise ValueError with what is `allowed`."""
     if {*map(type, row)} != {int}:
         try:
             row = [operator.index(weight) for weight in row]
@@ -416,9 +459,7 @@ def _integers(row: list[Any], allowed: str) -> list[int]:
     return row
 
 
-def multinomial(n: int, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the covariance of multinomial counts."""
-    return np.asarray(n * (np.diag(probabilities) - np.outer(probabilities, probabilities)))
+# What several mechanisms share.
 
 
 def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:
@@ -433,13 +474,52 @@ def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:
     return rows
 
 
-def refuse_subset(mechanism: Mechanism, subset: ArrayLike | None) -> None:
-    """Raise ValueError if a subset is given to a mechanism that publishes none."""
-    if subset is not None:
-        raise ValueError(
-            f"subset must be left out for {type(mechanism).__name__}, which publishes none, got {brief(subset)}"
-        )
+def check_few_outputs(mechanism: Mechanism) -> None:
+    """Raise ValueError if a mechanism has too many possible answers to list them."""
+    if mechanism.n_outputs > MAX_OUTPUTS:
+        name, k = type(mechanism).__name__, mechanism.n_categories
+        raise ValueError(f"{name} with {k} categories has more than {MAX_OUTPUTS:,} possible answers: too many to list")
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+def weights_by_support(support: NDArray[np.bool_], inside: int) -> NDArray[np.object_]:
+    """Return a table of integers: `inside` where a category is in the support set of an answer, UNIT elsewhere."""
+    return np.where(support, np.array(inside, dtype=object), np.array(UNIT, dtype=object))
+
+
+def nothing_published(n_categories: int) -> Published:
+    """Return what a mechanism that publishes no subset has published."""
+    return Published(np.zeros(0, dtype=np.int64), np.zeros((0, n_categories), dtype=bool))
+
+
+def output_counts(answers: NDArray[Any], matrix: NDArray[np.float64], theta: NDArray[np.float64]) -> Counts:
+    """Return how often each answer 0 … m−1 occurs, as `Mechanism.answer_counts` does; counts are multinomial."""
+    n, chance = len(answers), matrix @ theta
+    observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
+    return Counts(observed, np.zeros(len(matrix)), n * matrix, n * (np.diag(chance) - np.outer(chance, chance)))
+
+
+def named_counts(
+    mechanism: Mechanism, n: int, observed: NDArray[np.float64], theta: NDArray[np.float64], listed: NDArray[np.int64]
+) -> Counts:
+    """Return how many of n answers name each listed category, as `Mechanism.answer_counts` does.
+
+    An answer that is a category names no other one. Of other mechanisms, an answer names any two categories
+    independently of each other, given the truth.
+    """
+    naming = mechanism.naming()
+    assert naming is not None
+    other, gain = naming[1], naming[0] - naming[1]
+    single = other + gain * theta[listed]
+    joint = np.zeros((listed.size, listed.size))
+    if not mechanism.answers_are_categories:
+        joint += other**2 + other * gain * (theta[listed][:, None] + theta[listed])
+    np.fill_diagonal(joint, single)
+    slope = n * gain * np.eye(mechanism.n_categories)[listed]
+    return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
+
+
+def table_drawing(matrix: NDArray[np.float64]) -> Drawing:
+    """Return the compiled function that draws from the columns of a transition matrix."""
+    from adobest_pp.mechanisms.drawing import draw_from_table
+
+    return Drawing(draw_from_table, np.cumsum(matrix, axis=0))

@@ -1,8 +1,7 @@
-"""Any finite mechanism of one's own, given by its matrix."""
+"""A finite mechanism given by its matrix."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from adobest_pp.mechanisms.privacy import check_matrix, worst_ratio
 
 @dataclass(frozen=True, init=False)
 class Channel(FiniteMechanism):
-    """A mechanism given by its transition matrix, with the privacy loss that the matrix has.
+    """A mechanism given by its transition matrix. Its ε is the privacy loss of the matrix.
 
     Parameters
     ----------
     matrix : array of shape (outputs, K)
-        ``G[y, x] = P(Y=y | X=x)``; each column sums to one, up to rounding, and is divided by its exact sum.
+        ``G[y, x] = P(Y=y | X=x)``. Each column sums to one up to rounding, and is divided by its exact sum.
 
     Attributes
     ----------
@@ -31,7 +30,7 @@ class Channel(FiniteMechanism):
 
     See Also
     --------
-    SetFamily : A mechanism given by sets, whose answers cost less to use.
+    SetFamily : A mechanism given by sets, whose likelihood costs less.
 
     Examples
     --------
@@ -49,13 +48,14 @@ class Channel(FiniteMechanism):
 
     def __init__(self, matrix: ArrayLike) -> None:
         rows = check_matrix(by_column(matrix, None, "matrix"))
-        object.__setattr__(self, "matrix", tuple(map(tuple, rows.tolist())))
-        object.__setattr__(self, "n_categories", rows.shape[1])
-        object.__setattr__(self, "epsilon", self._loss())
+        self._set(matrix=tuple(map(tuple, rows.tolist())), n_categories=rows.shape[1])
+        self._set(epsilon=self._loss())
 
     def exact_weights(self) -> NDArray[np.object_]:
-        """Return the entries of the matrix as integers, times a power of two that makes them so."""
-        return self._integers
+        """Return the entries of the matrix times a power of two that makes them integers."""
+        ratios = [[value.as_integer_ratio() for value in row] for row in self.matrix]
+        unit = max(denominator for row in ratios for _, denominator in row)
+        return np.array([[top * (unit // bottom) for top, bottom in row] for row in ratios], dtype=object)
 
     def settings(self) -> dict[str, Any]:
         """Return plain values that build an equal mechanism."""
@@ -66,8 +66,8 @@ class Channel(FiniteMechanism):
         for y, row in enumerate(self._weights):
             if any(row) and not all(row):
                 raise ValueError(
-                    "matrix must give an answer to every category or to none: "
-                    f"answer {y} tells some categories apart for certain, so no ε holds"
+                    "matrix must give each answer a positive probability for every category or for none, got answer "
+                    f"{y} with both: it reveals something for certain, so no ε holds"
                 )
         ratio, *_ = worst_ratio(self._weights, self._column_sums)
         assert isinstance(ratio, Fraction)
@@ -75,9 +75,3 @@ class Channel(FiniteMechanism):
         if not loss <= MAX_EPSILON:
             raise ValueError(f"matrix must have a privacy loss of at most {MAX_EPSILON:g}, got {loss:.6g}")
         return loss
-
-    @cached_property
-    def _integers(self) -> NDArray[np.object_]:
-        ratios = [[value.as_integer_ratio() for value in row] for row in self.matrix]
-        unit = max(denominator for row in ratios for _, denominator in row)
-        return np.array([[top * (unit // bottom) for top, bottom in row] for row in ratios], dtype=object)

@@ -1,10 +1,10 @@
-"""Compiled functions that draw one answer of a person with frequencies θ, for predictive sampling. For simulation only.
+"""Compiled functions that draw one answer of a person with frequencies θ. For simulation and predictive draws only.
 
-Each takes a generator, θ, the row of `subsets` that was published, `subsets` and a table of the mechanism. This is the
-one file of the mechanisms that needs Numba; no device loads it.
+Each takes a generator, θ, the row of `subsets` that was published, `subsets` and the mechanism's table. This is the
+only file of the mechanisms that needs Numba; no device loads it.
 
-`simulate_answer` is RRRR for the online loop and for predictive draws. ``RRRR.privatize(x, rng=...)`` draws in NumPy
-instead, with the same lines that run on a device and another source of randomness: a test of one tests the other.
+`simulate_answer` is RRRR for the online loop and for predictive draws. ``RRRR.privatize(x, rng=...)`` runs the code of
+the device with another source of randomness instead, so that testing one tests the other.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def draw_from_table(rng, theta, row, subsets, table):  # type: ignore[no-untyped
 
 @njit(cache=True)
 def draw_category(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
-    """Draw an answer of SRR or RRRR; `table` has the rows of `Coefficients`."""
+    """Draw an answer of SRR or RRRR; the rows of `table` are `Coefficients`."""
     order = np.empty(theta.size, dtype=np.int64)
     size, rest = 0, theta.size
     for i in range(theta.size):
@@ -63,10 +63,10 @@ def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped
     if u < truth:
         return x
     u -= truth
-    # What is left is shared out among the other categories: `inner` each in S, `cross` or `outer` each outside.
+    # The other categories share the rest: `inner` for each in S, `cross` or `outer` for each outside.
     n_inside = size - is_member
     n_outside = order.size - 1 - n_inside
-    # Rounding may leave a little too much, and divided by a tiny share that is more than an integer holds.
+    # Rounding may leave u slightly too large. Divided by a tiny probability, it would overflow an integer.
     if u < n_inside * inner or n_outside == 0:
         other = np.int64(min(u / inner, n_inside - 1.0))
         return order[other + (is_member and other >= place)]
@@ -76,7 +76,7 @@ def simulate_answer(u, x, order, size, coefficients):  # type: ignore[no-untyped
 
 @njit(cache=True)
 def draw_set(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
-    """Draw an increasing set of ``table[0, 1]`` categories that holds the truth with probability ``table[0, 0]``."""
+    """Draw a set of ``table[0, 1]`` categories that contains the truth with probability ``table[0, 0]``."""
     size = int(table[0, 1])
     members = np.empty(size, dtype=np.int64)
     truth = draw_truth(rng, theta)
@@ -97,7 +97,7 @@ def draw_set(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def draw_bits(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
-    """Draw K bits: that of the truth is 1 with probability ``table[0, 0]``, the others with ``table[0, 1]``."""
+    """Draw K bits: the bit of the truth is 1 with probability ``table[0, 0]``, the others with ``table[0, 1]``."""
     truth = draw_truth(rng, theta)
     bits = np.empty(theta.size, dtype=np.int64)
     for i in range(theta.size):
@@ -107,7 +107,7 @@ def draw_bits(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def draw_hashed(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
-    """Draw a seed and a value of ``table[0, 1]`` that is the hash of the truth with probability ``table[0, 0]``."""
+    """Draw a seed and one of ``table[0, 1]`` values: the hash of the truth with probability ``table[0, 0]``."""
     truth, n_values = draw_truth(rng, theta), int(table[0, 1])
     answer = np.empty(2, dtype=np.int64)
     answer[0] = int(rng.random() * 4294967296.0)
@@ -120,7 +120,7 @@ def draw_hashed(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def
 
 @njit(cache=True)
 def hash_category(seed, category):  # type: ignore[no-untyped-def]
-    """Return xxHash32 of the category in decimal digits, as `adobest_pp.mechanisms.local_hashing` does."""
+    """Return xxHash32 of the category's decimal digits, as `adobest_pp.mechanisms.local_hashing` does."""
     power = 1
     length = 1
     while category // power >= 10:

@@ -1,7 +1,7 @@
 """Exact randomness: rational bounds on exponentials, and draws from the operating system's entropy.
 
-A probability here is a ratio of two Python integers and is met exactly, not up to the rounding of a float.
-`UNIT` is the integer that stands for 1, and `exp_weight` the integer, rounded down, that stands for e^ε.
+A probability here is a ratio of two Python integers, and draws have exactly that probability: no float is rounded.
+`UNIT` is the integer that stands for 1, and `exp_weight(ε)` the integer, rounded down, that stands for e^ε.
 """
 
 import os
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ _AT_ONCE = 1 << 14
 def exp_bounds(exponent: float) -> tuple[Fraction, Fraction]:
     """Bracket e^exponent between two rationals, for exponent ≥ 0.
 
-    `decimal` rounds exp correctly, so its two neighbours with 60 digits are rigorous bounds.
+    `decimal` rounds exp correctly, so the neighbors of its result with 60 digits are rigorous bounds.
     """
     value = _CONTEXT.exp(Decimal(exponent))
     lower = Fraction(value.next_minus(_CONTEXT))
@@ -33,7 +33,7 @@ def exp_bounds(exponent: float) -> tuple[Fraction, Fraction]:
 
 
 def exp_weight(exponent: float) -> int:
-    """Return ⌊e^exponent · UNIT⌋ or one less: the rational e^ε rounded down, to a relative 2⁻⁶³."""
+    """Return ⌊e^exponent · UNIT⌋ or one less: e^exponent rounded down, to a relative 2⁻⁶³."""
     lower, _ = exp_bounds(exponent)
     return lower.numerator * UNIT // lower.denominator
 
@@ -45,7 +45,7 @@ def log_ratio(ratio: Fraction) -> Decimal:
 
 
 def log_upper_bound(ratio: Fraction) -> float:
-    """Return a float L ≥ 0, the nearest possible, for which e^L ≥ ratio is certain."""
+    """Return the smallest float L ≥ 0 for which e^L ≥ ratio is certain."""
     bound = float(log_ratio(ratio))
     while exp_bounds(bound)[0] < ratio:
         bound = float(np.nextafter(bound, np.inf))
@@ -54,40 +54,29 @@ def log_upper_bound(ratio: Fraction) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """For each category, the cumulative sums of the weights of its answers: integers of any size."""
+    """For each category, the cumulative weights of the answers: integers of any size."""
 
     ends: list[list[int]]
 
     @cached_property
     def thresholds(self) -> NDArray[np.uint64]:
-        """Each sum but the last over the last, as its first 64 binary digits, of shape (m−1, K)."""
+        """The first 64 binary digits of each sum over the last one, without the last, of shape (m−1, K)."""
         digits = np.empty((len(self.ends[0]) - 1, len(self.ends)), dtype=np.uint64)
         for x, column in enumerate(self.ends):
             digits[:, x] = [min((end << 64) // column[-1], (1 << 64) - 1) for end in column[:-1]]
         return digits
 
 
-class Source(Protocol):
-    """Where a mechanism's randomness comes from."""
-
-    def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
-        """Draw n events of probability weight/total."""
-
-    def below(self, bound: int, n: int) -> NDArray[np.int64]:
-        """Draw n integers uniform on 0 … bound−1."""
-
-    def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw, for each x, an index y with probability proportional to the weights of column x."""
-
-
 class OperatingSystem:
     """The production source: exact probabilities from the operating system's entropy."""
+
+    on_device: ClassVar[bool] = True
 
     def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
         """Draw n events of probability exactly weight/total.
 
-        A uniform number is compared with weight/total 64 binary digits at a time; only on a tie
-        (one time in 2⁶⁴) do the next digits have to be drawn.
+        A uniform number is compared with weight/total, 64 binary digits at a time. More digits are needed only on a
+        tie, one time in 2⁶⁴.
         """
         if weight >= total:
             return np.ones(n, dtype=bool)
@@ -109,11 +98,11 @@ class OperatingSystem:
         return (words % np.uint64(bound)).astype(np.int64)
 
     def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw indices by comparing a uniform number with every cumulative weight of the column, over the last.
+        """Draw, for each x, an index y with probability proportional to the weights of column x.
 
-        64 binary digits are compared at once; only on a tie (one time in 2⁶⁴ for each weight) are more drawn. None is
-        refused: how often an integer below the sum of a column would have to be drawn again depends on the sum, and
-        would tell x. So would arithmetic with the sums, whose integers differ in length.
+        The first 64 binary digits of a uniform number are compared with those of every cumulative weight. More are
+        drawn only on a tie, one time in 2⁶⁴ for each weight. There is no rejection: the number of redraws would depend
+        on the sum of the column, and so reveal x. So would arithmetic with the sums, whose lengths differ.
         """
         chosen = np.empty(x.size, dtype=np.int64)
         for start in range(0, x.size, _AT_ONCE):
@@ -132,6 +121,8 @@ class OperatingSystem:
 
 class Simulation:
     """The simulation source: fast and reproducible, with probabilities rounded to floats."""
+
+    on_device: ClassVar[bool] = False
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -152,8 +143,11 @@ class Simulation:
         return np.concatenate(chosen).astype(np.int64)
 
 
+Source = OperatingSystem | Simulation
+
+
 def source_of(rng: np.random.Generator | None) -> Source:
-    """Return the exact source for ``None`` and the simulation source for a Generator."""
+    """Return the exact source for None and the simulation source for a Generator."""
     if rng is None:
         return OperatingSystem()
     if isinstance(rng, np.random.Generator):
@@ -163,7 +157,7 @@ def source_of(rng: np.random.Generator | None) -> Source:
 
 
 def randomized_response(source: Source, position: NDArray[np.int64], size: int, keep: int) -> NDArray[np.int64]:
-    """Apply SRR on {0, …, size−1} to each position, with keep : UNIT the odds of the truth against any other."""
+    """Apply SRR on {0, …, size−1} to each position, with odds keep : UNIT for the truth against any other."""
     if size == 1:
         return position
     n = position.size
@@ -175,8 +169,8 @@ def randomized_response(source: Source, position: NDArray[np.int64], size: int, 
 def uniform_subsets(source: Source, population: int, size: int, n: int) -> NDArray[np.bool_]:
     """Draw n uniform subsets of `size` out of `population` elements, as masks of shape (n, population).
 
-    Floyd's algorithm [1]_, over all n subsets at once: element j of the last `size` joins when the random
-    element below it is taken already.
+    Floyd's algorithm [1]_ for all n subsets at once: for each j of the last `size` elements, a random element up to j
+    joins, or j itself if that element is in the subset already.
 
     References
     ----------
@@ -196,10 +190,7 @@ def _words(n: int) -> NDArray[np.uint64]:
 
 
 def _place(column: list[int], digits: int) -> int:
-    """Return the index that a uniform number falls on, given its first 64 binary digits.
-
-    More digits are drawn while they do not tell on which side of a cumulative weight it is.
-    """
+    """Return the index that a uniform number selects, given its first 64 binary digits; draw more while it is open."""
     total, n_digits = column[-1], 64
     while True:
         level, ends = digits * total, [end << n_digits for end in column]

@@ -1,8 +1,8 @@
-"""Fisher information of θ in one answer, from the matrix or, for mechanisms with too many answers, from their sets.
+"""Fisher information of θ in one answer: from the matrix or, if there are too many answers, from their sets.
 
-An answer with support A has P(A) = w_A·(1 + a·θ(A)), so its information is Σ_A w_A q_A q_Aᵀ/(1 + aθ(A)) with
-q_A = 1 + a·1_A. Where the sets are random, 1/(1 + aθ(A)) = ∫ e^(−s)·Π_{l∈A} e^(−s·a·θ_l) ds turns the sum over all sets
-into an integral over products, one factor a category.
+An answer with support A has P(A) = w_A·(1 + a·θ(A)), so the information is Σ_A w_A q_A q_Aᵀ/(1 + aθ(A)) with
+q_A = 1 + a·1_A. The identity 1/(1 + aθ(A)) = ∫ e^(−s)·Π_{l∈A} e^(−s·a·θ_l) ds turns the sum over random sets into an
+integral over products with one factor per category.
 """
 
 import math
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# The trapezoidal rule in ln s: its error falls as e^(−π²/h), so these nodes give some 14 digits.
+# The trapezoidal rule in ln s: its error falls as e^(−π²/h), so these nodes give about 14 digits.
 _STEP = 0.25
 _NODES = np.exp(np.arange(-36.0, 4.0, _STEP))
 _WEIGHTS = _STEP * _NODES * np.exp(-_NODES)
@@ -27,9 +27,9 @@ def from_matrix(matrix: Floats, theta: Floats) -> Floats:
 
 
 def from_independent_sets(theta: Floats, odds: float, share: float, weight: float) -> Floats:
-    """Return the information where each category is in A independently with probability `share`, up to constants.
+    """Return the information if each category is in A independently with probability `share`.
 
-    What is left out is the same in a row or in a column, so that it does not matter on vectors whose sum is zero.
+    Terms that are constant in a row or in a column are left out: they do not act on vectors whose sum is zero.
     """
     decay = np.exp(-odds * _NODES[:, None] * theta)
     factor = 1 - share + share * decay
@@ -38,13 +38,14 @@ def from_independent_sets(theta: Floats, odds: float, share: float, weight: floa
 
 
 def from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> Floats:
-    """Return the same where A is one of all sets of `size` categories.
+    """Return the same if A is one of all sets of `size` categories.
 
-    Sums over these sets are coefficients of z^d in Π(1 + z·e^(−s·a·θ_l)), taken on a circle through the saddle point.
+    Sums over these sets are coefficients of z^d in Π(1 + z·e^(−s·a·θ_l)), integrated on a circle through the saddle
+    point.
     """
     from threadpoolctl import threadpool_limits
 
-    # The matrices are small: threads that wait for each other took forty times as long on a busy machine.
+    # The matrices are small: on a busy machine, BLAS threads that wait for each other took forty times as long.
     with threadpool_limits(1, "blas"):
         return _from_sets_of_size(theta, odds, size, weight)
 
@@ -66,14 +67,14 @@ def _from_sets_of_size(theta: Floats, odds: float, size: int, weight: float) -> 
 
 
 def _pairs(inside: NDArray[Any], weights: NDArray[Any], scale: float) -> NDArray[Any]:
-    """Return Σ weights·(inside_i·inside_j), with inside_i once on the diagonal."""
+    """Return Σ weights·inside_i·inside_j, and Σ weights·inside_i on the diagonal."""
     result = (inside.T * weights) @ inside
     np.fill_diagonal(result, weights @ inside)
     return np.asarray(scale * result)
 
 
 def _saddle(decay: Floats, size: int) -> Floats:
-    """Return, for each row, the r at which Σ r·x/(1 + r·x) is the size, by bisection in ln r."""
+    """Return, for each row, the r at which Σ r·x/(1 + r·x) equals the size, by bisection in ln r."""
     low, high = np.full(len(decay), -50.0), np.full(len(decay), 1e4)
     for _ in range(100):
         middle = (low + high) / 2

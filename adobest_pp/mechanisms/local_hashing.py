@@ -11,15 +11,23 @@ References
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_epsilon, check_integer, check_n_categories, check_private
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, refuse_subset, rows_of
-from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
+from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Counts,
+    Drawing,
+    ExtremalMechanism,
+    Published,
+    check_few_outputs,
+    named_counts,
+    rows_of,
+)
+from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
 from adobest_pp.mechanisms.information import from_independent_sets
 
 _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = (
@@ -37,8 +45,6 @@ def hash_categories(seeds: NDArray[np.uint32], n_categories: int) -> NDArray[np.
 
 def xxh32(text: bytes, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return XXH32 of a text of fewer than 16 bytes under each seed."""
-    if len(text) >= 16:
-        raise ValueError(f"text must be shorter than 16 bytes, got {len(text)}")
     with np.errstate(over="ignore"):
         state = np.asarray(seeds, dtype=np.uint32) + _PRIME5 + np.uint32(len(text))
         whole = len(text) // 4 * 4
@@ -72,14 +78,14 @@ class LocalHashing(ExtremalMechanism):
     epsilon : float
         Privacy budget of one answer.
     g : int, optional
-        Number of values that categories are hashed into, at least 2. By default the nearest integer to e^ε + 1, which
-        has the least variance (OLH).
+        Number of values that categories are hashed into, at least 2. The default, the nearest integer to e^ε + 1, has
+        the smallest variance (OLH).
 
     Notes
     -----
     An answer is the pair (seed, value). The seed is drawn independently of the truth and may be public. The hash is
-    xxHash32 of the category's decimal digits, modulo g: the same on every platform, and that of other libraries, so
-    that ``np.column_stack([seeds, values])`` of their answers is what `Responses.from_arrays` takes.
+    xxHash32 of the category's decimal digits, modulo g, as in other libraries and the same on every platform. So
+    `Responses.from_arrays` takes their answers as ``np.column_stack([seeds, values])``.
 
     References
     ----------
@@ -98,20 +104,19 @@ class LocalHashing(ExtremalMechanism):
     g: int
 
     def __init__(self, n_categories: int, epsilon: float, g: int | None = None) -> None:
-        object.__setattr__(self, "n_categories", check_n_categories(n_categories))
-        object.__setattr__(self, "epsilon", check_epsilon(epsilon))
+        self._set(n_categories=check_n_categories(n_categories), epsilon=check_epsilon(epsilon))
         best = min(round(math.exp(self.epsilon)) + 1, MAX_VALUES)
-        object.__setattr__(self, "g", best if g is None else check_integer(g, "g", 2, MAX_VALUES))
+        self._set(g=best if g is None else check_integer(g, "g", 2, MAX_VALUES))
 
-    def transition_matrix(self, seed: int) -> NDArray[np.float64]:
+    def transition_matrix(self, seed: int) -> NDArray[np.float64]:  # type: ignore[override]
         """Return ``G[v, x] = P(value v | X=x)`` under one seed, of shape (g, K)."""
         seeds = np.array([check_integer(seed, "seed", 0, N_SEEDS - 1)])
         answers = np.column_stack([np.repeat(seeds, self.g), np.arange(self.g)])
         return np.where(self.support(answers), math.exp(self.epsilon), 1.0) * math.exp(self._log_weight)
 
     def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Return the information of one answer by a hash that is random; see `Mechanism.information`."""
-        refuse_subset(self, subset)
+        """Return the information of one answer, averaged over random hashes; see `Mechanism.information`."""
+        self._check_published(subset)
         odds = math.expm1(self.epsilon)
         return from_independent_sets(theta, odds, 1 / self.g, self.g / (odds + self.g))
 
@@ -136,8 +141,9 @@ class LocalHashing(ExtremalMechanism):
         return N_SEEDS * self.g
 
     def outputs(self) -> NDArray[np.int64]:
-        """Raise ValueError: nobody lists them."""
-        raise ValueError(f"LocalHashing has {N_SEEDS} seeds with {self.g} values each, which are not enumerated")
+        """Raise ValueError: there are too many."""
+        check_few_outputs(self)
+        return super().outputs()
 
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
         """Return rows of a seed and a value, or raise ValueError."""
@@ -149,27 +155,20 @@ class LocalHashing(ExtremalMechanism):
             raise ValueError(f"answers must be {allowed}, got values out of range")
         return rows.astype(np.int64)
 
-    def privatize(
-        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> NDArray[np.int64]:
-        """Randomize private categories into pairs of a seed and a value; see `Mechanism.privatize`."""
-        refuse_subset(self, subset)
-        truth = check_private(x, self.n_categories)
-        flat, source = truth.ravel(), source_of(rng)
-        answers = np.empty((flat.size, 2), dtype=np.int64)
-        at_once = max(1, _NUMBERS_AT_ONCE // self.n_categories)
-        for start in range(0, flat.size, at_once):
-            x_part = flat[start : start + at_once]
-            seeds = source.below(N_SEEDS, x_part.size)
-            # Every category is hashed, so that the work does not depend on x.
-            hashes = hash_categories(seeds.astype(np.uint32), self.n_categories) % np.uint32(self.g)
-            own = hashes[np.arange(x_part.size), x_part].astype(np.int64)
-            answers[start : start + at_once, 0] = seeds
-            answers[start : start + at_once, 1] = randomized_response(source, own, self.g, self._keep)
-        return answers.reshape(*truth.shape, 2)
+    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Draw a seed, and apply randomized response to the hash of the truth."""
+        seeds = source.below(N_SEEDS, x.size)
+        # Every category is hashed, so that the work does not depend on x.
+        hashes = hash_categories(seeds.astype(np.uint32), self.n_categories) % np.uint32(self.g)
+        own = hashes[np.arange(x.size), x].astype(np.int64)
+        return np.column_stack([seeds, randomized_response(source, own, self.g, self._keep)])
+
+    @property
+    def _people_at_once(self) -> int:
+        return max(1, _NUMBERS_AT_ONCE // self.n_categories)
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield the one case there is: under a seed that tells two categories apart, the value of one of them."""
+        """Yield the only case: a seed that hashes two categories to different values, and one of these values."""
         seeds = np.arange(1000)
         hashes = hash_categories(seeds.astype(np.uint32), 2) % np.uint32(self.g)
         seed = int(seeds[hashes[:, 0] != hashes[:, 1]][0])
@@ -182,41 +181,27 @@ class LocalHashing(ExtremalMechanism):
         return np.asarray(hashes == answers[:, 1:].astype(np.uint32))
 
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the same for all answers; the seed is given, so that it has no probability."""
+        """Return ln w, the same for all answers. It is the probability of the value, given the seed."""
         return np.full(len(answers), self._log_weight)
 
     def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the same for all answers."""
+        """Return ln w, the same for all answers."""
         return np.full(len(sizes), self._log_weight)
 
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts:
-        """Count the answers whose value is the hash of a category, over random seeds."""
-        seeds = answers[:, 0].astype(np.uint32)
-        values = answers[:, 1].astype(np.uint32)
+        """Count the answers whose value is the hash of a category; hashes are random."""
+        seeds, values = answers.astype(np.uint32).T
         observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
-        return self._counts(len(answers), np.array(observed, dtype=np.float64), theta, listed)
+        return named_counts(self, len(answers), np.array(observed, dtype=np.float64), theta, listed)
 
     def support_counts(self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
         """Return `answer_counts` of support sets, from which seeds and values cannot be recovered."""
-        return self._counts(len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
-
-    def _counts(
-        self, n: int, observed: NDArray[np.float64], theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
-        w, odds = math.exp(self._log_weight), math.expm1(self.epsilon)
-        # Any other category has the same hash with probability 1/g.
-        share = odds * (1 - 1 / self.g)
-        single = w * (1 + odds / self.g + share * theta[listed])
-        joint = (w * (1 + odds / self.g) + w * share * (theta[listed][:, None] + theta[listed])) / self.g
-        np.fill_diagonal(joint, single)
-        constant = np.full(listed.size, n * w * (1 + odds / self.g))
-        slope = n * w * share * np.eye(self.n_categories)[listed]
-        return Counts(observed, constant, slope, n * (joint - np.outer(single, single)))
+        return named_counts(self, len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
 
     def naming(self) -> tuple[float, float]:
-        """Return the probabilities to name the truth and another category; over random hashes."""
+        """Return the probabilities to name the truth and another category, over random hashes."""
         return math.exp(self.epsilon + self._log_weight), 1 / self.g
 
     def drawing(self) -> Drawing:
@@ -228,7 +213,3 @@ class LocalHashing(ExtremalMechanism):
     @property
     def _log_weight(self) -> float:
         return -math.log(math.exp(self.epsilon) + self.g - 1)
-
-    @cached_property
-    def _keep(self) -> int:
-        return exp_weight(self.epsilon)

@@ -1,5 +1,6 @@
-"""Several mechanisms, or one with several budgets, behind the answers to one question."""
+"""Several mechanisms, or one with several budgets, for the answers to one question."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,29 +11,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, merged
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, rows_of
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, nothing_published, rows_of
 from adobest_pp.mechanisms.registry import mechanism_from_settings
 
-# What stands behind the numbers of an answer that is shorter than the longest.
+# Fills up answers that are shorter than the longest.
 PADDING = 0
 
 
 @dataclass(frozen=True, init=False)
 class Mixed(Mechanism):
-    """What people ran who did not all run the same: `concat` makes it.
+    """The mechanisms of people who did not all run the same one: `concat` returns it.
 
-    An answer is the number of its part and then the numbers of the part's own answer, with zeros behind them up to the
-    length of the longest. It is public which part a person ran.
+    An answer is the number of its part, then the numbers of the part's own answer, then zeros up to the length of the
+    longest. Which part a person ran is public.
 
     Parameters
     ----------
     parts : sequence of Mechanism
-        Two or more, all of the same number of categories.
+        Two or more, all with the same number of categories.
 
     Attributes
     ----------
     epsilon : float
-        The largest of the budgets: what holds for everybody.
+        The largest of the budgets, which holds for everybody.
 
     Examples
     --------
@@ -51,10 +52,8 @@ class Mixed(Mechanism):
             raise ValueError(f"parts must be two or more mechanisms, none of them mixed, got {brief(parts)}")
         sizes = sorted({part.n_categories for part in given})
         if len(sizes) > 1:
-            raise ValueError(f"parts must have one number of categories, got {sizes[0]} and {sizes[-1]}")
-        object.__setattr__(self, "parts", given)
-        object.__setattr__(self, "n_categories", sizes[0])
-        object.__setattr__(self, "epsilon", max(part.epsilon for part in given))
+            raise ValueError(f"parts must have equal numbers of categories, got {sizes[0]} and {sizes[-1]}")
+        self._set(parts=given, n_categories=sizes[0], epsilon=max(part.epsilon for part in given))
 
     def components(self) -> tuple[Mechanism, ...]:
         """Return the parts."""
@@ -62,17 +61,17 @@ class Mixed(Mechanism):
 
     @property
     def publishes_subset(self) -> bool:  # type: ignore[override]
-        """Whether a part does; people of the other parts then have the empty subset."""
+        """Whether any part does. People of the other parts then have the empty subset."""
         return any(part.publishes_subset for part in self.parts)
 
     def privatize(
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[np.int64]:
+    ) -> int | NDArray[Any]:
         """Raise ValueError: a device runs one part."""
         raise ValueError("privatize must be called on one of the parts: a device runs one mechanism")
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield those of every part; `audit` holds each part to its own budget."""
+        """Yield the cases of every part. `audit` holds each part to its own budget."""
         for part in self.parts:
             yield from part.audit_cases()
 
@@ -83,7 +82,7 @@ class Mixed(Mechanism):
 
     @property
     def answer_type(self) -> np.dtype[Any]:
-        """The integer type that holds the answers of every part, which are not negative."""
+        """An unsigned integer type that holds the answers of every part."""
         return np.result_type(np.uint16, *(np.dtype(f"u{part.answer_type.itemsize}") for part in self.parts))
 
     @property
@@ -92,7 +91,7 @@ class Mixed(Mechanism):
         return sum(part.n_outputs for part in self.parts)
 
     def outputs(self) -> NDArray[np.int64]:
-        """Return every possible answer, one part's after the other."""
+        """Return every possible answer, part by part."""
         return np.concatenate([self.answers_of(i, part.outputs()) for i, part in enumerate(self.parts)])
 
     def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
@@ -106,28 +105,28 @@ class Mixed(Mechanism):
             mine = rows[rows[:, 0] == i]
             self.parts[i].check_answers(self._own(i, mine))
             if (mine[:, 1 + width :] != PADDING).any():
-                raise ValueError(f"answers must be {allowed}, got numbers behind an answer of part {i}")
+                raise ValueError(f"answers must be {allowed}, got extra numbers after an answer of part {i}")
         return rows
 
     def answers_of(self, part: int, answers: NDArray[Any]) -> NDArray[np.int64]:
-        """Return answers of one part as answers of the whole."""
+        """Return answers of one part as answers of this mechanism."""
         rows = np.full((len(answers), 1 + max(self._widths)), PADDING, dtype=np.int64)
         rows[:, 0] = part
         rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), self._widths[part]))
         return rows
 
     def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the budget of the part of each answer."""
+        """Return the budget of each answer's part."""
         return np.asarray(np.array([part.epsilon for part in self.parts])[answers[:, 0]])
 
     def published_with(self, answers: NDArray[Any], published: Published) -> Published:
-        """Return the part that each person ran and the row of the subset, as one number: part + parts · row."""
+        """Return each person's part and row of the subset as one number, part + len(parts)·row."""
         row = published.row if self.publishes_subset else np.zeros(len(answers), dtype=np.int64)
         subsets = published.subsets if self.publishes_subset else np.zeros((1, self.n_categories), dtype=bool)
         return Published(answers[:, 0] + len(self.parts) * row, subsets)
 
     def simulate(self, truth: NDArray[np.int64], published: Published, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw answers of people of every part. For simulation only."""
+        """Draw the answers of all people. For simulation only."""
         answers = np.empty((truth.size, 1 + max(self._widths)), dtype=np.int64)
         for i, part in enumerate(self.parts):
             mine, own = self._published_to(i, published)
@@ -151,7 +150,7 @@ class Mixed(Mechanism):
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts | None:
-        """Count the answers of every part that has something to count; parts are independent."""
+        """Count the answers of every part that has counts; parts are independent."""
         found = []
         for i, part in enumerate(self.parts):
             mine, own = self._published_to(i, published)
@@ -203,19 +202,19 @@ class Mixed(Mechanism):
 
     @cached_property
     def _widths(self) -> list[int]:
-        """How many numbers an answer of each part has."""
-        return [int(np.prod([*part.answer_dims.values()], dtype=int)) for part in self.parts]
+        """The numbers in an answer of each part."""
+        return [math.prod(part.answer_dims.values()) for part in self.parts]
 
     def _own(self, part: int, answers: NDArray[Any]) -> NDArray[Any]:
-        """Return answers of one part, given as answers of the whole, as that part has them."""
+        """Return answers of this mechanism that belong to one part as answers of that part."""
         own = answers[:, 1 : 1 + self._widths[part]]
         return own if self.parts[part].answer_dims else own[:, 0]
 
     def _published_to(self, part: int, published: Published) -> tuple[NDArray[np.bool_], Published]:
-        """Return whose part it is, and what was published to them as that part takes it."""
+        """Return the people of one part as a mask, and what was published to them in that part's form."""
         mine = published.row % len(self.parts) == part
         if not self.parts[part].publishes_subset:
-            return mine, Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
+            return mine, nothing_published(self.n_categories)
         return mine, Published(published.row[mine] // len(self.parts), published.subsets)
 
 

@@ -17,11 +17,11 @@ from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
 
-# A matrix of floats stands for probabilities that were rounded: excess below this (relative) is rounding.
+# The entries of a matrix of floats are rounded probabilities: a relative excess below this is rounding.
 MATRIX_ROUNDING = Fraction(1, 1 << 40)
 _COLUMN_SUM_TOLERANCE = 1e-9
 FLOAT_ROUNDING = Fraction(1, 1 << 50)
-# Two budgets of an RRRR, each at most MAX_EPSILON, add up in its loss.
+# The loss of an RRRR may be the sum of its two budgets, each at most MAX_EPSILON.
 LARGEST_LOSS = 2 * MAX_EPSILON + 1
 
 
@@ -29,8 +29,8 @@ LARGEST_LOSS = 2 * MAX_EPSILON + 1
 class AuditRow:
     """The worst ratio P(y|x)/P(y|x′) among the mechanisms of one subset size.
 
-    `least` is `loss` where the probabilities are known. Of a matrix with stated rounding, no channel that rounds to it
-    has a loss below `least`, and one has the loss `loss`.
+    `least` equals `loss` if the probabilities are known. For a matrix with stated rounding, the channels that round to
+    it have losses from at least `least` up to `loss`.
     """
 
     size: int
@@ -46,11 +46,11 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class Audit:
-    """The exact privacy loss of a mechanism, one row per subset size.
+    """The exact privacy loss of a mechanism, with one row per subset size.
 
-    `rounded` tells that the subject was a matrix of floats, for which an excess within their rounding is allowed, and
-    `rounding` how far its entries may be off where that was stated: then the promise holds only if it does for
-    every channel within that rounding, and is `broken` if it is by every one of them. It may be neither.
+    `rounded` is True if the subject was a matrix of floats: an excess within their rounding is then allowed. `rounding`
+    is the stated error of the entries. The promise then holds if every channel within that error keeps it, and is
+    `broken` if none does. It may be neither.
     """
 
     subject: str
@@ -61,7 +61,7 @@ class Audit:
 
     @property
     def worst(self) -> AuditRow:
-        """The row with the least slack: that of the largest loss, where all have one promise."""
+        """The row with the least slack. If all rows have the same promise, it has the largest loss."""
         return min(self.rows, key=lambda row: row.slack)
 
     @property
@@ -71,7 +71,7 @@ class Audit:
 
     @property
     def slack(self) -> float:
-        """The budget that is promised but not used, ε − loss; negative where the promise is broken."""
+        """The unused budget, ε − loss; negative if the promise is broken."""
         return self.worst.slack
 
     @property
@@ -81,12 +81,12 @@ class Audit:
 
     @property
     def least(self) -> float:
-        """The loss that the mechanism has at least: `loss`, but for a matrix with stated rounding."""
+        """A lower bound of the loss: `loss` itself, except for a matrix with stated rounding."""
         return max(row.least for row in self.rows)
 
     @property
     def broken(self) -> bool:
-        """Whether the promise is broken for certain: more digits of a matrix with stated rounding would not help."""
+        """Whether the promise is certainly broken: more digits of a rounded matrix would not help."""
         return not self.holds and (self.rounding is None or self.least > self.epsilon)
 
 
@@ -105,7 +105,7 @@ def privacy_loss(matrix: ArrayLike) -> float:
 
     See Also
     --------
-    audit : The same in rational arithmetic, with the worst pair.
+    audit : The same in rational arithmetic, and the worst pair.
 
     Examples
     --------
@@ -127,26 +127,26 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     Parameters
     ----------
     subject : Mechanism or array of shape (outputs, K)
-        A mechanism is audited by the integer weights that its production path draws against: for RRRR every
-        subset for K ≤ 10, one subset of each size beyond. A matrix ``G[y, x]`` of floats is taken as rounded
-        to a relative 2⁻⁴⁰, unless its rounding is stated.
+        A mechanism is audited by the integer weights that its production path draws from: for RRRR with every subset
+        for K ≤ 10, and with one subset of each size for larger K. A matrix ``G[y, x]`` of floats is assumed to be
+        rounded to a relative 2⁻⁴⁰, unless its rounding is stated.
     epsilon : float, optional
-        The promise; by default the mechanism's own, and that of each part of a `Mixed`. A matrix needs one.
+        The promise. The default is the mechanism's own, and for each part of a `Mixed` that of the part. Required for
+        a matrix.
     rounding : float, optional
-        For a matrix alone: by how much each entry may differ from the probability that it stands for, such as 1e-6 for
-        six digits. The promise then holds only if it does for every channel that the matrix may stand for, that is for
-        every matrix within the rounding whose columns sum to one. The loss is the greatest of theirs, and exact; none
-        of them has a loss below `Audit.least`.
+        For a matrix only: how far each entry may be from the true probability, such as 1e-6 for six digits. The promise
+        then holds only if it holds for every channel that the matrix may stand for: every matrix within the rounding
+        whose columns sum to one. `Audit.loss` is the largest of their losses, and exact; none is below `Audit.least`.
 
     Returns
     -------
     Audit
-        With, for each subset size, the exact loss, the slack and the worst (x, x′, y).
+        For each subset size the exact loss, the slack and the worst (x, x′, y).
 
     Raises
     ------
     ValueError
-        For what is no mechanism, such as negative weights, floats as weights, a column without weights or an ε below 0.
+        If the subject is not a mechanism: negative weights, floats as weights, a column of zeros, an ε below 0.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     >>> audit(RRRR(20, epsilon=1.0, kappa=0.9)).holds
     True
 
-    Six digits of a channel with ε = 1 do not show that it keeps to 1, but that it keeps to 1.00002:
+    Six digits of a channel with ε = 1 do not prove ε = 1, but they do prove ε = 1.00002:
 
     >>> from adobest_pp import SRR
     >>> written = SRR(4, epsilon=1.0).transition_matrix().round(6)
@@ -166,7 +166,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     """
     if isinstance(subject, Mechanism):
         if rounding is not None:
-            raise ValueError(f"rounding must be left out for a mechanism, which is exact, got {brief(rounding)}")
+            raise ValueError(f"rounding must be left out for a mechanism: its weights are exact, got {brief(rounding)}")
         promise = None if epsilon is None else check_epsilon(epsilon)
         rows = [row for part in subject.components() for row in _audit_mechanism(part, promise)]
         return Audit(repr(subject), subject.epsilon if promise is None else promise, tuple(rows))
@@ -184,7 +184,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
 
 
 def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditRow]:
-    """Return a row for each subset size, held to the promise, or without one to the mechanism's own."""
+    """Return a row for each subset size, held to the promise, or to the mechanism's own by default."""
     own = _check_promise(mechanism)
     epsilon = own if promise is None else promise
     bound = exp_bounds(epsilon)[0]
@@ -207,21 +207,21 @@ def _check_promise(mechanism: Mechanism) -> float:
 
 
 def _check_case(case: Any, mechanism: Mechanism) -> AuditCase:
-    """Return a case that may be of a mechanism, or raise ValueError."""
+    """Return a case if it may belong to a mechanism, or raise ValueError."""
     name = f"audit_cases of {type(mechanism).__name__}"
     if not isinstance(case, AuditCase):
-        raise ValueError(f"{name} must yield objects of AuditCase, got {brief(case)}")
+        raise ValueError(f"{name} must yield AuditCase objects, got {brief(case)}")
     weights = np.asarray(case.weights, dtype=object)
     inputs, totals = case.inputs, case.totals
     shape = (len(case.outputs), len(inputs))
     if weights.shape != shape or shape[0] == 0 or (totals is not None and len(totals) != shape[1]):
         raise ValueError(
-            f"{name} must have a row of weights for each of its outputs and a column for each of its inputs, got "
-            f"weights of shape {weights.shape} for {shape[0]} and {shape[1]}"
+            f"{name} must have weights of shape (outputs, inputs) = {shape} and a total for each input, got weights of "
+            f"shape {weights.shape}"
         )
     k = check_n_categories(mechanism.n_categories)
     if len({*inputs}) < max(2, shape[1]) or not all(isinstance(x, Integral) and 0 <= x < k for x in inputs):
-        raise ValueError(f"{name} must have two or more categories from 0 to {k - 1}, each once, got {brief(inputs)}")
+        raise ValueError(f"{name} must have two or more distinct inputs from 0 to {k - 1}, got {brief(inputs)}")
     for row in weights.tolist():
         if {*map(type, row)} != {int} and not all(isinstance(weight, Rational) for weight in row):
             wrong = next(weight for weight in row if not isinstance(weight, Rational))
@@ -232,19 +232,19 @@ def _check_case(case: Any, mechanism: Mechanism) -> AuditCase:
         raise ValueError(f"{name} must have positive integers as totals, got {brief(totals)}")
     if not weights.any():
         raise ValueError(f"{name} must have a positive weight, got zeros only")
-    # A table of all answers: its columns are distributions, but for the factor that they share.
+    # A table of all answers: its columns are distributions up to a common factor.
     if totals is None and len(case.outputs) > 1 and len(case.outputs) == mechanism.n_outputs:
         sums = [sum(column) for column in weights.T.tolist()]
         if min(sums) != max(sums):
             low, high = (inputs[sums.index(each)] for each in (min(sums), max(sums)))
-            raise ValueError(f"{name} must have columns of one total, got different ones for {low} and {high}")
+            raise ValueError(f"{name} must have columns with equal sums, got different ones for {low} and {high}")
     return case._replace(weights=weights)
 
 
 def worst_ratio(
     rows: Sequence[Sequence[Any]], totals: Sequence[int] | None = None
 ) -> tuple[Fraction | float, int, int, int]:
-    """Return the largest ratio of two shares of one row, and its two columns and its row; infinity where one is zero.
+    """Return the largest ratio of two shares in one row, its two columns and its row. Dividing by zero is infinity.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def worst_ratio(
         if totals is None:
             top, bottom, its_over, its_under = max(row), min(row), 1, 1
         else:
-            # Of equal weights, that with the least total is the largest share, and that with the greatest the least.
+            # Of equal weights, the smallest total gives the largest share, and the largest total the smallest.
             in_order = [row[j] for j in order]
             top, its_over = _extreme(dict(zip(reversed(in_order), reversed(ascending), strict=True)), largest=True)
             bottom, its_under = _extreme(dict(zip(in_order, ascending, strict=True)), largest=False)
@@ -279,7 +279,7 @@ def worst_ratio(
 
 
 def _extreme(total_of: dict[Any, int], largest: bool) -> tuple[Any, int]:
-    """Return the weight with the largest or the least share, and its total."""
+    """Return the weight with the largest or smallest share, and its total."""
     pairs = iter(total_of.items())
     best, total = next(pairs)
     for weight, its in pairs:
@@ -291,26 +291,21 @@ def _extreme(total_of: dict[Any, int], largest: bool) -> tuple[Any, int]:
 def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> AuditRow:
     found = [(*worst_ratio(case.weights.tolist(), case.totals), case) for case in cases]
     ratio, x, x_prime, y, case = max(found, key=lambda each: each[0])
-    loss = log_ratio(ratio) if isinstance(ratio, Fraction) else Decimal("Infinity")
+    loss = _loss(ratio)
+    worst = (case.inputs[x], case.inputs[x_prime], case.outputs[y])
     slack = float(Decimal(epsilon) - loss)
-    return AuditRow(
-        cases[0].size,
-        len(cases),
-        float(loss),
-        slack,
-        case.inputs[x],
-        case.inputs[x_prime],
-        case.outputs[y],
-        ratio <= bound,
-        float(loss),
-    )
+    return AuditRow(case.size, len(cases), float(loss), slack, *worst, ratio <= bound, float(loss))
+
+
+def _loss(ratio: Fraction | float) -> Decimal:
+    return log_ratio(ratio) if isinstance(ratio, Fraction) else Decimal("Infinity")
 
 
 def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float) -> Audit:
     """Audit every channel within the rounding of a matrix.
 
-    Within its column an entry reaches every value of its interval [low, high], once that is narrowed by what the others
-    leave of one; the two entries of a ratio are of different columns, so that high/low is reached as well.
+    The other entries of its column narrow the interval [low, high] of an entry; within that, it can have every value.
+    The two entries of a ratio are in different columns, so the ratio high/low is reached, too.
     """
     low, high = _bounds(matrix, rounding)
     most: tuple[Fraction | float, int, int, int] = (Fraction(0), 0, 0, 0)
@@ -323,7 +318,7 @@ def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float)
                     most = max(most, (ratio, x, other, y), key=lambda item: item[0])
                     least = max(least, low[y][x] / high[y][other] if high[y][other] else least)
     ratio, x, x_prime, y = most
-    loss = log_ratio(max(ratio, Fraction(1))) if isinstance(ratio, Fraction) else Decimal("Infinity")
+    loss = _loss(max(ratio, Fraction(1)))
     holds = ratio <= exp_bounds(epsilon)[0]
     slack = float(Decimal(epsilon) - loss)
     row = AuditRow(0, 1, float(loss), slack, x, x_prime, y, holds, float(log_ratio(least)))
@@ -332,7 +327,7 @@ def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float)
 
 def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
     """Return the smallest and the largest value of each entry among all channels that round to the matrix."""
-    # The decimal digits that were read, and the rounding itself, are floats: each is off by less than this.
+    # Entries and rounding were read as floats: each is off by less than FLOAT_ROUNDING.
     slack = Fraction(rounding) + FLOAT_ROUNDING
     entries = [[Fraction(value) for value in row] for row in matrix.tolist()]
     low = [[max(value - slack, Fraction(0)) for value in row] for row in entries]
@@ -381,6 +376,6 @@ def check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
         column = int(np.abs(sums - 1).argmax())
         raise ValueError(
             f"matrix must be G[y, x] with columns that sum to one, got a sum of {sums[column]} in column {column}: "
-            "state the rounding of its entries if they were written with few digits"
+            "if its entries have few digits, state their rounding"
         )
     return array

@@ -1,4 +1,4 @@
-"""A question as it is published to devices: a small JSON text, which a device checks before it answers."""
+"""A question as published to devices: a small JSON text that a device checks before it answers."""
 
 import json
 from collections.abc import Mapping
@@ -13,27 +13,30 @@ from adobest_pp._labels import check_labels
 from adobest_pp._text import LONGEST, brief, visible
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.privacy import audit
-from adobest_pp.mechanisms.reading import MAX_ASKED, MAX_TABLE, MAX_TEXT, loads
-from adobest_pp.mechanisms.registry import mechanism_from_settings
+from adobest_pp.mechanisms.registry import loads, mechanism_from_settings
 
-# What may be published. A text never makes a device import anything else.
+# Within these bounds a device reads, audits and answers a question within a second and 100 MB.
+MAX_TEXT = 1_000_000  # bytes
+MAX_ASKED = 20_000  # categories
+MAX_TABLE = 300_000  # sets times categories: the weights that an answer is drawn from
+# The mechanisms that may be published. A text never makes a device import anything else.
 ASKABLE = ("SetFamily", "SubsetSelection")
 
 
 @dataclass(frozen=True)
 class PublishedQuestion:
-    """What a collection asks: `Collection.next_question` makes it, `read_question` reads it.
+    """What a collection asks. `Collection.next_question` makes it and `read_question` reads it.
 
     Attributes
     ----------
     number : int
-        Goes back to the collector with the answer.
+        Returned to the collector with the answer.
     mechanism : Mechanism
         What the device runs.
     categories : tuple of str
         What the numbers 0 … K−1 stand for.
     subset : tuple of int or None
-        The subset that is published with it, in increasing order, if the mechanism publishes one.
+        The published subset in increasing order, if the mechanism publishes one.
     """
 
     number: int
@@ -49,39 +52,39 @@ class PublishedQuestion:
         return self.mechanism.privatize(x, **options)
 
     def to_json(self) -> str:
-        """Return the text to publish: for a `SetFamily` its sets and integer weights, ε, and the labels.
+        """Return the text to publish: the settings of the mechanism, with exact integer weights, and the labels.
 
-        Raise ValueError if there is a subset to publish, which a text does not hold, or if devices would refuse it for
-        its size (see `read_question`).
+        Raise ValueError if the question has a subset, which the text cannot express, or if devices would refuse the
+        text for its size (see `read_question`).
         """
         if self.subset is not None:
-            raise ValueError("question must publish no subset to be a text: publish its `subset` to the devices")
+            raise ValueError("question must have no subset to become a text: publish its `subset` to the devices")
         settings = self.mechanism.settings()
         _check_size(settings, self.categories)
         content = {"number": self.number, "question": settings, "categories": list(self.categories)}
         text = json.dumps(content, separators=(",", ":"))
-        if len(text) > MAX_TEXT:  # of ASCII characters
+        if len(text) > MAX_TEXT:  # all characters are ASCII
             raise ValueError(f"question must take at most {MAX_TEXT:,} bytes, got {len(text):,}")
         return text
 
 
 def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
-    """Read a published question on a device, or raise ValueError: then the device must not answer.
+    """Read a published question on a device. If it raises ValueError, the device must not answer.
 
-    Whatever the text, that takes less than a second and 100 MB: a question has at most 1,000,000 bytes, 20,000
+    Whatever the text, reading takes less than a second and 100 MB: a question has at most 1,000,000 bytes, 20,000
     categories, and 300,000 sets times categories.
 
     Parameters
     ----------
     text : str or bytes
-        What the collector published.
+        The text that the collector published.
     epsilon : float
-        The budget that the person has agreed to. It is the device that holds the question to it.
+        The budget that the person has agreed to. The device itself holds the question to it.
 
     Returns
     -------
     PublishedQuestion
-        Whose exact audit holds. Answer by ``question.mechanism.privatize(x)``.
+        It has passed the exact audit. Answer with ``question.privatize(x)``.
 
     Examples
     --------
@@ -95,13 +98,13 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     settings, categories = content["question"], content["categories"]
     kind = settings.get("mechanism") if isinstance(settings, dict) else None
     if kind not in ASKABLE:
-        raise ValueError(f"question must be of {' or '.join(ASKABLE)}, got {brief(kind)}")
+        raise ValueError(f"question must use {' or '.join(ASKABLE)}, got {brief(kind)}")
     _check_size(settings, categories)
     number = check_integer(content["number"], "number", 0)
     try:
         mechanism = mechanism_from_settings(settings)
     except ValueError as reason:
-        raise ValueError(f"question must be one that keeps its ε: {reason}") from None
+        raise ValueError(f"question must have a mechanism that keeps its ε: {reason}") from None
     if mechanism.epsilon > budget:
         raise ValueError(f"question must have an epsilon of at most {budget:g}, got {mechanism.epsilon:g}")
     labels = check_labels(categories, mechanism.n_categories)
@@ -116,13 +119,12 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
 
 
 def _parsed(text: Any) -> dict[str, Any]:
-    """Return the object in a text, or raise ValueError."""
     names = ("number", "question", "categories")
     allowed = f"text must be a JSON object with {', '.join(names)}"
     if not isinstance(text, str | bytes | bytearray):
         raise ValueError(f"{allowed}, got {brief(text)}")
     if len(text) > MAX_TEXT or (isinstance(text, str) and len(text.encode(errors="surrogatepass")) > MAX_TEXT):
-        raise ValueError(f"text must be at most {MAX_TEXT:,} bytes long, got more")
+        raise ValueError(f"text must have at most {MAX_TEXT:,} bytes, got more")
     try:
         content = loads(text)
     except ValueError as reason:
@@ -133,13 +135,13 @@ def _parsed(text: Any) -> dict[str, Any]:
 
 
 def _check_size(settings: Mapping[str, Any], categories: Any) -> None:
-    """Raise ValueError for a question that a device could not answer within a second, before anything is built."""
+    """Raise ValueError if a question is too large for a device, before anything is built."""
     if not isinstance(categories, list | tuple) or not 2 <= len(categories) <= MAX_ASKED:
-        got = f"{len(categories):,} of them" if isinstance(categories, list | tuple) else brief(categories)
+        got = f"{len(categories):,}" if isinstance(categories, list | tuple) else brief(categories)
         raise ValueError(f"categories must be a list of 2 to {MAX_ASKED:,} labels, got {got}")
     k, sets = len(categories), settings.get("sets")
     if settings.get("n_categories", k) != k:
-        raise ValueError(f"categories must be {brief(settings['n_categories'])} distinct labels, got {k:,} of them")
+        raise ValueError(f"categories must be {brief(settings['n_categories'])} distinct labels, got {k:,}")
     n_sets = len(sets) if isinstance(sets, list | tuple) else 0
     if settings["mechanism"] == "SetFamily" and n_sets * k > MAX_TABLE:
         raise ValueError(

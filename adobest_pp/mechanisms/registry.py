@@ -1,12 +1,17 @@
-"""The names of mechanisms, for files, studies and the command line.
+"""Mechanisms by name, and their settings from text and files of others.
 
 A mechanism of your own is known after ``register``. What a person types (a command, a study, code) may also name it as
 ``module:Class``, or by an entry point of the group ``adobest_pp.mechanisms``: its module is imported and the class
-registered. What is read from a file never imports anything, not even an entry point: packages are also found in the
-current folder, which may have come with the file.
+registered. Reading a file never imports anything, not even an entry point: Python also finds packages in the current
+folder, which may have come with the file.
+
+Reading a question or the settings in a file must not cost much more than its length: a few bytes must not ask for
+gigabytes. So the work is bounded, not only the number of categories. Constructors have the same bounds as readers:
+whatever can be built and written can be read again.
 """
 
 import inspect
+import json
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,13 +19,18 @@ from typing import Any
 
 from adobest_pp._text import brief
 from adobest_pp.mechanisms.base import Mechanism
-from adobest_pp.mechanisms.reading import check_depth
 
 GROUP = "adobest_pp.mechanisms"
 
+# Bounds of settings, in a question or a file.
+MAX_DEPTH = 16  # nested lists and mappings
+MAX_DIGITS = 40  # of an integer
+MAX_WEIGHT_BITS = 128  # of the weight of a set
+MAX_BUDGETS = 20_000  # of an RRRR, each of which is audited
+
 
 class UnknownMechanism(ValueError):
-    """Settings name a mechanism that is neither of adobest_pp nor registered."""
+    """Settings name a mechanism that is neither part of adobest_pp nor registered."""
 
 
 _HOMES = {
@@ -33,36 +43,34 @@ _HOMES = {
     "SetFamily": "set_family",
     "Channel": "channel",
 }
-# Made of other mechanisms: files name it, nobody builds it by name and settings.
+# Composed of other mechanisms: files name it, but nobody builds it by name and settings.
 _COMPOSED = {"Mixed": "mixed"}
 _OTHERS: dict[str, type[Mechanism]] = {}
 
 
 def register[M: type[Mechanism]](mechanism: M) -> M:
-    """Make a mechanism class known by its name; use as a decorator."""
+    """Make a mechanism class known by its name; use it as a decorator."""
     name = mechanism.__name__
-    known = name in _HOMES | _COMPOSED or (
-        _OTHERS.get(name) is not None and _OTHERS[name].__module__ != mechanism.__module__
-    )
-    if known:
-        raise ValueError(f"mechanism must have a name of its own, got {brief(name)}, which is taken")
+    before = _OTHERS.get(name)
+    if name in _HOMES | _COMPOSED or (before is not None and before.__module__ != mechanism.__module__):
+        raise ValueError(f"mechanism must have a name that is not taken, got {brief(name)}")
     _OTHERS[name] = mechanism
     return mechanism
 
 
 def mechanism_names() -> list[str]:
-    """Return the names of all mechanisms that are known."""
+    """Return the names of all known mechanisms."""
     return [*_HOMES, *_OTHERS, *(point.name for point in entry_points(group=GROUP) if point.name not in _OTHERS)]
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
-    """Return the class of a name that a person typed, and register it: this may import a module.
+    """Return the class with a name that a person typed, and register it. This may import a module.
 
     Parameters
     ----------
     name : str
         A known name in any spelling (``"subset-selection"`` is ``SubsetSelection``), the name of an entry point, or
-        ``module:Class``. Never pass a name that was read from a file: `mechanism_from_settings` is for those.
+        ``module:Class``. Never pass a name that was read from a file: use `mechanism_from_settings` for those.
     """
     if isinstance(name, str) and ":" in name:
         return _registered(_imported(name))
@@ -70,41 +78,41 @@ def find_mechanism(name: str) -> type[Mechanism]:
     for known in (*_HOMES, *_COMPOSED, *_OTHERS):
         if plain_name(known) == wanted:
             return _known(known)
-    # Last, because it reads what every installed package says of itself: twenty milliseconds.
+    # Last, because it reads the metadata of every installed package: twenty milliseconds.
     for point in entry_points(group=GROUP):
         if plain_name(point.name) == wanted:
             return _registered(_checked(point.load(), point.name))
     raise ValueError(
         f"mechanism must be one of {', '.join(mechanism_names())}, got {brief(name)}; "
-        "one of your own must be imported and registered first"
+        "import and register a mechanism of your own first"
     )
 
 
 def _known(name: str) -> type[Mechanism]:
-    """Return a class of ours or a registered one by its exact name; imports nothing but our own modules."""
+    """Return a class of ours or a registered one by its exact name; import nothing but our own modules."""
     if name in _OTHERS:
         return _OTHERS[name]
     return _imported(f"adobest_pp.mechanisms.{(_HOMES | _COMPOSED)[name]}:{name}")
 
 
 def mechanism_parameters(name: str) -> Mapping[str, inspect.Parameter]:
-    """Return the settings that a mechanism is built from, by name."""
+    """Return the parameters of a mechanism's constructor, by name."""
     return inspect.signature(find_mechanism(name)).parameters
 
 
 def is_built_from(name: str, *settings: str) -> bool:
-    """Tell whether a mechanism has all of these settings and needs no others."""
+    """Return whether a mechanism has all of these settings and requires no others."""
     parameters = mechanism_parameters(name)
     return {each for each, p in parameters.items() if p.default is p.empty} <= {*settings} <= {*parameters}
 
 
 def build_mechanism(name: str, **settings: Any) -> Mechanism:
-    """Build a mechanism by name, or raise ValueError for a setting that it does not have."""
+    """Build a mechanism by name, or raise ValueError for a missing or an unknown setting."""
     mechanism, parameters = find_mechanism(name), mechanism_parameters(name)
     for setting in settings:
         if setting not in parameters:
             raise ValueError(
-                f"{setting} must be left out for {mechanism.__name__}, which has {', '.join(parameters)} only"
+                f"{setting} must be left out for {mechanism.__name__}, which has only {', '.join(parameters)}"
             )
     missing = [each for each, p in parameters.items() if p.default is p.empty and each not in settings]
     if missing:
@@ -113,9 +121,9 @@ def build_mechanism(name: str, **settings: Any) -> Mechanism:
 
 
 def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
-    """Build the mechanism whose `settings` these are; they may come from a file of somebody else.
+    """Build the mechanism with these `settings`, which may come from somebody else's file.
 
-    Nothing is imported: the class must be of adobest_pp, or registered. More keys than needed do no harm.
+    Nothing is imported: the class must be part of adobest_pp or registered. Keys that are not needed are ignored.
     """
     if not isinstance(settings, Mapping) or not isinstance(settings.get("mechanism"), str):
         raise ValueError(f"settings must be a mapping with the key 'mechanism', got {brief(settings)}")
@@ -123,11 +131,11 @@ def mechanism_from_settings(settings: Mapping[str, Any]) -> Mechanism:
     if name not in _HOMES | _COMPOSED | _OTHERS:
         raise UnknownMechanism(
             f"mechanism must be one of {', '.join([*_HOMES, *_COMPOSED, *_OTHERS])}, got "
-            f"{brief(name)}: nothing is imported that a file names, so import the module of your mechanism and "
-            "register the class first; a command does so if you add --mechanism module:Class"
+            f"{brief(name)}: a file never causes an import, so import the module of your mechanism and register the "
+            "class first; on the command line, add --mechanism module:Class"
         )
     mechanism = _known(name)
-    check_depth(settings)
+    _check_depth(settings)
     try:
         return mechanism.from_settings(settings)
     except KeyError as missing:
@@ -154,10 +162,53 @@ def _imported(path: str) -> type[Mechanism]:
 
 def _checked(found: Any, name: str) -> type[Mechanism]:
     if not (isinstance(found, type) and issubclass(found, Mechanism)) or inspect.isabstract(found):
-        raise ValueError(f"mechanism must be a Mechanism class, got {brief(name)}, which is not one")
+        raise ValueError(f"mechanism must be a Mechanism class, got {brief(name)}")
     return found
 
 
 def plain_name(name: object) -> str:
-    """Return what all spellings of a name have in common: those of ``SubsetSelection`` are ``subsetselection``."""
+    """Return what all spellings of a name have in common: ``subsetselection`` for ``SubsetSelection``."""
     return str(name).lower().replace("_", "").replace("-", "")
+
+
+# Text and files of others.
+
+
+def loads(text: str | bytes | bytearray) -> Any:
+    """Return the content of a JSON text, or raise ValueError.
+
+    It refuses a key that occurs twice in one object (readers differ on which value counts), integers of more than
+    `MAX_DIGITS` digits, NaN and infinity, and deep nesting.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)
+    except (TypeError, RecursionError):
+        raise ValueError("the text must be JSON") from None
+
+
+def _check_depth(settings: Mapping[str, Any]) -> None:
+    """Raise ValueError if lists and mappings are nested more than `MAX_DEPTH` deep."""
+    level: list[Any] = [dict(settings)]
+    for _ in range(MAX_DEPTH):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [value for values in inner for value in values if isinstance(value, dict | list | tuple)]
+        if not level:
+            return
+    raise ValueError(f"settings must have at most {MAX_DEPTH} levels of nested lists and mappings, got more")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("the keys of an object must be distinct")
+    return content
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"an integer must have at most {MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"a number must be finite, got {name}")

@@ -1,4 +1,4 @@
-"""Randomly restricted randomized response (RRRR): answers confined to a published subset and one more category."""
+"""Randomly restricted randomized response (RRRR): a person answers within a published subset and one more category."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,15 +17,14 @@ from adobest_pp._checks import (
     check_integer,
     check_kappa,
     check_n_categories,
-    check_private,
     check_subset,
 )
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
-from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_upper_bound, randomized_response, source_of
-from adobest_pp.mechanisms.reading import MAX_BUDGETS
+from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, log_upper_bound, randomized_response
+from adobest_pp.mechanisms.registry import MAX_BUDGETS
 
 MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
 
@@ -33,9 +32,8 @@ MAX_CATEGORIES_FOR_EVERY_SUBSET = 10
 class Coefficients(NamedTuple):
     """The five distinct probabilities of RRRR for every subset size k = 0 … K−1, each an array of shape (K,).
 
-    An answer y in S has probability ``inner + inner_own·θ[y]``; an answer outside has
-    ``outer + outer_own·θ[y] + (cross − outer)·θ(S)``. Size 0 is SRR on all categories (``inner`` and ``cross``
-    then describe answers that cannot occur).
+    An answer y in S has probability ``inner + inner_own·θ[y]``, and an answer outside has
+    ``outer + outer_own·θ[y] + (cross − outer)·θ(S)``. Size 0 is SRR on all categories, without `inner` and `cross`.
     """
 
     inner: NDArray[np.float64]
@@ -49,8 +47,8 @@ class Coefficients(NamedTuple):
 class RRRR(Mechanism):
     """Randomly restricted randomized response, exactly ε-LDP for every subset (Theorem 1 of [1]_).
 
-    A subset S of likely categories is published. A person inside S answers by randomized response on S and
-    one random category outside; a person outside S first randomizes within the complement.
+    A subset S of likely categories is published. A person in S answers by randomized response on S and one random
+    category outside. A person outside S first applies randomized response within the complement.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ class RRRR(Mechanism):
     epsilon : float
         Privacy budget of one answer.
     kappa : float, default 0.9
-        Share of the budget spent inside the subset: ε₁ = κε, in (0, 1]. ε₂ is then the largest that keeps ε.
+        Share of the budget that is spent inside the subset, ε₁ = κε, in (0, 1]. ε₂ is the largest that keeps ε.
 
     Attributes
     ----------
@@ -68,8 +66,8 @@ class RRRR(Mechanism):
 
     See Also
     --------
-    RRRR.from_budgets : Any two budgets, with the privacy loss that they truly have.
-    SRR : What RRRR is for the empty subset.
+    RRRR.from_budgets : Any two budgets, and the privacy loss that they have.
+    SRR : RRRR with the empty subset.
 
     References
     ----------
@@ -96,19 +94,17 @@ class RRRR(Mechanism):
     _budgets: tuple[float, tuple[float, ...]] | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
+        self._set(n_categories=check_n_categories(self.n_categories))
         if self._budgets:
-            object.__setattr__(self, "epsilon1", self._budgets[0])
-            object.__setattr__(self, "epsilon", log_upper_bound(self._worst_ratio()))
+            self._set(epsilon1=self._budgets[0])
+            self._set(epsilon=log_upper_bound(self._worst_ratio()))
             return
         epsilon, kappa = check_epsilon(self.epsilon), check_kappa(self.kappa)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "kappa", kappa)
-        object.__setattr__(self, "epsilon1", kappa * epsilon)
+        self._set(epsilon=epsilon, kappa=kappa, epsilon1=kappa * epsilon)
 
     @classmethod
     def from_budgets(cls, n_categories: int, epsilon1: float, epsilon2: float | Sequence[float]) -> "RRRR":
-        """Build the mechanism with any two budgets; its `epsilon` is the loss that its matrices have.
+        """Build the mechanism with any two budgets. Its `epsilon` is the privacy loss that they have.
 
         Parameters
         ----------
@@ -117,12 +113,12 @@ class RRRR(Mechanism):
         epsilon1 : float
             Budget within the subset, at least 0.
         epsilon2 : float or sequence of K floats
-            Budget within the complement, at least 0: one for all, or one for each subset size 0 … K−1.
+            Budget within the complement, at least 0: one for all subset sizes, or one for each size 0 … K−1.
 
         Returns
         -------
         RRRR
-            With ``kappa = None``, and `epsilon` the true worst loss over all subsets, whatever was claimed.
+            With ``kappa = None`` and `epsilon` the largest loss over all subsets.
 
         Examples
         --------
@@ -146,12 +142,12 @@ class RRRR(Mechanism):
         return cls(k, math.nan, None, _budgets=(first, second))
 
     def epsilon2(self, size: int) -> float:
-        """Return the budget of randomized response within the complement of a subset of `size` categories."""
+        """Return ε₂, the budget within the complement, for a subset of `size` categories."""
         return self._epsilon2[check_integer(size, "size", 0, self.n_categories - 1)]
 
     @cached_property
     def coefficients(self) -> Coefficients:
-        """The distinct probabilities for every subset size: all that matrices, likelihood and utilities need."""
+        """The distinct probabilities for every subset size. Matrices, likelihood and utilities need nothing else."""
         size = np.arange(self.n_categories)
         rest = self.n_categories - size
         e1 = math.exp(self.epsilon1)
@@ -171,7 +167,7 @@ class RRRR(Mechanism):
         Parameters
         ----------
         subset : indices or boolean mask
-            The categories of S, at most K−1 of them; an empty one gives SRR.
+            The categories of S, at most K−1. The empty subset gives SRR.
         """
         mask = check_subset(subset, self.n_categories)
         inner, inner_own, outer, outer_own, cross = (column[mask.sum()] for column in self.coefficients)
@@ -179,37 +175,30 @@ class RRRR(Mechanism):
         shared = np.where(inside_y, inner, np.where(inside_x, cross, outer))
         return np.asarray(shared + np.diag(np.where(mask, inner_own, outer_own)))
 
-    def privatize(
-        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[np.int64]:
-        """Randomize private categories under one published subset; see `Mechanism.privatize`."""
-        mask = check_subset(subset, self.n_categories)
-        truth = check_private(x, self.n_categories)
-        source = source_of(rng)
-        flat = truth.ravel()
-        members, others = np.flatnonzero(mask), np.flatnonzero(~mask)
+    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Draw the category outside S (from the truth, if it is outside), then answer within S and that category."""
+        members, others = np.flatnonzero(subset), np.flatnonzero(~subset)
         k, c = members.size, others.size
-        rank = np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1
-        inside = mask[flat]
-        position = np.where(inside, rank[flat], k)
+        rank = np.where(subset, np.cumsum(subset), np.cumsum(~subset)) - 1
+        inside = subset[x]
+        position = np.where(inside, rank[x], k)
 
-        # On a device both draws are made for everybody: how long one takes would tell who is inside.
-        drawn = np.flatnonzero(~inside | (rng is None))
-        extra = source.below(c, flat.size)
+        # A device makes both draws for everybody: the time that one takes would reveal who is inside.
+        drawn = np.flatnonzero(~inside | source.on_device)
+        extra = source.below(c, x.size)
         randomized = extra.copy()
-        randomized[drawn] = randomized_response(source, rank[flat[drawn]], c, self._keep2[k])
+        randomized[drawn] = randomized_response(source, rank[x[drawn]], c, self._keep2[k])
         extra = np.where(inside, extra, randomized)
         chosen = randomized_response(source, position, k + 1, self._keep1)
-        answer = np.where(chosen == k, others[extra], np.append(members, -1)[chosen])
-        return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
+        return np.where(chosen == k, others[extra], np.append(members, -1)[chosen])
 
     def exact_weights(self, subset: ArrayLike) -> NDArray[np.object_]:
-        """Return the integers W[y, x] that the production path draws against; columns have equal sums."""
+        """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
         mask = check_subset(subset, self.n_categories)
         return self._weights(mask, int(mask.sum()))
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield every subset for K ≤ 10; beyond, one of each size (relabelling categories changes nothing else)."""
+        """Yield every subset for K ≤ 10, and one of each size for larger K: by symmetry, that is enough."""
         if self.n_categories > MAX_CATEGORIES_FOR_EVERY_SUBSET:
             yield from self._size_cases()
             return
@@ -219,14 +208,14 @@ class RRRR(Mechanism):
                 yield AuditCase(size, everyone, everyone, self.exact_weights(subset))
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Collapse to rows that differ in the set, or in its size alone for answers inside it."""
+        """Return rows that differ in the set, or for answers inside it only in its size."""
         k = self.n_categories
         codes, code_of = np.unique(published.row * k + answers, return_inverse=True)
         index, answer = codes // k, codes % k
         size = published.subsets.sum(axis=1)[index]
         free = published.subsets[index, answer] | (size == 0)
 
-        # Rows without a set come first. Only sets that an answer is outside of are needed.
+        # Rows without a set come first. A set is needed only if some answer is outside of it.
         needed = np.zeros(len(published.subsets), dtype=bool)
         needed[index[~free]] = True
         packed = np.packbits(published.subsets[needed], axis=1)
@@ -243,10 +232,10 @@ class RRRR(Mechanism):
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts:
-        """Count each category apart inside and outside the published subset, and answers inside it by its size.
+        """Count each category inside and outside the published subset, and the answers inside it by its size.
 
-        Given the subsets answers are independent, and where these were chosen by earlier answers the sums are
-        martingales with the same variances.
+        Given the subsets, answers are independent. If earlier answers chose the subsets, the sums are martingales with
+        the same variances.
         """
         index, subsets = published
         k, size = self.n_categories, subsets.sum(axis=1)
@@ -280,7 +269,7 @@ class RRRR(Mechanism):
         return Counts(np.concatenate(observed).astype(np.float64), constant, slope, covariance)
 
     def drawing(self) -> Drawing:
-        """Draw by the coefficients of the published subset's size."""
+        """Draw with the coefficients for the size of the published subset."""
         from adobest_pp.mechanisms.drawing import draw_category
 
         return Drawing(draw_category, np.stack(self.coefficients))
@@ -302,7 +291,7 @@ class RRRR(Mechanism):
     def _levels(
         self, size: NDArray[np.int64], has_set: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return base, own and inside of answers under subsets of these sizes; those outside of theirs need the set."""
+        """Return base, own and inside of answers, given the sizes of their subsets and whether they are outside."""
         inner, inner_own, outer, outer_own, cross = (column[size] for column in self.coefficients)
         is_inner = ~has_set & (size > 0)
         inside = np.where(has_set, cross - outer, 0.0)
@@ -310,12 +299,12 @@ class RRRR(Mechanism):
 
     @cached_property
     def _free_rank(self) -> NDArray[np.int64]:
-        """The order of the rows without a set, by the size of the subset: by falling base, then own."""
+        """For each subset size, the place of its rows without a set: by falling base, then by own."""
         base, own, _ = self._levels(np.arange(self.n_categories), np.zeros(self.n_categories, dtype=bool))
         return np.asarray(np.unique(np.stack([-base, own], axis=1), axis=0, return_inverse=True)[1], dtype=np.int64)
 
     def _weights(self, inside: NDArray[np.bool_], size: int) -> NDArray[np.object_]:
-        """Return the weights among some categories, which are inside a subset of `size` categories or not."""
+        """Return the weights among some categories, given whether each is inside the subset of `size` categories."""
         rest = self.n_categories - size
         keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]
         total2 = keep2 + (rest - 1) * UNIT
@@ -327,19 +316,19 @@ class RRRR(Mechanism):
         return weights
 
     def _size_cases(self) -> Iterator[AuditCase]:
-        # Two categories inside and three outside show every case of the table in docs/math.md, section 1.
+        # Two categories inside and three outside cover every case of the table in docs/math.md, section 1.
         for size in range(self.n_categories):
             candidates = [0, 1][:size] + list(range(size, min(size + 3, self.n_categories)))
             weights = self._weights(np.array(candidates) < size, size)
             yield AuditCase(size, candidates, candidates, weights)
 
     def _worst_ratio(self) -> Fraction:
-        """Return the largest ratio of all `_size_cases`, without making their tables."""
+        """Return the largest ratio of all `_size_cases` without building their tables."""
         worst = (1, 1)
         for size in range(self.n_categories):
             rest = self.n_categories - size
             keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]
-            # Of an answer outside the subset: for its own category, for others outside, and for those inside.
+            # An answer outside the subset: its weight for its own category, for others outside, and for those inside.
             weights = [keep1 * keep2 * rest]
             weights += [keep1 * UNIT * rest] if rest > 1 else []
             weights += [UNIT * (keep2 + (rest - 1) * UNIT)] if size else []
@@ -363,7 +352,7 @@ class RRRR(Mechanism):
 
     @cached_property
     def _keep2(self) -> tuple[int, ...]:
-        """The integers for e^ε₂, from integers alone, so that the worst ratio stays below ⌊e^ε·UNIT⌋/UNIT."""
+        """The integers that stand for e^ε₂, by integer arithmetic: no ratio exceeds ⌊e^ε·UNIT⌋/UNIT."""
         if self._budgets:
             return tuple(exp_weight(value) for value in self._budgets[1])
         keep = exp_weight(self.epsilon)
@@ -377,7 +366,7 @@ class RRRR(Mechanism):
 
 
 def _largest_epsilon2(epsilon: float, epsilon1: float, size: int, rest: int) -> float:
-    """Theorem 1: the largest ε₂ that keeps ε, written so that nothing cancels as ε₁ → ε."""
+    """Return the largest ε₂ that keeps ε (Theorem 1), without cancellation as ε₁ → ε."""
     if size == 0 or rest == 1 or epsilon - epsilon1 >= math.log(rest):
         return epsilon
     shrink = rest * math.expm1(epsilon1 - epsilon) / (rest - 1)
@@ -385,7 +374,7 @@ def _largest_epsilon2(epsilon: float, epsilon1: float, size: int, rest: int) -> 
 
 
 def check_rrrr(mechanism: Any, name: str = "mechanism") -> RRRR:
-    """Return the mechanism if it is an RRRR, whose subset adapts, or raise ValueError."""
+    """Return the mechanism if it is an RRRR, or raise ValueError."""
     if not isinstance(mechanism, RRRR):
         raise ValueError(f"{name} must be an RRRR, the only mechanism that publishes a subset, got {brief(mechanism)}")
     return mechanism

@@ -12,38 +12,38 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories
 from adobest_pp._text import brief
-from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, refuse_subset
+from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, weights_by_support
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 from adobest_pp.mechanisms.information import from_matrix
-from adobest_pp.mechanisms.reading import MAX_WEIGHT_BITS
+from adobest_pp.mechanisms.registry import MAX_WEIGHT_BITS
 
 # Weights that are not integers are rounded to integers of this many bits.
 WEIGHT_BITS = 48
-# Rounded weights may leave the total weights of the sets that hold a category unequal, by this much relative.
+# The largest relative difference that rounding may leave between the total weights of the categories.
 BALANCE = 1e-9
 
 
 @dataclass(frozen=True, init=False)
 class SetFamily(ExtremalMechanism, FiniteMechanism):
-    """A mechanism that answers with one of some sets, with odds e^ε : 1 for those that hold the truth.
+    """A mechanism that answers with a set of a given family: sets that contain the truth have odds e^ε : 1.
 
-    P(A|x) = c_A·(1 + (e^ε−1)·1[x∈A]). Every extremal ε-LDP mechanism is of this form [1]_: block designs, subset
+    P(A|x) = c_A·(1 + (e^ε−1)·1[x∈A]). Every extremal ε-LDP mechanism has this form [1]_: block designs, subset
     selection, Hadamard response, and the best question for a given θ.
 
     Parameters
     ----------
     sets : sequence of sequences of int, or boolean masks of shape (m, K)
-        The sets, each once. K is the number of categories that occur, or the width of the masks.
+        Distinct sets. K is the largest index plus one, or the width of the masks.
     weights : sequence of m positive numbers
-        Weights of the sets, up to a factor. Every category must be in sets of the same total weight: else some answers
-        would be likelier for one category than e^ε allows.
+        Weights of the sets, up to a factor. The sets that contain a category must have the same total weight for every
+        category: otherwise some ratio of probabilities would exceed e^ε.
     epsilon : float
         Privacy budget of one answer.
 
     Notes
     -----
-    An answer is the index of a set. Weights are rounded to integers; where that leaves the totals unequal, the odds are
-    lowered by as much as keeps ε, exactly.
+    An answer is the index of a set. Weights are rounded to integers. If that leaves the totals unequal, the odds are
+    lowered just enough to keep ε exactly.
 
     References
     ----------
@@ -67,20 +67,19 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         self, sets: ArrayLike | Sequence[Sequence[int]], weights: Sequence[float] | ArrayLike, epsilon: float
     ) -> None:
         members, k = _check_sets(sets)
-        object.__setattr__(self, "sets", members)
-        object.__setattr__(self, "n_categories", check_n_categories(k))
-        object.__setattr__(self, "weights", _check_weights(weights, len(members)))
-        object.__setattr__(self, "epsilon", check_epsilon(epsilon))
+        self._set(sets=members, n_categories=check_n_categories(k))
+        self._set(weights=_check_weights(weights, len(members)), epsilon=check_epsilon(epsilon))
         self._check_balance()
 
     def __repr__(self) -> str:
         return f"SetFamily(n_categories={self.n_categories}, epsilon={self.epsilon!r}, n_sets={len(self.sets)})"
 
+    # Exact quotients of the weights.
+    transition_matrix = FiniteMechanism.transition_matrix
+
     def exact_weights(self) -> NDArray[np.object_]:
-        """Return the integers W[a, x] that the production path draws against."""
-        inside = np.array([weight * self._keep for weight in self.weights], dtype=object)
-        outside = np.array([weight * UNIT for weight in self.weights], dtype=object)
-        return np.where(self._masks, inside[:, None], outside[:, None])
+        """Return the integers W[a, x] that the production path draws from."""
+        return np.asarray(weights_by_support(self._masks, self._keep) * np.array(self.weights, dtype=object)[:, None])
 
     def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
         """Return the sets."""
@@ -94,13 +93,13 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the Fisher information of θ in one answer, from the sets; see `Mechanism.information`."""
-        refuse_subset(self, subset)
+        self._check_published(subset)
         share = np.exp(self.log_weight(np.arange(len(self.sets))))
         return from_matrix(share[:, None] * (1 + math.expm1(self.log_odds) * self._masks), theta)
 
     @property
     def log_odds(self) -> float:
-        """The logarithm of the odds that are used: ε, or less by what the rounding of weights asks for."""
+        """The logarithm of the odds that are used: ε, or slightly less if rounded weights have unequal totals."""
         return float(log_ratio(Fraction(self._keep, UNIT)))
 
     def settings(self) -> dict[str, Any]:
@@ -109,34 +108,34 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         return shared | {"sets": [list(members) for members in self.sets], "weights": list(self.weights)}
 
     def _total(self, keep: int, inside: int) -> int:
-        """Return the sum of the weights of all sets for a category, those that hold it (`inside`) times `keep`."""
+        """Return the column sum of a category, if the sets that contain it have the total weight `inside`."""
         return sum(self.weights) * UNIT + (keep - UNIT) * inside
 
     def _check_balance(self) -> None:
         held = sum(map(len, self.sets))
-        # Before anything of the length K is made: it may be far more than the sets have members.
+        # First, because K may be far larger than the number of members, and `_inside` has length K.
         if 0 < held < self.n_categories:
             seen = {x for members in self.sets for x in members}
             missing = next(x for x in range(self.n_categories) if x not in seen)
-            raise ValueError(f"sets must hold every category, or none of them any, got none with category {missing}")
+            raise ValueError(f"sets must contain every category, got none with category {missing}")
         inside = self._inside
         if max(inside) - min(inside) > Fraction(BALANCE) * max(inside):
             high, low = inside.index(max(inside)), inside.index(min(inside))
             share = [inside[x] / sum(self.weights) for x in (high, low)]
             loss, x, other = self._worst_at_full_odds()
             raise ValueError(
-                "weights must put every category in sets of the same total weight, "
-                f"got {share[0]:.6g} of all for category {high} and {share[1]:.6g} for category {low}: "
+                "weights must have the same total over the sets with each category, "
+                f"got the share {share[0]:.6g} for category {high} and {share[1]:.6g} for category {low}: "
                 f"the privacy loss between categories {x} and {other} would be {loss:.6g}, above ε = {self.epsilon:g}"
             )
 
     def _worst_at_full_odds(self) -> tuple[float, int, int]:
-        """Return the loss if the odds were e^ε in spite of unequal totals, and the two categories that have it."""
+        """Return the loss that odds of e^ε would have with these totals, and its two categories."""
         keep = exp_weight(self.epsilon)
         order = sorted(range(self.n_categories), key=self._inside.__getitem__)
         place = {x: i for i, x in enumerate(order)}
         totals = [self._total(keep, self._inside[x]) for x in order]
-        # By falling share: the least total comes first.
+        # Sorted by total: the largest share comes first.
         within, without = ([odds / total for total in totals] for odds in (keep, UNIT))
         worst = (0.0, 0, 0)
         for members in self.sets:
@@ -160,7 +159,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     @cached_property
     def _inside(self) -> list[int]:
-        """The total weight of the sets with each category."""
+        """The total weight of the sets that contain each category."""
         totals = [0] * self.n_categories
         for members, weight in zip(self.sets, self.weights, strict=True):
             for x in members:
@@ -169,7 +168,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
     @cached_property
     def _keep(self) -> int:
-        """The largest integer for the odds such that no ratio of two probabilities is above ⌊e^ε·UNIT⌋/UNIT."""
+        """The largest integer odds with which no ratio of two probabilities exceeds ⌊e^ε·UNIT⌋/UNIT."""
         low, high = UNIT, exp_weight(self.epsilon)
         limit, least, most = high, min(self._inside), max(self._inside)
         while low < high:
@@ -182,7 +181,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
 
 
 def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
-    allowed = "at least one set, each of distinct category indices or a boolean mask, and each set once"
+    allowed = "one or more distinct sets, each a list of distinct category indices or a boolean mask"
     refusal = f"sets must be {allowed}, got {brief(sets)}"
     try:
         rows = [_row(each) for each in sets]
@@ -190,7 +189,7 @@ def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
         raise ValueError(refusal) from None
     masked = bool(rows) and all(isinstance(row, np.ndarray) and row.dtype == bool for row in rows)
     if masked and len({row.size for row in rows}) > 1:
-        raise ValueError(f"sets must be masks of one length, got {sorted({row.size for row in rows})}")
+        raise ValueError(f"sets must be masks of equal length, got lengths {sorted({row.size for row in rows})}")
     members = [tuple(np.flatnonzero(row).tolist()) if masked else tuple(sorted(map(int, row))) for row in rows]
     whole = all(len(set(each)) == len(each) and (not each or each[0] >= 0) for each in members)
     if not members or not whole or len(set(members)) < len(members):
@@ -200,7 +199,7 @@ def _check_sets(sets: Any) -> tuple[tuple[tuple[int, ...], ...], int]:
 
 
 def _row(each: Any) -> Any:
-    """Return one set as it was given if that is a plain list of integers, else as an array, or raise TypeError."""
+    """Return a list of plain integers as it is, any other set as an array, or raise TypeError."""
     if isinstance(each, list | tuple) and {*map(type, each)} <= {int}:
         return each
     array = as_numbers(each, "biu")

@@ -3,16 +3,23 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from adobest_pp._checks import check_epsilon, check_n_categories, check_private
+from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp.evidence import Evidence, set_rows
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, multinomial, refuse_subset
-from adobest_pp.mechanisms.exact import UNIT, exp_weight, randomized_response, source_of
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Counts,
+    Drawing,
+    Mechanism,
+    Published,
+    named_counts,
+    weights_by_support,
+)
+from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
 
 
 @dataclass(frozen=True)
@@ -45,25 +52,19 @@ class SRR(Mechanism):
     answers_are_categories: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        self._set(n_categories=check_n_categories(self.n_categories), epsilon=check_epsilon(self.epsilon))
 
     def transition_matrix(self) -> NDArray[np.float64]:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (K, K)."""
         other, own = self._levels
         return np.full((self.n_categories, self.n_categories), other) + own * np.eye(self.n_categories)
 
-    def privatize(
-        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[np.int64]:
-        """Randomize private categories; see `Mechanism.privatize`."""
-        refuse_subset(self, subset)
-        truth = check_private(x, self.n_categories)
-        answer = randomized_response(source_of(rng), truth.ravel(), self.n_categories, self._keep)
-        return int(answer[0]) if truth.ndim == 0 else answer.reshape(truth.shape)
+    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Keep the truth, or replace it by any other category."""
+        return randomized_response(source, x, self.n_categories, self._keep)
 
     def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
-        """Collapse to one row for each category that was answered: base + own·θ[y]."""
+        """Return one row for each category that occurs: base + own·θ[y]."""
         used, row_of = np.unique(answers, return_inverse=True)
         n, (base, own) = used.size, self._levels
         empty = np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
@@ -76,11 +77,9 @@ class SRR(Mechanism):
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts:
-        """Count each category. Any counts within reach are fitted by some θ."""
-        n, (base, own) = len(answers), self._levels
+        """Count each category."""
         observed = np.bincount(answers, minlength=self.n_categories)[listed].astype(np.float64)
-        slope = n * own * np.eye(self.n_categories)[listed]
-        return Counts(observed, np.full(listed.size, n * base), slope, multinomial(n, base + own * theta[listed]))
+        return named_counts(self, len(answers), observed, theta, listed)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
@@ -88,7 +87,7 @@ class SRR(Mechanism):
         return base + own, base
 
     def drawing(self) -> Drawing:
-        """Draw as RRRR does under an empty subset, whose coefficients are the outer ones."""
+        """Draw as RRRR does with an empty subset, which uses the outer coefficients only."""
         from adobest_pp.mechanisms.drawing import draw_category
 
         coefficients = np.zeros((5, self.n_categories))
@@ -96,13 +95,11 @@ class SRR(Mechanism):
         return Drawing(draw_category, coefficients)
 
     def exact_weights(self) -> NDArray[np.object_]:
-        """Return the integers W[y, x] that the production path draws against; columns have equal sums."""
-        weights = np.full((self.n_categories, self.n_categories), UNIT, dtype=object)
-        np.fill_diagonal(weights, self._keep)
-        return weights
+        """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
+        return weights_by_support(np.eye(self.n_categories, dtype=bool), self._keep)
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield the one case there is; by symmetry the first two categories hold the worst ratio."""
+        """Yield the only case; by symmetry the first two categories have the worst ratio."""
         yield AuditCase(0, [0], [0, 1], np.array([[self._keep, UNIT]], dtype=object))
 
     @property
@@ -110,7 +107,3 @@ class SRR(Mechanism):
         """The numbers (base, own): an answer y has probability base + own·θ[y]."""
         other = 1 / (math.exp(self.epsilon) + self.n_categories - 1)
         return other, math.expm1(self.epsilon) * other
-
-    @cached_property
-    def _keep(self) -> int:
-        return exp_weight(self.epsilon)

@@ -10,19 +10,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_epsilon, check_n_categories, check_private
+from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp._text import brief
-from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, ExtremalMechanism, Published, refuse_subset, rows_of
-from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, source_of
+from adobest_pp.mechanisms.base import (
+    AuditCase,
+    Counts,
+    Drawing,
+    ExtremalMechanism,
+    Published,
+    check_few_outputs,
+    named_counts,
+    rows_of,
+)
+from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight
 from adobest_pp.mechanisms.information import from_independent_sets
 
-VARIANTS = ("optimized", "symmetric")
-MAX_CATEGORIES_OF_A_MATRIX = 14
 _ROWS_AT_ONCE = 1 << 14
 
 
 class _Odds(NamedTuple):
-    """Integers: the bit of the truth is 1 with odds truth_one : truth_zero, the others with other_one : other_zero."""
+    """Integer odds: truth_one : truth_zero that the bit of the truth is 1, other_one : other_zero for other bits."""
 
     truth_one: int
     truth_zero: int
@@ -32,7 +39,7 @@ class _Odds(NamedTuple):
 
 @dataclass(frozen=True)
 class UnaryEncoding(ExtremalMechanism):
-    """Unary encoding: the answer is K bits, of which the truth's is likelier to be 1 than the others [1]_ [2]_.
+    """Unary encoding: the answer is K bits, and the bit of the truth is likelier to be 1 than the others [1]_ [2]_.
 
     Parameters
     ----------
@@ -41,13 +48,13 @@ class UnaryEncoding(ExtremalMechanism):
     epsilon : float
         Privacy budget of one answer.
     kind : {"optimized", "symmetric"}
-        Optimized (OUE): the truth's bit is 1 with ½, the others with 1/(e^ε+1). Symmetric (SUE, as in basic RAPPOR):
-        every bit is true with probability e^(ε/2)/(e^(ε/2)+1).
+        Optimized (OUE): the bit of the truth is 1 with probability ½, the others with 1/(e^ε+1). Symmetric (SUE, as in
+        basic RAPPOR): every bit is correct with probability e^(ε/2)/(e^(ε/2)+1).
 
     Notes
     -----
-    An answer is a row of K zeros and ones. The 0/1 matrix (n, K) that other libraries hand out is what
-    `Responses.from_arrays` takes.
+    An answer is a row of K zeros and ones. `Responses.from_arrays` takes the 0/1 matrix (n, K) that other libraries
+    return.
 
     References
     ----------
@@ -71,9 +78,8 @@ class UnaryEncoding(ExtremalMechanism):
     kind: str = "optimized"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_categories", check_n_categories(self.n_categories))
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        if not isinstance(self.kind, str) or self.kind not in VARIANTS:
+        self._set(n_categories=check_n_categories(self.n_categories), epsilon=check_epsilon(self.epsilon))
+        if not isinstance(self.kind, str) or self.kind not in ("optimized", "symmetric"):
             raise ValueError(f"kind must be 'optimized' or 'symmetric', got {brief(self.kind)}")
 
     @property
@@ -82,22 +88,13 @@ class UnaryEncoding(ExtremalMechanism):
         return 1 << self.n_categories
 
     def outputs(self) -> NDArray[np.int64]:
-        """Return every possible answer, of shape (2^K, K), where there are not too many."""
-        if self.n_categories > MAX_CATEGORIES_OF_A_MATRIX:
-            raise ValueError(
-                f"UnaryEncoding with {self.n_categories} categories has 2^{self.n_categories} possible answers; "
-                f"they are enumerated for at most {MAX_CATEGORIES_OF_A_MATRIX} categories"
-            )
+        """Return every possible answer, of shape (2^K, K), for K up to 14."""
+        check_few_outputs(self)
         return np.array(list(product((0, 1), repeat=self.n_categories)), dtype=np.int64)
 
-    def transition_matrix(self) -> NDArray[np.float64]:
-        """Return ``G[z, x] = P(Z = outputs()[z] | X=x)``, of shape (2^K, K), where that is not too large."""
-        outputs = self.outputs()
-        return np.where(outputs == 1, math.exp(self.log_odds), 1.0) * np.exp(self.log_weight(outputs))[:, None]
-
     def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Return the information of one answer by independent bits; see `Mechanism.information`."""
-        refuse_subset(self, subset)
+        """Return the information of one answer, whose bits are independent; see `Mechanism.information`."""
+        self._check_published(subset)
         truth, other = self._probabilities
         return from_independent_sets(theta, math.expm1(self.epsilon), other, (1 - truth) / (1 - other))
 
@@ -108,7 +105,7 @@ class UnaryEncoding(ExtremalMechanism):
 
     @property
     def answer_columns(self) -> tuple[str, ...]:
-        """An answer is a set, in one column."""
+        """One column, since an answer is a set."""
         return ("answer",)
 
     @property
@@ -123,21 +120,21 @@ class UnaryEncoding(ExtremalMechanism):
             raise ValueError(f"answers must be rows of zeros and ones, got {rows[(rows < 0) | (rows > 1)].flat[0]}")
         return rows.astype(np.uint8, copy=False)
 
-    def privatize(
-        self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> NDArray[Any]:
-        """Randomize private categories into rows of bits; see `Mechanism.privatize`."""
-        refuse_subset(self, subset)
-        truth = check_private(x, self.n_categories)
-        flat, source = truth.ravel(), source_of(rng)
-        bits = np.empty((flat.size, self.n_categories), dtype=np.uint8)
-        for start in range(0, flat.size, _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            bits[part] = self._bits(flat[part], source)
-        return bits.reshape(*truth.shape, self.n_categories)
+    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """Draw every bit by itself."""
+        odds, shape = self._odds, (x.size, self.n_categories)
+        # Both kinds of bit are drawn for every category, so that the work does not depend on x.
+        others = source.bernoulli(odds.other_one, odds.other_one + odds.other_zero, x.size * self.n_categories)
+        own = source.bernoulli(odds.truth_one, odds.truth_one + odds.truth_zero, x.size)
+        bits = np.where(np.arange(self.n_categories) == x[:, None], own[:, None], others.reshape(shape))
+        return bits.astype(np.uint8)
+
+    @property
+    def _people_at_once(self) -> int:
+        return _ROWS_AT_ONCE
 
     def audit_cases(self) -> Iterator[AuditCase]:
-        """Yield the one case there is: an answer with a bit that is 1 and one that is 0, and their categories."""
+        """Yield the only case: an answer with a bit that is 1 and one that is 0, and their categories."""
         odds = self._odds
         weights = [[odds.truth_one * odds.other_zero, odds.truth_zero * odds.other_one]]
         yield AuditCase(0, ["1 0 …"], [0, 1], np.array(weights, dtype=object))
@@ -147,11 +144,11 @@ class UnaryEncoding(ExtremalMechanism):
         return np.asarray(answers, dtype=bool)
 
     def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return ln w, by the number of bits that are 1."""
+        """Return ln w, which depends on the number of bits that are 1."""
         return self.log_weight_of_size(np.sum(answers, axis=1, dtype=np.int64))
 
     def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ln w by the number of bits that are 1."""
+        """Return ln w for this many bits that are 1."""
         truth, other = self._probabilities
         return np.asarray(
             math.log1p(-truth) + sizes * math.log(other) + (self.n_categories - 1 - sizes) * math.log1p(-other)
@@ -160,36 +157,22 @@ class UnaryEncoding(ExtremalMechanism):
     def answer_counts(
         self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
     ) -> Counts:
-        """Count the ones of each category; bits are independent given the truth."""
-        n, (truth, other) = len(answers), self._probabilities
-        gain = truth - other
-        single = other + gain * theta[listed]
-        joint = other**2 + other * gain * (theta[listed][:, None] + theta[listed])
-        np.fill_diagonal(joint, single)
-        slope = n * gain * np.eye(self.n_categories)[listed]
-        observed = np.sum(answers[:, listed], axis=0, dtype=np.float64)
-        return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
+        """Count the ones of each category."""
+        return named_counts(self, len(answers), np.sum(answers[:, listed], axis=0, dtype=np.float64), theta, listed)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
         return self._probabilities
 
     def drawing(self) -> Drawing:
-        """Draw every bit on its own."""
+        """Draw every bit by itself."""
         from adobest_pp.mechanisms.drawing import draw_bits
 
         return Drawing(draw_bits, np.array([self._probabilities]))
 
-    def _bits(self, x: NDArray[np.int64], source: Source) -> NDArray[np.bool_]:
-        odds, shape = self._odds, (x.size, self.n_categories)
-        # Both kinds of bit are drawn for every category, so that the work does not depend on x.
-        others = source.bernoulli(odds.other_one, odds.other_one + odds.other_zero, x.size * self.n_categories)
-        own = source.bernoulli(odds.truth_one, odds.truth_one + odds.truth_zero, x.size)
-        return np.where(np.arange(self.n_categories) == x[:, None], own[:, None], others.reshape(shape))
-
     @property
     def _probabilities(self) -> tuple[float, float]:
-        """The probabilities that the truth's bit is 1, and that another is."""
+        """The probabilities that the bit of the truth is 1, and that any other bit is."""
         if self.kind == "optimized":
             return 0.5, 1 / (math.exp(self.epsilon) + 1)
         return 1 / (math.exp(-self.epsilon / 2) + 1), 1 / (math.exp(self.epsilon / 2) + 1)

@@ -164,7 +164,7 @@ def test_bad_parts_and_answers_are_refused(both):
     two = Mixed([ad.SRR(3, 1.0), ad.UnaryEncoding(3, 1.0)])
     for answers, message in (
         ([[2, 0, 0, 0]], "got the part 2"),
-        ([[0, 0, 1, 0]], "got numbers behind an answer of part 0"),
+        ([[0, 0, 1, 0]], "numbers after an answer of part 0"),
         ([[0, 3, 0, 0]], "answers must be integer category indices from 0 to 2, got 3"),
         ([0, 1], "got an array of shape"),
     ):

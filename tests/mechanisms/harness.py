@@ -22,6 +22,8 @@ FALSE_ALARM = 1e-4
 class EveryBranch:
     """A source of randomness that runs through all outcomes, one after the other, and keeps their probabilities."""
 
+    on_device = True
+
     def __init__(self):
         self.path, self.depth, self.probability = [], 0, Fraction(1)
 
@@ -56,10 +58,10 @@ class EveryBranch:
             self.path[-1][0] += 1
 
 
-def production_matrix(mechanism, module, monkeypatch):
+def production_matrix(mechanism, monkeypatch):
     """Return the answers and P(answer | x), both by running through every branch of the production path."""
     source = EveryBranch()
-    monkeypatch.setattr(module, "source_of", lambda rng: source)
+    monkeypatch.setattr(base, "source_of", lambda rng: source)
     columns = [source.distribution(lambda x=x: mechanism.privatize(x)) for x in range(mechanism.n_categories)]
     monkeypatch.undo()
     answers = sorted({answer for column in columns for answer in column})
@@ -127,9 +129,9 @@ def check_counts(drawn, place, probabilities):
     assert stats.chisquare(counts, len(drawn) * probabilities / probabilities.sum()).pvalue > FALSE_ALARM
 
 
-def check_mechanism(mechanism, module, monkeypatch, definition):
+def check_mechanism(mechanism, monkeypatch, definition):
     """Run all of them, for a definition that is a function of (answer, x)."""
-    answers, matrix = production_matrix(mechanism, module, monkeypatch)
+    answers, matrix = production_matrix(mechanism, monkeypatch)
     expected = [[definition(answer, x) for x in range(mechanism.n_categories)] for answer in answers]
     np.testing.assert_allclose(matrix.astype(float), np.array(expected, dtype=float), rtol=1e-12)
     assert all(sum(matrix[:, x]) == 1 for x in range(mechanism.n_categories))

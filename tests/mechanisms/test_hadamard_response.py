@@ -7,7 +7,6 @@ import pytest
 from scipy.linalg import hadamard
 
 from adobest_pp import HadamardResponse, Responses
-from adobest_pp.mechanisms import hadamard_response
 from tests.mechanisms.harness import check_mechanism
 from tests.refusals import refuses
 
@@ -21,7 +20,7 @@ def test_it_is_what_the_paper_defines(k, order, monkeypatch):
         odds = math.exp(0.9)
         return (odds if signs[x + 1, answer[0]] == 1 else 1) * 2 / (order * (odds + 1))
 
-    check_mechanism(mechanism, hadamard_response, monkeypatch, definition)
+    check_mechanism(mechanism, monkeypatch, definition)
     expected = [[definition((y,), x) for x in range(k)] for y in range(order)]
     np.testing.assert_allclose(mechanism.transition_matrix(), expected, rtol=1e-12)
     weights = mechanism.exact_weights()
@@ -36,6 +35,6 @@ def test_other_answers_are_refused(answers):
 
 def test_a_large_matrix_is_not_made():
     mechanism = HadamardResponse(100_000, 1.0)
-    with pytest.raises(ValueError, match="131072 possible answers"):
+    with pytest.raises(ValueError, match="possible answers"):
         mechanism.transition_matrix()
     assert Responses.from_arrays(mechanism, mechanism.privatize([5, 99_999])).evidence().n_responses == 2

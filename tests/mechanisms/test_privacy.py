@@ -114,6 +114,7 @@ def test_a_matrix_is_audited_up_to_its_own_rounding():
         [[np.nan, 1]],
         [["0.5", "0.5"]] * 2,
         [[0.5 + 1j, 0.5]] * 2,
+        [[True, True]],
     ],
 )
 def test_what_is_not_a_matrix_of_probabilities_is_refused(matrix):
@@ -121,12 +122,6 @@ def test_what_is_not_a_matrix_of_probabilities_is_refused(matrix):
         privacy_loss(matrix)
     with refuses("matrix"):
         audit(matrix, epsilon=1.0)
-
-
-@pytest.mark.parametrize("matrix", [[["0.5", "0.5"]] * 2, [[0.5 + 1j, 0.5]] * 2, [[True, True]]])
-def test_what_only_looks_like_numbers_is_refused(matrix):
-    with refuses("matrix"):
-        privacy_loss(matrix)
 
 
 def test_a_matrix_needs_a_promise():
@@ -284,7 +279,7 @@ def test_every_channel_within_the_rounding_has_a_loss_between_the_bounds(k, epsi
 def test_six_digits_can_be_audited():
     written = RRRR(5, 1.0).transition_matrix([0, 1]).round(6)
     written[0, 0] += 1e-6
-    with pytest.raises(ValueError, match=r"columns that sum to one, got .*: state the rounding"):
+    with pytest.raises(ValueError, match="rounding"):
         audit(written, epsilon=1.0)
     unclear = audit(written, epsilon=1.0, rounding=1e-6)
     assert not unclear.holds
@@ -352,36 +347,36 @@ class Claimed(SRR):
 
 
 TABLES = {
-    "negative": ([[3, -1], [1, 2]], r"exact_weights of Given must be integers of at least 0, got -1"),
-    "not whole": ([[2.9, 1], [1, 2.9]], r"must be integers of at least 0, got 2\.9"),
-    "floats": (np.array([[2.0, 1.0], [1.0, 2.0]]), "must be integers"),
-    "no number": ([[math.nan, 1], [1, 2]], "must be integers of at least 0, got nan"),
-    "infinite": ([[math.inf, 1], [1, 2]], "must be integers of at least 0, got inf"),
-    "text": ([["3", 1], [1, 2]], "must be integers of at least 0, got '3'"),
-    "nothing": (None, r"must be a table W\[y, x\] .* got an array of shape \(\)"),
-    "one row": ([1, 2], r"one column for each of the n_categories = 2 \(at least 2\), got an array of shape \(2,\)"),
-    "ragged": ([[1, 2], [1]], "must be a table"),
-    "a column too many": ([[1, 2, 3], [1, 2, 3]], r"got an array of shape \(2, 3\)"),
-    "no rows": (np.empty((0, 2)), "positive weight in every column"),
-    "a column of zeros": ([[0, 1], [0, 2]], "positive weight in every column, got a column of zeros"),
+    "negative": [[3, -1], [1, 2]],
+    "not whole": [[2.9, 1], [1, 2.9]],
+    "floats": np.array([[2.0, 1.0], [1.0, 2.0]]),
+    "no number": [[math.nan, 1], [1, 2]],
+    "infinite": [[math.inf, 1], [1, 2]],
+    "text": [["3", 1], [1, 2]],
+    "nothing": None,
+    "one row": [1, 2],
+    "ragged": [[1, 2], [1]],
+    "a column too many": [[1, 2, 3], [1, 2, 3]],
+    "no rows": np.empty((0, 2)),
+    "a column of zeros": [[0, 1], [0, 2]],
 }
 
 
-@pytest.mark.parametrize(("table", "message"), TABLES.values(), ids=TABLES)
-def test_a_table_that_is_no_mechanism_is_refused(table, message):
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_table_that_is_no_mechanism_is_refused(table):
     for use in (audit, lambda mechanism: mechanism.privatize(0), lambda mechanism: mechanism.transition_matrix()):
-        with pytest.raises(ValueError, match=message):
+        with refuses("exact_weights of Given"):
             use(Given(2, 1.0, table))
 
 
 @pytest.mark.parametrize("epsilon", [-1, -1e-9, math.nan, math.inf, 1e300, "1", None, True, 1j])
 def test_an_epsilon_that_promises_nothing_is_refused(epsilon):
     table = [[2, 1], [1, 2]]
-    with pytest.raises(ValueError, match="epsilon of Given must be a number from 0 to 61, got"):
+    with refuses("epsilon of Given"):
         audit(Given(2, epsilon, table))
     planted = SRR(2, 1.0)
     object.__setattr__(planted, "epsilon", epsilon)
-    with pytest.raises(ValueError, match="epsilon of SRR must be a number"):
+    with refuses("epsilon of SRR"):
         audit(planted)
     assert audit(Given(2, 1.0, table)).holds
 
@@ -391,30 +386,27 @@ def case(weights, outputs=(0,), inputs=(0, 1), totals=None):
 
 
 CASES = {
-    "none": ([], "yield at least one case, got none"),
-    "not a case": ([(0, [0], [0, 1], [[2, 1]])], "yield objects of AuditCase"),
-    "negative": ([case([[2, -1]])], "weights of at least 0, got -1"),
-    "floats": ([case([[2.9, 1]])], r"exact weights, integers or fractions, got 2\.9"),
-    "no number": ([case([[math.nan, 1]])], "exact weights"),
-    "a row too many": ([case([[2, 1], [1, 2]])], r"got weights of shape \(2, 2\) for 1 and 2"),
-    "a column too few": ([case([[2]])], "a column for each of its inputs"),
-    "one category": ([case([[2]], inputs=[0])], "two or more categories from 0 to 2, each once"),
-    "a category twice": ([case([[2, 1]], inputs=[1, 1])], "each once"),
-    "a category that is none": ([case([[2, 1]], inputs=[0, 3])], "two or more categories from 0 to 2"),
-    "zeros": ([case([[0, 0]])], "positive weight, got zeros only"),
-    "a total of zero": ([case([[2, 1]], totals=[0, 1])], "positive integers as totals"),
-    "totals too few": ([case([[2, 1]], totals=[1])], "a column for each of its inputs"),
-    "columns of different totals": (
-        [case([[2, 1], [1, 1], [1, 3]], outputs=range(3))],
-        "columns of one total, got different ones for 0 and 1",
-    ),
-    "the second": ([case([[2, 1]]), case([[2, -1]])], "weights of at least 0"),
+    "none": [],
+    "not a case": [(0, [0], [0, 1], [[2, 1]])],
+    "negative": [case([[2, -1]])],
+    "floats": [case([[2.9, 1]])],
+    "no number": [case([[math.nan, 1]])],
+    "a row too many": [case([[2, 1], [1, 2]])],
+    "a column too few": [case([[2]])],
+    "one category": [case([[2]], inputs=[0])],
+    "a category twice": [case([[2, 1]], inputs=[1, 1])],
+    "a category that is none": [case([[2, 1]], inputs=[0, 3])],
+    "zeros": [case([[0, 0]])],
+    "a total of zero": [case([[2, 1]], totals=[0, 1])],
+    "totals too few": [case([[2, 1]], totals=[1])],
+    "columns of different totals": [case([[2, 1], [1, 1], [1, 3]], outputs=range(3))],
+    "the second": [case([[2, 1]]), case([[2, -1]])],
 }
 
 
-@pytest.mark.parametrize(("cases", "message"), CASES.values(), ids=CASES)
-def test_cases_that_are_no_mechanism_are_refused(cases, message):
-    with pytest.raises(ValueError, match=f"audit_cases of Claimed must (.* )?{message}"):
+@pytest.mark.parametrize("cases", CASES.values(), ids=CASES)
+def test_cases_that_are_no_mechanism_are_refused(cases):
+    with refuses("audit_cases of Claimed"):
         audit(Claimed(3, 1.0, cases))
 
 

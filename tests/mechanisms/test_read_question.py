@@ -21,28 +21,28 @@ SINGLES = {"sets": [[0], [1], [2]], "weights": [1, 1, 1]}
 REFUSED = {
     "a family that is not private": (
         published(sets=[[0], [1], [2]], weights=[3, 1, 1]),
-        r"got 0\.6 of all for category 0 .* the privacy loss between categories 2 and 0 would be 1\.41312, above ε = 1",
+        r"weights .* 0\.6 .* category 0 .* categories 2 and 0 would be 1\.41312",
     ),
     "a larger budget": (published(**SINGLES, epsilon=1.5), "question must have an epsilon of at most 1, got 1.5"),
     "a category in no set": (published(sets=[[0], [1]], weights=[1, 1]), "categories must be"),
-    "another mechanism": (published(mechanism="SRR"), "question must be of SetFamily or SubsetSelection, got 'SRR'"),
-    "a module to import": (published(mechanism="os:path"), "question must be of SetFamily or SubsetSelection"),
+    "another mechanism": (published(mechanism="SRR"), "question must .* 'SRR'"),
+    "a module to import": (published(mechanism="os:path"), "question must .* 'os:path'"),
     "weights that are missing": (published(sets=[[0], [1], [2]]), "must include 'weights'"),
-    "a set twice": (published(sets=[[0], [0], [1], [2]], weights=[1] * 4), "each set once"),
+    "a set twice": (published(sets=[[0], [0], [1], [2]], weights=[1] * 4), "sets must be"),
     "no JSON": ("{", "text must be a JSON object with number, question, categories"),
     "no object": ("[1]", "text must be a JSON object"),
     "no text": (None, "text must be a JSON object"),
-    "a key twice": (published(**SINGLES).replace('"sets"', '"epsilon": 0.5, "sets"'), "must have each key once"),
-    "a number twice": (published(**SINGLES)[:-1] + ', "number": 2}', "must have each key once"),
+    "a key twice": (published(**SINGLES).replace('"sets"', '"epsilon": 0.5, "sets"'), "keys .* must be distinct"),
+    "a number twice": (published(**SINGLES)[:-1] + ', "number": 2}', "keys .* must be distinct"),
     "no number": (published(**SINGLES, epsilon=math.nan), "a number must be finite, got NaN"),
     "a weight of many digits": (published(sets=[[0], [1], [2]], weights=[10**40] * 3), "at most 40 digits"),
     "a weight of too many bits": (published(sets=[[0], [1], [2]], weights=[3**81, 1, 1]), "weights must be below 2"),
-    "a long text": (published(**SINGLES) + " " * 10**6, "text must be at most 1,000,000 bytes long, got more"),
-    "long in bytes": (published(**SINGLES) + "\u00e9" * 600_000, "text must be at most 1,000,000 bytes long"),
+    "a long text": (published(**SINGLES) + " " * 10**6, "text must .* 1,000,000 bytes"),
+    "long in bytes": (published(**SINGLES) + "\u00e9" * 600_000, "text must .* 1,000,000 bytes"),
     "deep brackets": ("[" * 10**6, "text must be a JSON object"),
     "many categories": (
         published(mechanism="SubsetSelection", n_categories=10**6, size=5 * 10**5),
-        "categories must be 1000000 distinct labels, got 3 of them",
+        "categories must be 1000000 .* got 3",
     ),
     "many sets": (
         published(sets=[[0]] * 170_000, weights=[]),
@@ -65,7 +65,7 @@ def test_a_device_refuses(text, told):
 def test_what_devices_would_refuse_is_not_published():
     labels = tuple(map(str, range(20_001)))
     for mechanism, told in (
-        (ad.SubsetSelection(20_001, 1.0), "categories must be a list of 2 to 20,000 labels, got 20,001 of them"),
+        (ad.SubsetSelection(20_001, 1.0), "categories must be .* 20,000 labels, got 20,001"),
         (ad.SetFamily([[x] for x in range(710)], [1] * 710, 1.0), "question must have at most 422 sets"),
     ):
         question = ad.mechanisms.PublishedQuestion(0, mechanism, labels[: mechanism.n_categories])
@@ -97,6 +97,3 @@ def test_a_device_that_privatizes_loads_numpy_at_most():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
-
-
-# ---------------------------------------------------------------- late answers and bad input

@@ -42,7 +42,7 @@ def test_an_entry_point_is_found_by_its_name(installed):
     assert "Neighbors" in mechanism_names()
     assert find_mechanism("neighbors") is Neighbors
     assert mechanism_names().count("Neighbors") == 1  # it is registered now
-    with pytest.raises(ValueError, match="mechanism must be a Mechanism class, got 'nothing', which is not one"):
+    with pytest.raises(ValueError, match="mechanism must be a Mechanism class, got 'nothing'"):
         find_mechanism("nothing")
     with pytest.raises(ValueError, match=r"mechanism must be one of SRR, .*Neighbors, nothing, got 'nowhere'"):
         find_mechanism("nowhere")
@@ -130,7 +130,7 @@ def test_what_is_typed_is_imported_and_known_from_then_on(stranger):
     assert find_mechanism("Stranger").__module__ == "stranger_package"  # an entry point, by its name
     assert stranger() == ["stranger_package"]
     assert type(mechanism_from_settings({"mechanism": "Stranger"} | SETTINGS)).__module__ == "stranger_package"
-    with pytest.raises(ValueError, match="mechanism must have a name of its own, got 'Stranger', which is taken"):
+    with pytest.raises(ValueError, match=r"mechanism must have a name .* got 'Stranger'"):
         find_mechanism("stranger_module:Stranger")  # two classes of one name: a file could mean either
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from adobest_pp import SetFamily, SubsetSelection, audit, privacy_loss
-from adobest_pp.mechanisms import base
 from tests.mechanisms.harness import check_mechanism
 
 PAIRS = list(combinations(range(4), 2))
@@ -24,7 +23,7 @@ def test_it_is_what_it_says(monkeypatch):
     def definition(answer, x):
         return weights[answer[0]] * (odds if x in sets[answer[0]] else 1) / total
 
-    check_mechanism(SetFamily(sets, weights, 1.1), base, monkeypatch, definition)
+    check_mechanism(SetFamily(sets, weights, 1.1), monkeypatch, definition)
 
 
 def test_subset_selection_is_a_family():
@@ -55,19 +54,19 @@ def test_rounded_weights_keep_the_promise_exactly(seed):
 @pytest.mark.parametrize(
     ("sets", "weights", "message"),
     [
-        (PAIRS, [1, 1, 1, 1, 1, 2], "weights must put every category in sets of the same total weight, got 0.571429"),
+        (PAIRS, [1, 1, 1, 1, 1, 2], "weights must have .* 0.571429"),
         (PAIRS, [1] * 5, "weights must be 6 positive numbers"),
         (PAIRS, [1, 1, 1, 1, 1, 0], "weights must be 6 positive numbers"),
         (PAIRS, [1.0, 1, 1, 1, 1, np.nan], "weights must be 6 positive numbers"),
         (PAIRS, "111111", "weights must be 6 positive numbers"),
-        ([(0, 1), (0, 1)], [1, 1], "each set once"),
+        ([(0, 1), (0, 1)], [1, 1], "sets must be"),
         ([(0, 0), (1, 1)], [1, 1], "distinct category indices"),
         ([(0, -1)], [1], "distinct category indices"),
-        ([], [], "sets must be at least one set"),
+        ([], [], "sets must be"),
         (3, [1], "sets must be"),
-        ([[True, False], [False, True, True]], [1, 1], "masks of one length"),
+        ([[True, False], [False, True, True]], [1, 1], "sets must be masks"),
         ([(0,)], [1], "n_categories must be an integer from 2"),
-        ([(0,), (3,)], [1, 1], "sets must hold every category, or none of them any, got none with category 1"),
+        ([(0,), (3,)], [1, 1], "sets must .* got none with category 1"),
         ([(0,), (999_999,)] + [(x, 999_998) for x in range(9000)], [1] * 9002, "got none with category 9000"),
         (PAIRS, [1 << 129] * 6, r"weights must be below 2\^128, got one of 130 bits"),
         ([[[0]], [[1]]], [1, 1], "sets must be"),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from adobest_pp import Responses, UnaryEncoding
-from adobest_pp.mechanisms import unary_encoding
 from tests.mechanisms.harness import check_mechanism
 from tests.refusals import refuses
 
@@ -26,7 +25,7 @@ def definition(epsilon, kind):
 @pytest.mark.parametrize("kind", ["optimized", "symmetric"])
 def test_it_is_what_the_papers_define(kind, monkeypatch):
     mechanism = UnaryEncoding(3, 1.3, kind)
-    check_mechanism(mechanism, unary_encoding, monkeypatch, definition(1.3, kind))
+    check_mechanism(mechanism, monkeypatch, definition(1.3, kind))
     matrix = [[definition(1.3, kind)(bits, x) for x in range(3)] for bits in mechanism.outputs()]
     np.testing.assert_allclose(mechanism.transition_matrix(), matrix, rtol=1e-12)
 
@@ -46,7 +45,7 @@ def test_other_answers_are_refused(answers):
 def test_bad_settings():
     with refuses("kind"):
         UnaryEncoding(3, 1.0, "best")
-    with pytest.raises(ValueError, match="has 2\\^30 possible answers"):
+    with pytest.raises(ValueError, match="possible answers"):
         UnaryEncoding(30, 1.0).transition_matrix()
 
 

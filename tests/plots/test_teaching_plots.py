@@ -123,7 +123,7 @@ def test_simplex_of_responses_alone():
     [
         (lambda: plots.plot_channel(SRR(3, 1.0), subset=[0]), "subset must be left out for SRR"),
         (lambda: plots.plot_channel(RRRR(3, 1.0)), "subset must be given for RRRR"),
-        (lambda: plots.plot_channel(LocalHashing(3, 1.0)), "not enumerated"),
+        (lambda: plots.plot_channel(LocalHashing(3, 1.0)), "possible answers"),
         (lambda: plots.plot_belief(SRR(3, 1.0), 3), "answer must be an integer from 0 to 2"),
         (lambda: plots.plot_belief(np.eye(2), 0, [0.0, 1.0]), "answer must be one that is possible"),
         (lambda: plots.plot_simplex(), "draws or responses must be given"),

@@ -27,8 +27,7 @@ from adobest_pp.answers.gather.tallies import Tally, add_up, decoded, evidence_o
 from adobest_pp.answers.responses import Responses, variable
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
-from adobest_pp.mechanisms.reading import loads
-from adobest_pp.mechanisms.registry import UnknownMechanism
+from adobest_pp.mechanisms.registry import UnknownMechanism, loads
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from adobest_pp._labels import check_stored_labels
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
-from adobest_pp.mechanisms.reading import loads
-from adobest_pp.mechanisms.registry import UnknownMechanism
+from adobest_pp.mechanisms.registry import UnknownMechanism, loads
 
 if TYPE_CHECKING:
     import pyarrow as pa
