@@ -107,33 +107,35 @@ function drawQuestion(question) {
 }
 
 function drawBars(parent, categories, estimate) {
-  const height = 44, label = 300, right = 210, width = 1200, wide = width - label - right;
+  const width = Math.max(280, Math.round(parent.clientWidth)), narrow = width < 700; // one unit is one pixel
+  const height = narrow ? 62 : 44, label = narrow ? 0 : 260, right = narrow ? 0 : 170, wide = width - label - right - 60;
+  const x = (share) => label + 24 + wide * share, drawn = JSON.stringify([categories, width]);
   parent.setAttribute("aria-label", categories.map((name, i) => `${name}: ${estimate ? `${percent(estimate.mean[i])}, interval ${estimate.words[i]}` : "no estimate yet"}`).join("; "));
   let picture = parent.firstChild;
-  if (!picture || picture.dataset.names !== JSON.stringify(categories)) {
+  if (picture?.dataset.drawn !== drawn) {
     picture = svg("svg", { viewBox: `0 0 ${width} ${height * categories.length + 30}` });
-    picture.dataset.names = JSON.stringify(categories);
+    picture.dataset.drawn = drawn;
     for (let tick = 0; tick <= 4; tick += 1) {
-      const x = label + (wide * tick) / 4;
-      picture.append(svg("line", { class: "axis", x1: x, x2: x, y1: 0, y2: height * categories.length }));
-      picture.append(svg("text", { class: "soft", x, y: height * categories.length + 22, "text-anchor": "middle" }, `${25 * tick} %`));
+      picture.append(svg("line", { class: "axis", x1: x(tick / 4), x2: x(tick / 4), y1: 0, y2: height * categories.length }));
+      picture.append(svg("text", { class: "soft", x: x(tick / 4), y: height * categories.length + 22, "text-anchor": "middle" }, `${25 * tick} %`));
     }
     categories.forEach((name, i) => {
-      const y = height * i + height / 2;
+      const y = height * (i + 1) - 22, most = narrow ? 24 : 30;
+      const [nameAt, wordsAt] = narrow ? [[0, y - 20, "start"], [width, y - 20, "end"]] : [[label, y + 6, "end"], [width - right, y + 6, "start"]];
       picture.append(
-        svg("text", { x: label - 14, y: y + 6, "text-anchor": "end" }, name.length > 34 ? `${name.slice(0, 33)}…` : name),
-        svg("rect", { class: "band", x: label, y: y - 12, width: 0, height: 24, rx: 5, "data-band": i }),
-        svg("circle", { class: "share", cx: label, cy: y, r: 0, "data-share": i }),
-        svg("text", { x: width - right + 14, y: y + 6, "data-words": i }),
+        svg("text", { x: nameAt[0], y: nameAt[1], "text-anchor": nameAt[2] }, name.length > most ? `${name.slice(0, most - 1)}…` : name),
+        svg("rect", { class: "band", y: y - 12, height: 24, rx: 5, "data-band": i }),
+        svg("circle", { class: "share", cy: y, "data-share": i }),
+        svg("text", { x: wordsAt[0], y: wordsAt[1], "text-anchor": wordsAt[2], "data-words": i }),
       );
     });
     parent.replaceChildren(picture);
   }
   categories.forEach((_, i) => {
     const [band, share, words] = ["band", "share", "words"].map((part) => picture.querySelector(`[data-${part}="${i}"]`));
-    band.setAttribute("x", label + (estimate ? wide * estimate.lower[i] : 0));
+    band.setAttribute("x", x(estimate ? estimate.lower[i] : 0));
     band.setAttribute("width", estimate ? wide * (estimate.upper[i] - estimate.lower[i]) : 0);
-    share.setAttribute("cx", label + (estimate ? wide * estimate.mean[i] : 0));
+    share.setAttribute("cx", x(estimate ? estimate.mean[i] : 0));
     share.setAttribute("r", estimate ? 9 : 0);
     words.textContent = estimate ? estimate.words[i] : "";
   });
@@ -248,5 +250,6 @@ on("pick", pick);
 on("replay", replay);
 on("next", () => ask("projector/next", { question: shown }));
 on("close", () => ask("projector/close", {}));
+addEventListener("resize", () => state && drawQuestion(state.questions[shown]));
 for (const button of document.querySelectorAll("[data-format]")) on(button, () => download(button.dataset.format));
 listen();
