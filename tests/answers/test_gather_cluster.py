@@ -40,14 +40,14 @@ def test_a_cluster_gathers_the_same_to_the_last_bit(tmp_path, scheduler, mechani
 
 
 def test_a_worker_that_dies_once_loses_nothing_and_nothing_counts_twice(tmp_path, scheduler, monkeypatch):
-    monkeypatch.setattr("adobest_pp.answers.gather.executors.read_piece", deadly_pieces.read_piece)
+    monkeypatch.setattr("adobest_pp.answers.gather.gather.read_piece", deadly_pieces.read_piece)
     first, *others = files(tmp_path, RRRR, [deadly_pieces.ONCE, "a.parquet", "b.parquet", "c.parquet"]).values()
     assert ad.gather(tmp_path, scheduler=scheduler, progressbar=False).evidence() == first.merge(*others)
     assert (tmp_path / "seen").exists()
 
 
 def test_a_file_that_workers_die_of_is_named_and_the_others_kept(tmp_path, scheduler, monkeypatch):
-    monkeypatch.setattr("adobest_pp.answers.gather.executors.read_piece", deadly_pieces.read_piece)
+    monkeypatch.setattr("adobest_pp.answers.gather.gather.read_piece", deadly_pieces.read_piece)
     found = files(tmp_path, RRRR, [deadly_pieces.ALWAYS, "a.parquet", "b.parquet", "c.parquet"])
     _, first, *others = found.values()
     with pytest.raises(DamagedAnswers, match=r"always.parquet' \(every worker that was given it died\)") as info:

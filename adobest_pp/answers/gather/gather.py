@@ -3,9 +3,13 @@
 import glob
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +18,16 @@ from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
-from adobest_pp.answers.gather.executors import Tasks, cluster, threads
-from adobest_pp.answers.gather.gathered import FileCounts, Gathered, SetStore, StoreWriter, notes_of
-from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, split_file
+from adobest_pp.answers.gather.gathered import FileCounts, Gathered, StoreWriter, notes_of
+from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, read_piece, split_file
 from adobest_pp.answers.gather.tables import SUBSET, Described, described
-from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses
+from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses, empty_tally
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger("adobest_pp")
 
@@ -128,133 +134,167 @@ def gather(
     <Gathered: 5 answers of 2 files, SRR(n_categories=3, epsilon=1.0)>
     >>> tree = ad.sample(gathered, "gibbs", draws=200)
     """
-    files = _files_of(paths)
-    copies = {} if check_flag(allow_copies, "allow_copies") else equal_files(list(files))
+    given = _files_of(paths)
+    copies = {} if check_flag(allow_copies, "allow_copies") else equal_files(list(given))
     if mechanism is not None and not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     if scheduler is not None:
         from adobest_pp._dask import check_address
 
         check_address(scheduler)
-    splits = [split_file(i, path, form) for i, (path, form) in enumerate(files.items())]
-    known, has_labels = _described_by(splits, list(files), mechanism, categories)
+    files = [_File(path, form, split_file(i, path, form)) for i, (path, form) in enumerate(given.items())]
+    for copy, original in copies.items():
+        files[copy].copy_of = files[original].path
+    known, has_labels = _described_by(files, mechanism, categories)
     columns = _columns_of(known.mechanism, column)
-    formats = [
-        _table_format(split, path, form, known, columns, has_labels)
-        for split, (path, form) in zip(splits, files.items(), strict=True)
-    ]
-    return _Gathering(list(files), splits, known, formats, store, copies).run(scheduler, progressbar)
-
-
-class _Gathering:
-    """Adds up what pieces give, file by file."""
-
-    def __init__(
-        self,
-        paths: list[str],
-        splits: list[SplitFile],
-        known: Described,
-        formats: list[TableFormat],
-        store: Source | None,
-        copies: dict[int, int],
-    ) -> None:
-        self._paths, self._splits, self._known, self._formats = paths, splits, known, formats
-        self._damaged = {i: split.damaged for i, split in enumerate(splits) if split.damaged is not None}
-        self._left = {i: len(split.pieces) for i, split in enumerate(splits) if split.damaged is None}
-        self._counts = {i: FileCounts(0, 0) for i in self._left}
-        self._parts: dict[int, list[Tally]] = {i: [] for i in self._left}
-        k, n_columns = known.mechanism.n_categories, len(formats[0].columns)
-        packed = -(-k // 8)
-        width = (
-            packed
-            if known.mechanism.as_sets() is not None
-            else packed * known.mechanism.publishes_subset + 8 * n_columns
-        )
-        self._total = Tally(np.zeros((0, width), dtype=np.uint8), np.zeros(0, dtype=np.int64))
-        self._store = store
-        # The file that each copy has the bytes of, and the orders of its answers so far (see
-        # `adobest_pp.answers.concat`).
-        self._copies = copies
-        self._orders = dict.fromkeys(copies, 0.0)
-        self._writer: StoreWriter | None = None
-
-    def run(self, scheduler: str | None, progressbar: bool) -> Gathered:
-        pieces = [piece for split in self._splits for piece in split.pieces]
-        workers = threads() if scheduler is None else cluster(scheduler)
-        if not collapses(self._known.mechanism):
-            self._writer = StoreWriter(self._store, self._total.keys.shape[1])
-        try:
-            with SlowProgress(len(pieces), "Gathering", progressbar) as bar, workers as results:
-                for piece, result in results(self._tasks(pieces)):
-                    self._take(piece, result)
-                    bar.advance(1)
-            gathered = self._finish()
-        except BaseException:
-            if self._writer is not None:
-                self._writer.discard()
-            raise
-        _tell_empty(gathered)
-        if self._damaged:
-            raise DamagedAnswers(gathered, {self._paths[i]: reason for i, reason in sorted(self._damaged.items())})
-        return gathered
-
-    def _tasks(self, pieces: list[Piece]) -> Tasks:
-        for piece in pieces:
-            if piece.file not in self._damaged:
-                yield piece, self._formats[piece.file]
-
-    def _take(self, piece: Piece, result: PieceResult) -> None:
-        file = piece.file
-        if result.refused is not None:
-            raise ValueError(f"{result.refused}, in {piece.path!r}")
-        if result.damaged is not None:
-            self._damaged.setdefault(file, result.damaged)
-        if file in self._damaged:
-            self._parts.pop(file, None)
-            return
-        self._left[file] -= 1
-        answers = 0 if result.tally is None else int(result.tally.count.sum())
-        before = self._counts[file]
-        self._counts[file] = FileCounts(before.answers + answers, before.empty + result.empty)
-        if file in self._copies and result.tally is not None:
-            self._refuse_copy(file, result.tally)
-        if result.tally is not None and self._writer is not None:
-            self._writer.write(file, result.tally.keys)
-        elif result.tally is not None:
-            self._parts[file] = [add_up([*self._parts[file], result.tally])]
-        if self._left[file] == 0 and self._writer is None:
-            self._total = add_up([self._total, *self._parts.pop(file)])
-
-    def _refuse_copy(self, file: int, tally: Tally) -> None:
-        """Add the orders of a piece; once the file is complete, raise ValueError if it must be a copy."""
-        # Where answers hardly ever repeat, a tally lists each as often as it was given.
-        count = tally.count if self._writer is None else np.bincount(unique_rows(tally.keys)[1])
-        self._orders[file] += log_orders(count)
-        if self._left[file] == 0:
-            names = repr(self._paths[self._copies[file]]), repr(self._paths[file])
-            refuse_copy("paths", names, self._counts[file].answers, self._orders[file], len(self._paths))
-
-    def _finish(self) -> Gathered:
-        good = [i for i in range(len(self._paths)) if i not in self._damaged]
-        files = {self._paths[i]: self._counts[i] for i in good}
-        content: Tally | SetStore = self._total
-        if self._writer is not None:
-            content = self._writer.finish(good, notes_of(*self._known, files))
-        return Gathered(*self._known, content, files)
-
-
-def _tell_empty(gathered: Gathered) -> None:
-    """Warn of rows without an answer."""
+    formats = [_table_format(file, known, columns, has_labels) for file in files]
+    gathered = _count(files, known, formats, store, scheduler, progressbar)
     if gathered.n_empty:
         where = [f"{each.empty} in {path!r}" for path, each in gathered.files.items() if each.empty]
         more = f" and {len(where) - 3} more files" if len(where) > 3 else ""
-        logger.warning(
-            "%d of %d rows have no answer and are left out: %s%s.",
-            gathered.n_empty,
-            len(gathered) + gathered.n_empty,
-            ", ".join(where[:3]),
-            more,
-        )
+        rows, listed = len(gathered) + gathered.n_empty, ", ".join(where[:3])
+        logger.warning("%d of %d rows have no answer and are left out: %s%s.", gathered.n_empty, rows, listed, more)
+    if damaged := {file.path: file.damaged for file in files if file.damaged is not None}:
+        raise DamagedAnswers(gathered, damaged)
+    return gathered
+
+
+@dataclass
+class _File:
+    """A file, and what its pieces have given so far."""
+
+    path: str
+    form: str
+    split: SplitFile
+    # Another file with the same bytes, and the logarithm of the number of orders of the answers so far (see
+    # `adobest_pp.answers.concat`).
+    copy_of: str | None = None
+    log_orders: float = 0.0
+    answers: int = 0
+    empty: int = 0
+    tally: Tally | None = None
+
+    def __post_init__(self) -> None:
+        self.damaged, self.left = self.split.damaged, len(self.split.pieces)
+
+
+def _count(
+    files: list[_File],
+    known: Described,
+    formats: list[TableFormat],
+    store: Source | None,
+    scheduler: str | None,
+    progressbar: bool,
+) -> Gathered:
+    """Read all pieces and add up what they give. A file counts whole or not at all."""
+    total = empty_tally(known.mechanism)
+    writer = None if collapses(known.mechanism) else StoreWriter(store, total.keys.shape[1])
+    pieces = [piece for file in files for piece in file.split.pieces]
+    tasks = ((piece, formats[piece.file]) for piece in pieces if files[piece.file].damaged is None)
+    try:
+        with SlowProgress(len(pieces), "Gathering", progressbar) as bar, _workers(scheduler) as results:
+            for piece, result in results(tasks):
+                file = files[piece.file]
+                _take(file, result, writer)
+                if writer is not None and result.tally is not None and file.damaged is None:
+                    writer.write(piece.file, result.tally.keys)
+                if file.left == 0 and file.copy_of is not None:
+                    names = repr(file.copy_of), repr(file.path)
+                    refuse_copy("paths", names, file.answers, file.log_orders, len(files))
+                if file.left == 0 and file.tally is not None:
+                    total, file.tally = add_up([total, file.tally]), None
+                bar.advance(1)
+        good = [i for i, file in enumerate(files) if file.damaged is None]
+        counts = {files[i].path: FileCounts(files[i].answers, files[i].empty) for i in good}
+        content = total if writer is None else writer.finish(good, notes_of(*known, counts))
+        return Gathered(*known, content, counts)
+    except BaseException:
+        if writer is not None:
+            writer.discard()
+        raise
+
+
+def _take(file: _File, result: PieceResult, writer: StoreWriter | None) -> None:
+    """Add what a piece gives to its file, or raise ValueError for what it holds."""
+    if result.refused is not None:
+        raise ValueError(f"{result.refused}, in {file.path!r}")
+    file.damaged = file.damaged or result.damaged
+    if file.damaged is not None:
+        file.tally = None
+        return
+    file.left -= 1
+    file.empty += result.empty
+    tally = result.tally
+    if tally is None:
+        return
+    file.answers += int(tally.count.sum())
+    if file.copy_of is not None:
+        # If answers hardly ever repeat, a tally lists each as often as it was given.
+        file.log_orders += log_orders(tally.count if writer is None else np.bincount(unique_rows(tally.keys)[1]))
+    if writer is None:
+        file.tally = tally if file.tally is None else add_up([file.tally, tally])
+
+
+# Who reads the pieces: the cores of this machine, or the workers of a Dask cluster.
+
+
+# Pieces that wait for each core.
+_PER_CORE = 2
+
+Tasks = Iterator[tuple[Piece, TableFormat]]
+Results = Iterator[tuple[Piece, PieceResult]]
+
+
+@contextmanager
+def _workers(scheduler: str | None) -> Iterator[Callable[[Tasks], Results]]:
+    """Yield a function that reads pieces and yields their results as they come."""
+    if scheduler is not None:
+        from adobest_pp._dask import Cluster, connect
+
+        with connect(scheduler) as client:
+            yield lambda tasks: _read_by_cluster(Cluster(client, read_piece), tasks)
+        return
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    pool = ThreadPoolExecutor(cores)  # reading and counting run outside of Python's lock
+    try:
+        yield lambda tasks: _read_by_threads(pool, _PER_CORE * cores, tasks)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read_by_threads(pool: ThreadPoolExecutor, most: int, tasks: Tasks) -> Results:
+    running: dict[Any, Piece] = {}
+    for task in chain(tasks, [None]):
+        if task is not None:
+            running[pool.submit(read_piece, task)] = task[0]
+        while len(running) >= (1 if task is None else most):
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(done), done.result()
+
+
+def _read_by_cluster(workers: Any, tasks: Tasks) -> Results:
+    """Read on a cluster. A piece whose worker died is read once more at the end, by itself."""
+    suspects: list[Any] = []
+    in_flight = 0
+    for task in chain(tasks, [None]):
+        if task is not None:
+            workers.submit(task)
+            in_flight += 1
+        while in_flight >= (1 if task is None else max(2, _PER_CORE * workers.slots())):
+            done, result = workers.next()
+            in_flight -= 1
+            if result is None:
+                suspects.append(done)
+            else:
+                yield done[0], result
+    for task in suspects:
+        workers.submit(task)
+        (piece, _), result = workers.next()
+        yield piece, result or PieceResult(None, damaged="every worker that was given it died")
+
+
+# Which files there are, and what they hold.
 
 
 def _files_of(paths: Any) -> dict[str, str]:
@@ -299,37 +339,36 @@ def _matching(path: str) -> list[str]:
     return inside
 
 
-def _described_by(
-    splits: list[SplitFile], paths: list[str], mechanism: Mechanism | None, categories: Any
-) -> tuple[Described, bool]:
+def _described_by(files: list[_File], mechanism: Mechanism | None, categories: Any) -> tuple[Described, bool]:
     """Return the one mechanism and the labels, and whether labels were given at all; or raise ValueError."""
-    found = None if mechanism is None else mechanism
-    labels = None if categories is None or found is None else check_labels(categories, found.n_categories)
-    for split, path in zip(splits, paths, strict=True):
+    stated: dict[str, Described] = {}
+    for file in files:
         try:
-            stated = None if split.schema is None else described(split.schema.metadata)
+            about = None if file.split.schema is None else described(file.split.schema.metadata)
         except ValueError as problem:
-            raise ValueError(f"{problem} in {path!r}") from None
-        if stated is None:
-            continue
-        if found is None:
-            found = stated.mechanism
-            labels = None if categories is None else check_labels(categories, found.n_categories)
-        if stated.mechanism != found:
-            raise ValueError(
-                f"paths must name answers of one mechanism, {found!r}, got {stated.mechanism!r} in {path!r}"
-            )
-        labels = labels or stated.categories
-        if stated.categories != labels:
-            raise ValueError(
-                f"paths must name answers with the categories {brief(list(labels))} in this order, "
-                f"got {brief(list(stated.categories))} in {path!r}"
-            )
-    for split, path in zip(splits, paths, strict=True):
-        if found is None and split.damaged is not None:
-            raise ValueError(f"paths must name whole files, got {path!r} ({split.damaged})")
+            raise ValueError(f"{problem} in {file.path!r}") from None
+        if about is not None:
+            stated[file.path] = about
+    first = next(iter(stated.values()), None)
+    found = mechanism or (first and first.mechanism)
     if found is None:
-        raise UnnamedMechanism(f"mechanism must be given for files that do not name it, such as {paths[0]!r}, got None")
+        for file in files:
+            if file.damaged is not None:
+                raise ValueError(f"paths must name whole files, got {file.path!r} ({file.damaged})")
+        raise UnnamedMechanism(
+            f"mechanism must be given for files that do not name it, such as {files[0].path!r}, got None"
+        )
+    labels = first and first.categories if categories is None else check_labels(categories, found.n_categories)
+    for path, about in stated.items():
+        if about.mechanism != found:
+            raise ValueError(
+                f"paths must name answers of one mechanism, {found!r}, got {about.mechanism!r} in {path!r}"
+            )
+        if about.categories != labels:
+            raise ValueError(
+                f"paths must name answers with the categories {brief(list(labels or ()))} in this order, "
+                f"got {brief(list(about.categories))} in {path!r}"
+            )
     return Described(found, labels or check_labels(None, found.n_categories)), labels is not None
 
 
@@ -345,43 +384,37 @@ def _columns_of(mechanism: Mechanism, column: Any) -> tuple[str, ...]:
     return given
 
 
-def _table_format(
-    split: SplitFile, path: str, form: str, known: Described, columns: tuple[str, ...], has_labels: bool
-) -> TableFormat:
-    """Return how a file is to be read, or raise ValueError if it lacks a column."""
-    mechanism = known.mechanism
-    as_code = form == "csv" and not (has_labels and mechanism.answers_are_categories)
-    table_format = TableFormat(mechanism, known.categories, columns, as_code)
-    if split.schema is None:
+def _table_format(file: _File, known: Described, columns: tuple[str, ...], has_labels: bool) -> TableFormat:
+    """Return how to read a file, or raise ValueError if it lacks a column."""
+    named = has_labels and known.mechanism.answers_are_categories
+    table_format = TableFormat(*known, columns, as_code=file.form == "csv" and not named)
+    schema = file.split.schema
+    if schema is None:
         return table_format
-    names = split.schema.names
     for name in table_format.needed:
-        if names.count(name) != 1:
+        if (times := schema.names.count(name)) != 1:
             hint = f" ({SUBSET!r} has the published subset)" if name == SUBSET and SUBSET not in columns else ""
             raise ValueError(
-                f"column must be there once, got {brief(name)}{hint}, which {path!r} has {names.count(name)} times: "
-                f"it has {brief(names)}"
+                f"column must be there once, got {brief(name)}{hint}, which {file.path!r} has {times} times: "
+                f"it has {brief(schema.names)}"
             )
-    if has_labels and mechanism.answers_are_categories and form != "csv" and described(split.schema.metadata) is None:
-        _refuse_numbers(split, path, known.categories, columns[0])
+    if named and file.form != "csv" and described(schema.metadata) is None:
+        _refuse_numbers(schema, file.path, known.categories, columns[0])
     return table_format
 
 
-def _refuse_numbers(split: SplitFile, path: str, categories: tuple[str, ...], name: str) -> None:
-    """Raise ValueError if a column of numbers could be codes or labels."""
+def _refuse_numbers(schema: "pa.Schema", path: str, categories: tuple[str, ...], name: str) -> None:
+    """Raise ValueError if the numbers in a column could be codes or labels."""
     import pyarrow as pa
 
-    kind = split.schema.field(name).type  # type: ignore[union-attr]
+    kind = schema.field(name).type
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    others = [label for label in categories if label.lstrip("-").isdecimal()]
-    if numeric and others and list(categories) != [str(i) for i in range(len(categories))]:
+    numbers = [label for label in categories if label.lstrip("-").isdecimal()]
+    if numeric and numbers and list(categories) != [str(i) for i in range(len(categories))]:
         raise ValueError(
-            f"column must hold text where categories are numbers themselves, such as {others[0]!r}: in {path!r} "
+            f"column must hold text if categories are numbers themselves, such as {numbers[0]!r}: in {path!r} "
             f"{name!r} holds numbers, which could be codes 0, 1, … or labels"
         )
-
-
-# Randomized answers from files of either kind: responses or a collection in netCDF, or tables that are gathered.
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -409,14 +442,8 @@ def read_answers(
         As of `gather`; for tables alone.
     """
     if is_table(path):
-        found: Responses | Gathered = gather(
-            path,
-            mechanism,
-            categories=categories,
-            column=column,
-            progressbar=progressbar,
-            allow_copies=allow_copies,
-        )
+        how: dict[str, Any] = {"column": column, "progressbar": progressbar, "allow_copies": allow_copies}
+        found: Responses | Gathered = gather(path, mechanism, categories=categories, **how)
     else:
         found = Responses.read(path)
     if len(found) == 0:

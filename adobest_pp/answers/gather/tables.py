@@ -49,17 +49,6 @@ class Described(NamedTuple):
     categories: tuple[str, ...]
 
 
-def describe(mechanism: Mechanism, categories: tuple[str, ...]) -> dict[bytes, bytes]:
-    """Return the metadata of a file of answers."""
-    about = {
-        "schema": _SCHEMA,
-        "schema_version": _VERSION,
-        "mechanism_settings": mechanism.settings(),
-        "categories": list(categories),
-    }
-    return {_KEY: json.dumps(about).encode()}
-
-
 def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
     """Return what the metadata of a schema says, None if it says nothing, or raise ValueError."""
     if not metadata or _KEY not in metadata:
@@ -87,7 +76,9 @@ def table_of(responses: "Responses") -> "pa.Table":
     columns: dict[str, Any] = {}
     sets = mechanism.as_sets()
     if sets is not None and len(mechanism.answer_columns) == 1:
-        columns["answer"] = _binary(np.packbits(sets.support(answers), axis=1))
+        packed = np.packbits(sets.support(answers), axis=1)
+        buffers = [None, pa.py_buffer(packed.tobytes())]
+        columns["answer"] = pa.FixedSizeBinaryArray.from_buffers(pa.binary(packed.shape[1]), len(packed), buffers)
     else:
         numbers = answers.reshape(len(answers), len(mechanism.answer_columns)).astype(mechanism.answer_type)
         columns |= {name: pa.array(numbers[:, i]) for i, name in enumerate(mechanism.answer_columns)}
@@ -95,24 +86,18 @@ def table_of(responses: "Responses") -> "pa.Table":
         subsets = [row.tobytes() for row in np.packbits(responses.subsets, axis=1)]
         index = pa.array(responses.subset_index.astype(np.int32))
         columns[SUBSET] = pa.DictionaryArray.from_arrays(index, pa.array(subsets, type=pa.binary()))
-    return pa.table(columns).replace_schema_metadata(describe(mechanism, responses.categories))
-
-
-def _binary(packed: NDArray[np.uint8]) -> "pa.Array":
-    """Return rows of bytes as an array of binary values of one length."""
-    import pyarrow as pa
-
-    rows = np.ascontiguousarray(packed)
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(rows.shape[1]), len(rows), [None, pa.py_buffer(rows.tobytes())]
-    )
+    about = {
+        "schema": _SCHEMA,
+        "schema_version": _VERSION,
+        "mechanism_settings": mechanism.settings(),
+        "categories": list(responses.categories),
+    }
+    return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about).encode()})
 
 
 # Columns as codes and packed bits. An error names the column, what it may hold and what kind of value it holds. It
 # never shows the value: a column that was named by mistake may hold anything about a person.
 
-
-_SETS_AT_ONCE = 1 << 16
 HIDDEN = "(it is not shown)"
 
 
@@ -122,14 +107,21 @@ def is_there(array: "pa.Array") -> NDArray[np.bool_]:
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(array.type):
-        there = is_there(array.dictionary)
-        index = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        known = np.append(there, False)[index] if len(there) else np.zeros(len(array), dtype=bool)
-        return np.asarray(known & array.is_valid().to_numpy(zero_copy_only=False))
+        there = pc.take(pa.array(is_there(array.dictionary), pa.bool_()), array.indices).fill_null(False)
+        return np.asarray(there.to_numpy(zero_copy_only=False))
     empty = pc.is_null(array, nan_is_null=True)
     if _is_text(array.type):
         empty = pc.or_(empty, pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(True))
     return ~np.asarray(empty.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def distinct_of(array: "pa.DictionaryArray") -> tuple["pa.Array", NDArray[np.int64]]:
+    """Return the values of a dictionary column that occur, and the place of each row among them."""
+    import pyarrow as pa
+
+    index = array.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    counts = np.bincount(index, minlength=len(array.dictionary))
+    return array.dictionary.take(pa.array(np.flatnonzero(counts))), (np.cumsum(counts > 0) - 1)[index]
 
 
 def codes_of(
@@ -140,75 +132,80 @@ def codes_of(
     Parameters
     ----------
     array : pyarrow.Array
-        Numbers, or text.
+        Numbers or text.
     name : str
-        Of the column.
+        The name of the column.
     highest : int
         The highest code.
     labels : mapping or None
-        The code of each label; None where text is no label.
+        The code of each label; None if the column does not hold labels.
     as_code : bool
         Whether text is a code, as in a CSV file without labels.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     allowed = f"column {name!r} must hold codes from 0 to {highest}" + (" or labels of categories" if labels else "")
     if len(array) == 0:
         return np.zeros(0, dtype=np.int64)
     if pa.types.is_dictionary(array.type):
-        index = array.indices.to_numpy(zero_copy_only=False)
-        used = np.unique(index)
-        found = np.zeros(len(array.dictionary), dtype=np.int64)
-        found[used] = codes_of(array.dictionary.take(pa.array(used)), name, highest, labels, as_code)
-        return np.asarray(found[index])
-    if _is_text(array.type):
-        if as_code:
-            return _in_range(_parsed(array, allowed), highest, allowed)
+        values, place = distinct_of(array)
+        return np.asarray(codes_of(values, name, highest, labels, as_code)[place])
+    if _is_text(array.type) and not as_code:
         if labels is None:
             raise ValueError(f"{allowed}, got text")
-        return _of_labels(array, labels, f"column {name!r} must hold labels of categories where it holds text")
-    if pa.types.is_floating(array.type):
-        numbers = array.to_numpy(zero_copy_only=False)
-        if ((numbers != np.round(numbers)) | (np.abs(numbers) > 2**53)).any():
-            raise ValueError(f"{allowed}, got a number that is not whole {HIDDEN}")
-        return _in_range(numbers, highest, allowed)
-    if not pa.types.is_integer(array.type):
+        return _codes_of_labels(array, labels, f"column {name!r} must hold labels of categories if it holds text")
+    if _is_text(array.type):
+        try:
+            array = pc.utf8_trim_whitespace(array).cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise ValueError(f"{allowed}, got text that is not a code {HIDDEN}") from None
+    if not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         raise ValueError(f"{allowed}, got values of type {array.type}")
-    return _in_range(array.to_numpy(zero_copy_only=False), highest, allowed)
+    numbers = array.to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind == "f" and ((numbers != np.round(numbers)) | (np.abs(numbers) > 2**53)).any():
+        raise ValueError(f"{allowed}, got a number that is not whole {HIDDEN}")
+    if not (numbers.min() >= 0 and numbers.max() <= highest):
+        raise ValueError(f"{allowed}, got another number {HIDDEN}")
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def _codes_of_labels(array: "pa.Array", labels: Mapping[str, int], allowed: str) -> NDArray[np.int64]:
+    encoded = array.dictionary_encode()
+    codes = [labels.get(normalize("NFC", text.strip())) for text in encoded.dictionary.to_pylist()]
+    if None in codes:
+        raise ValueError(f"{allowed}, got text that is not a label {HIDDEN}")
+    return np.asarray(np.array(codes, dtype=np.int64)[encoded.indices.to_numpy(zero_copy_only=False)])
 
 
 def packed_sets(array: "pa.Array", name: str, n_categories: int, labels: Mapping[str, int]) -> NDArray[np.uint8]:
     """Return a column of sets without empty values as packed bits, of shape (n, ⌈K/8⌉), or raise ValueError."""
     import pyarrow as pa
 
-    width = -(-n_categories // 8)
+    width, kind = -(-n_categories // 8), array.type
     allowed = f"column {name!r} must hold sets: {width} bytes of packed bits, {n_categories} zeros and ones, or lists"
-    kind = array.type
     if len(array) == 0:
         return np.zeros((0, width), dtype=np.uint8)
     if pa.types.is_dictionary(kind):
-        index = array.indices.to_numpy(zero_copy_only=False)
-        used = np.unique(index)
-        packed = np.zeros((len(array.dictionary), width), dtype=np.uint8)
-        packed[used] = packed_sets(array.dictionary.take(pa.array(used)), name, n_categories, labels)
-        return np.asarray(packed[index])
+        values, place = distinct_of(array)
+        return np.asarray(packed_sets(values, name, n_categories, labels)[place])
     if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         packed = _bytes_of(array, width, allowed)
         spare = 8 * width - n_categories
         if spare and (packed[:, -1] & ((1 << spare) - 1)).any():
-            raise ValueError(f"{allowed}, got bits behind those of the {n_categories} categories")
+            raise ValueError(f"{allowed}, got bits beyond those of the {n_categories} categories")
         return packed
     if _is_text(kind):
-        bits = _bytes_of(array.cast(pa.large_binary()), n_categories, allowed)
+        bits = _bytes_of(array, n_categories, allowed)
         if (bits >> 1 != ord("0") >> 1).any():
-            raise ValueError(f"{allowed}, got another text {HIDDEN}")
+            raise ValueError(f"{allowed}, got other text {HIDDEN}")
         return np.packbits(bits & 1, axis=1)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _of_lists(array, name, n_categories, labels)
+        return _packed_lists(array, name, n_categories, labels)
     raise ValueError(f"{allowed}, got values of type {kind}")
 
 
-def _of_lists(array: "pa.Array", name: str, n_categories: int, labels: Mapping[str, int]) -> NDArray[np.uint8]:
+def _packed_lists(array: "pa.Array", name: str, n_categories: int, labels: Mapping[str, int]) -> NDArray[np.uint8]:
     import pyarrow.compute as pc
 
     allowed = f"column {name!r} must hold sets of distinct categories"
@@ -216,70 +213,31 @@ def _of_lists(array: "pa.Array", name: str, n_categories: int, labels: Mapping[s
     members = array.flatten()
     if not is_there(members).all():
         raise ValueError(f"{allowed}, got an empty value in one")
-    codes, ends = codes_of(members, name, n_categories - 1, labels, False), np.cumsum(sizes)
-    parts = []
-    for start in range(0, len(sizes), _SETS_AT_ONCE):
-        mine = sizes[start : start + _SETS_AT_ONCE]
-        masks = np.zeros((mine.size, n_categories), dtype=bool)
-        first = ends[start] - sizes[start]
-        masks[np.repeat(np.arange(mine.size), mine), codes[first : first + mine.sum()]] = True
-        if (masks.sum(axis=1) != mine).any():
-            raise ValueError(f"{allowed}, got one twice in a list")
-        parts.append(np.packbits(masks, axis=1))
-    return np.concatenate(parts)
+    codes = codes_of(members, name, n_categories - 1, labels, False)
+    packed = np.zeros((len(sizes), -(-n_categories // 8)), dtype=np.uint8)
+    bits = (128 >> (codes % 8)).astype(np.uint8)
+    np.bitwise_or.at(packed, (np.repeat(np.arange(len(sizes)), sizes), codes // 8), bits)
+    if (np.bitwise_count(packed).sum(axis=1, dtype=np.int64) != sizes).any():
+        raise ValueError(f"{allowed}, got one twice in a list")
+    return packed
 
 
 def _bytes_of(array: "pa.Array", width: int, allowed: str) -> NDArray[np.uint8]:
-    """Return binary values, all of this length, as rows of bytes."""
+    """Return text or binary values, all of this length, as rows of bytes."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if pa.types.is_fixed_size_binary(array.type):
-        lengths = [array.type.byte_width]
-        offset = array.offset * array.type.byte_width
-    else:
-        lengths = pc.unique(pc.binary_length(array)).to_pylist()
-        offset = 0
-        array = array.cast(pa.large_binary())
-    if any(length != width for length in lengths):
-        raise ValueError(f"{allowed}, got a value of {next(each for each in lengths if each != width)} bytes")
-    if not pa.types.is_fixed_size_binary(array.type):
-        offset = int(np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset])
-    content = np.frombuffer(array.buffers()[-1], dtype=np.uint8, offset=offset, count=len(array) * width)
-    return content.reshape(len(array), width)
+    try:
+        fixed = array.cast(pa.binary(width))
+    except pa.ArrowInvalid:
+        raise ValueError(f"{allowed}, got a value of another length") from None
+    content = np.frombuffer(fixed.buffers()[1], dtype=np.uint8, offset=fixed.offset * width, count=len(fixed) * width)
+    return content.reshape(len(fixed), width)
 
 
 def _is_text(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _parsed(array: "pa.Array", allowed: str) -> NDArray[np.int64]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        return np.asarray(pc.utf8_trim_whitespace(array).cast(pa.int64()).to_numpy(zero_copy_only=False))
-    except pa.ArrowInvalid:
-        raise ValueError(f"{allowed}, got text that is none of them") from None
-
-
-def _of_labels(array: "pa.Array", labels: Mapping[str, int], allowed: str) -> NDArray[np.int64]:
-    encoded = array.dictionary_encode()
-    codes = []
-    for text in encoded.dictionary.to_pylist():
-        code = labels.get(normalize("NFC", text.strip()))
-        if code is None:
-            raise ValueError(f"{allowed}, got text that is no label {HIDDEN}")
-        codes.append(code)
-    return np.asarray(np.array(codes, dtype=np.int64)[encoded.indices.to_numpy(zero_copy_only=False)])
-
-
-def _in_range(numbers: NDArray[Any], highest: int, allowed: str) -> NDArray[np.int64]:
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() <= highest):
-        raise ValueError(f"{allowed}, got another number {HIDDEN}")
-    return np.asarray(numbers, dtype=np.int64)
 
 
 def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
@@ -291,9 +249,6 @@ def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
 # comma outside of quotes. Errors show no cell: a file without a header has a person's values in its first row.
 
 
-_CSV_BYTES = 1 << 24
-
-
 def csv_schema(path: str | os.PathLike[str], **parsing: Any) -> "pa.Schema":
     """Return the columns of a CSV file."""
     with _open_csv(path, None, lambda row: "skip", **parsing) as reader:
@@ -301,9 +256,9 @@ def csv_schema(path: str | os.PathLike[str], **parsing: Any) -> "pa.Schema":
 
 
 def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing: Any) -> Iterator["pa.RecordBatch"]:
-    """Yield these columns of a CSV file as text, null where a cell is empty, or raise ArrowInvalid.
+    """Yield these columns of a CSV file as text, null for an empty cell, or raise ArrowInvalid.
 
-    If a name occurs twice, all columns of the file are read. `parsing` are options of `pyarrow.csv.ParseOptions`.
+    A blank line is a row with an empty cell. `parsing` are options of `pyarrow.csv.ParseOptions`.
     """
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -311,22 +266,21 @@ def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing:
     wrong: list[str] = []
 
     def refuse(row: Any) -> str:
-        cells = f"the header has {row.expected_columns} cells, row {row.number} has {row.actual_columns}"
-        wrong.append(f"{cells} (they are not shown)")
+        wrong.append(f"the header has {row.expected_columns} cells, row {row.number} has {row.actual_columns}")
         return "error"
 
     convert = pc.ConvertOptions(
-        include_columns=columns if len({*columns}) == len(columns) else None,
+        include_columns=columns,
         column_types=dict.fromkeys(columns, pa.string()),
         null_values=[""],
         strings_can_be_null=True,
     )
     try:
-        with _open_csv(path, convert, refuse, **parsing) as reader:
+        with _open_csv(path, convert, refuse, ignore_empty_lines=False, **parsing) as reader:
             yield from reader
     except pa.ArrowInvalid:
         if wrong:  # Arrow's own message shows the row
-            raise pa.ArrowInvalid(wrong[0]) from None
+            raise pa.ArrowInvalid(f"{wrong[0]} (they are not shown)") from None
         raise
 
 
@@ -339,36 +293,6 @@ def _open_csv(path: str | os.PathLike[str], convert: Any, on_wrong_row: Callable
     header = start.decode(encoding, errors="replace").partition("\n")[0]
     outside = "".join(header.split('"')[::2])
     delimiter = ";" if ";" in outside and "," not in outside else ","
-    read = pc.ReadOptions(use_threads=False, block_size=_CSV_BYTES, encoding=encoding)
+    read = pc.ReadOptions(use_threads=False, block_size=1 << 24, encoding=encoding)
     parse = pc.ParseOptions(delimiter=delimiter, invalid_row_handler=on_wrong_row, **parsing)
     return pc.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
-
-
-def read_csv_table(path: str | os.PathLike[str]) -> "pa.Table":
-    """Return a CSV file with a header as a table of text, in which an empty cell is null.
-
-    Quoted cells may hold delimiters and line breaks. A blank line is a row with an empty cell in a file of one column;
-    in other files it is skipped.
-
-    Raises
-    ------
-    ValueError
-        If it is not such a file. The message shows no cell.
-    """
-    import pyarrow as pa
-
-    allowed = f"path must name a CSV file in UTF-8 or UTF-16, got {os.fspath(path)!r}"
-    try:
-        with open(path, "rb") as file:
-            if sum(block.count(b'"') for block in iter(lambda: file.read(_CSV_BYTES), b"")) % 2:
-                raise ValueError(f"{allowed}, in which a quotation mark is not closed")
-        schema = csv_schema(path, newlines_in_values=True)
-        if any("\0" in name for name in schema.names):
-            raise UnicodeError
-        text = pa.schema([(name, pa.string()) for name in schema.names])
-        rows = csv_batches(path, schema.names, newlines_in_values=True, ignore_empty_lines=len(schema) > 1)
-        return pa.Table.from_batches(list(rows), text)
-    except UnicodeError:
-        raise ValueError(f"{allowed}, which has another encoding: save it as UTF-8") from None
-    except pa.ArrowException as problem:
-        raise ValueError(f"{allowed}, which is not one: {problem}") from None

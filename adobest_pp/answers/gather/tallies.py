@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.answers.gather.tables import SUBSET, codes_of, is_there, labels_as_codes, packed_sets
+from adobest_pp.answers.gather.tables import SUBSET, codes_of, distinct_of, is_there, labels_as_codes, packed_sets
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, Published
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Support sets that are counted, each with its number; where more are possible, answers hardly ever repeat.
+# If more support sets than this are possible, answers hardly ever repeat.
 MOST_SETS = 1 << 20
-# The largest table of counts; with more codes than this they are sorted.
+# The largest table of counts; more codes than this are sorted.
 _LARGEST_TABLE = 1 << 24
 _ANSWERS_AT_ONCE = 1 << 16
 
@@ -48,16 +48,31 @@ class Tally(NamedTuple):
     count: NDArray[np.int64]  # type: ignore[assignment]
 
 
+def empty_tally(mechanism: Mechanism) -> Tally:
+    """Return the tally of no answers, whose keys have the width of the mechanism's."""
+    packed = -(-mechanism.n_categories // 8)
+    others = packed * mechanism.publishes_subset + 8 * len(mechanism.answer_columns)
+    width = others if mechanism.as_sets() is None else packed
+    return Tally(np.zeros((0, width), dtype=np.uint8), np.zeros(0, dtype=np.int64))
+
+
 def collapses(mechanism: Mechanism) -> bool:
     """Tell whether so few answers are possible that they are kept as distinct ones with counts."""
     return mechanism.as_sets() is None or min(mechanism.n_outputs, 1 << mechanism.n_categories) <= MOST_SETS
 
 
 def add_up(tallies: Sequence[Tally]) -> Tally:
-    """Return one tally of all; there must be at least one."""
+    """Return one tally of at least one."""
     if len(tallies) == 1:
         return tallies[0]
     return _tally(np.concatenate([each.keys for each in tallies]), np.concatenate([each.count for each in tallies]))
+
+
+def add_uncounted(tallies: Sequence[Tally]) -> Tally:
+    """Return one tally of at least one, in which each key is there as often as it was answered, with a count of 1."""
+    keys = np.concatenate([each.keys for each in tallies])
+    in_order = keys[np.argsort(unique_rows(keys)[1], kind="stable")]
+    return Tally(in_order, np.ones(len(keys), dtype=np.int64))
 
 
 def _tally(keys: NDArray[np.uint8], count: NDArray[np.int64]) -> Tally:
@@ -70,7 +85,7 @@ def _tally(keys: NDArray[np.uint8], count: NDArray[np.int64]) -> Tally:
 def counted(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[Tally, int]:
     """Return the answers of some rows of a table, counted, and how many rows had none.
 
-    Where answers hardly ever repeat (see `collapses`) every key is there as often as it was answered, counted once.
+    If answers hardly ever repeat (see `collapses`), each key is there as often as it was answered, with a count of 1.
     """
     import pyarrow as pa
 
@@ -86,14 +101,11 @@ def counted(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[Tally, 
     if mechanism.answer_dims:
         numbers = _numbers(batch, table_format)
         mechanism.check_answers(numbers.reshape(len(numbers), *mechanism.answer_dims.values()))
-        codes, places = np.arange(len(numbers)), np.arange(len(numbers))
+        places = np.arange(len(numbers))
     else:
-        named = labels if mechanism.answers_are_categories else None
-        highest = mechanism.n_outputs - 1
-        codes = codes_of(
-            batch.column(table_format.columns[0]), table_format.columns[0], highest, named, table_format.as_code
-        )
-        numbers, places = np.arange(mechanism.n_outputs)[:, None], codes
+        named, name = labels if mechanism.answers_are_categories else None, table_format.columns[0]
+        places = codes_of(batch.column(name), name, mechanism.n_outputs - 1, named, table_format.as_code)
+        numbers = np.arange(mechanism.n_outputs)[:, None]
     if not mechanism.publishes_subset:
         return _of_codes(places, numbers, None, mechanism.n_categories), empty
     sets, index = _subsets(batch, table_format, labels)
@@ -125,33 +137,25 @@ def _subsets(
     batch: "pa.RecordBatch", table_format: TableFormat, labels: dict[str, int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the distinct published subsets of the rows as packed bits, and that of each row."""
-    import pyarrow as pa
-
     column, k = batch.column(SUBSET), table_format.mechanism.n_categories
     try:
-        column = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        values, index = distinct_of(column if hasattr(column, "dictionary") else column.dictionary_encode())
     except NotImplementedError:  # lists
         packed = packed_sets(column, SUBSET, k, labels)
         first, index = unique_rows(packed)
         sets = packed[first]
     else:
-        index = column.indices.to_numpy(zero_copy_only=False)
-        used = np.flatnonzero(np.bincount(index, minlength=len(column.dictionary)))
-        sets = np.zeros((len(column.dictionary), -(-k // 8)), dtype=np.uint8)
-        sets[used] = packed_sets(column.dictionary.take(pa.array(used)), SUBSET, k, labels)
-    full = np.packbits(np.ones(k, dtype=bool))
-    if (sets == full).all(axis=1).any():
+        sets = packed_sets(values, SUBSET, k, labels)
+    if (np.bitwise_count(sets).sum(axis=1, dtype=np.int64) == k).any():
         raise ValueError(f"column {SUBSET!r} must leave at least one of the {k} categories out, got all of them")
-    return sets, index.astype(np.int64)
+    return sets, index
 
 
 def _supports(batch: "pa.RecordBatch", table_format: TableFormat, mechanism: ExtremalMechanism) -> NDArray[np.uint8]:
     """Return the support sets of answers as packed bits."""
     if len(table_format.columns) == 1:
-        labels = labels_as_codes(table_format.categories)
-        return packed_sets(
-            batch.column(table_format.columns[0]), table_format.columns[0], mechanism.n_categories, labels
-        )
+        (name,), labels = table_format.columns, labels_as_codes(table_format.categories)
+        return packed_sets(batch.column(name), name, mechanism.n_categories, labels)
     answers = mechanism.check_answers(_numbers(batch, table_format))
     parts = [
         np.packbits(mechanism.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
@@ -161,11 +165,10 @@ def _supports(batch: "pa.RecordBatch", table_format: TableFormat, mechanism: Ext
 
 
 def _sets(packed: NDArray[np.uint8], mechanism: ExtremalMechanism) -> Tally:
-    mechanism.log_weight_of_size(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
+    mechanism.log_weight_of_size(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))  # refuses impossible sizes
     if collapses(mechanism):
         return _tally(packed, np.ones(len(packed), dtype=np.int64))
-    in_order = np.argsort(unique_rows(packed)[1], kind="stable")
-    return Tally(packed[in_order], np.ones(len(packed), dtype=np.int64))
+    return add_uncounted([Tally(packed, np.zeros(0, dtype=np.int64))])
 
 
 def decoded(tally: Tally, mechanism: Mechanism) -> tuple[NDArray[np.int64], Published]:
