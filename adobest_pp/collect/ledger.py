@@ -1,17 +1,17 @@
-"""What the people of a file have been asked: a ledger beside that file, so that nobody answers twice unnoticed.
+"""A ledger beside a file of people: what they have been asked, so that nobody answers twice unnoticed.
 
-A second answer of the same person adds its ε to that of the first, whatever file it is written to and whatever column
-it is about. So every collection from a file of people is entered in ``<file>.adobest-ledger``: the column, ε, the
-mechanism, where the answers are, when, how many rows, and a fingerprint of the column.
+A second answer of the same person adds its ε to that of the first, whatever file it is in and whatever column it is
+about. So every collection from a file of people is entered in ``<file>.adobest-ledger``: the column, ε, the mechanism,
+where the answers are, when, how many rows, and a fingerprint of the column.
 
 The fingerprint is an HMAC-SHA-256 of the column's values in their order. It recognizes the same people whatever the
-name, the time or the format of their file, and those who have been added at its end. Its key is random and kept in the
-ledger: whoever has the ledger could try all contents of a small file. The ledger is no more sensitive than the file of
-people that it lies beside, gets the same permissions, and must be kept where that file is kept. Collections hold
-neither the fingerprint nor its key, only a random name: nothing in them depends on the values but the answers.
+name, time or format of their file, also if others were added at its end. Its key is random and kept in the ledger:
+whoever has the ledger could try all contents of a small file. The ledger is as sensitive as the file of people beside
+it, gets the same permissions, and belongs where that file is kept. Collections hold neither the fingerprint nor its
+key, only a random name: nothing in them depends on the values but the answers.
 
 A file of people that was renamed or copied is recognized by the ledgers of other files in its folder. A copy in another
-folder has no ledger there, and people who are in two files among others are not recognized.
+folder is not, and neither are people who are in two files among others.
 """
 
 import hmac
@@ -21,7 +21,8 @@ import os
 import secrets
 import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,10 +43,10 @@ _LARGEST = 16_000_000
 
 
 class Values:
-    """The values of a column, as codes of labels, of which only the fingerprint is kept."""
+    """The values of a column, given as codes of labels. Only their fingerprint is ever written."""
 
     def __init__(self, codes: NDArray[np.int64], labels: Sequence[str]) -> None:
-        texts = [*(label.encode() for label in labels), b""]  # −1 is that of an empty value
+        texts = [*(label.encode() for label in labels), b""]  # the last is that of an empty value, −1
         parts = [len(text).to_bytes(4, "big") + text for text in texts]
         self._parts = [parts[code] for code in codes.tolist()]
 
@@ -53,7 +54,7 @@ class Values:
         return len(self._parts)
 
     def orders(self, rows: int) -> float:
-        """Return the logarithm of the number of orders of the first rows: with few, others may have the same values."""
+        """Return the logarithm of the number of orders of the first rows: if small, others may have the same values."""
         return log_orders(np.array([*Counter(self._parts[:rows]).values()], dtype=np.int64))
 
     def fingerprint(self, key: bytes, rows: int) -> str:
@@ -62,7 +63,7 @@ class Values:
 
 
 class Entry(NamedTuple):
-    """One collection: its random name, what was asked, where the answers are, and the people that it is about."""
+    """One collection: its random name, what was asked, where the answers are, and who was asked."""
 
     collection: str
     column: str
@@ -74,8 +75,8 @@ class Entry(NamedTuple):
     fingerprint: str
 
     def in_words(self) -> str:
-        """Return when, with what budget, and where the answers are."""
-        where = "kept in no file" if self.out is None else f"answers in {self.out!r}"
+        """Return what was asked, with what budget, when, and where the answers are."""
+        where = "not kept in a file" if self.out is None else f"answers in {self.out!r}"
         return f"{self.column!r}, ε = {self.epsilon:g}, {self.began[:10]}, {where}"
 
 
@@ -109,8 +110,8 @@ class Ledger:
             return
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, IsADirectoryError):
             raise ValueError(
-                f"the ledger {str(self.path)!r} must be as it was written, got another: restore it from a copy, or "
-                "remove it if nobody of the file of people has answered yet"
+                f"the ledger {str(self.path)!r} is damaged: restore it from a copy, or remove it if nobody in the file "
+                "of people has answered yet"
             ) from None
 
     @property
@@ -123,54 +124,46 @@ class Ledger:
         return next((entry for entry in self.entries if entry.collection == collection), None)
 
     def is_same(self, entry: Entry, values: Values) -> bool:
-        """Tell whether these are the values that an entry is about, or those with others behind them."""
+        """Tell whether an entry is about these values, or about the first of them."""
         return values.fingerprint(self.key, entry.rows) == entry.fingerprint
 
     def confirm(self, entry: Entry, values: Values, ask_again: bool) -> None:
         """Raise ValueError if the people have been asked the same before, unless they are to be asked again."""
-        column, epsilon = entry.column, entry.epsilon
-        same = [each for each in self.entries if each.column == column or self.is_same(each, values)]
         if ask_again:
             return
-        if not same:
-            self._confirm_no_copy(entry, values)
-            return
-        before = "; ".join(entry.in_words() for entry in same[-2:])
-        hint = "" if self.is_same(same[-1], values) else ", or move that ledger elsewhere if they are other people"
-        raise ValueError(
-            f"ask_again (--ask-again) must be given to ask the people of {str(self._people)!r} once more: "
-            f"{self.path.name!r} says that they were asked before ({before}), and their budgets would add up to "
-            f"ε = {self.total + epsilon:g}; to continue a collection, name its file as out{hint}"
-        )
-
-    def _confirm_no_copy(self, entry: Entry, values: Values) -> None:
-        """Raise ValueError if the ledger of another file in the folder knows these people, and that cannot be chance.
-
-        That file was renamed or copied, or is a link. With few people or values, others may have the same ones.
-        """
-        for path in sorted(self.path.parent.glob(f"*{SUFFIX}")):
-            if path == self.path or not path.is_file():
-                continue
-            other = copy(self)
-            other.path, other.entries = path, []
-            try:
-                other._read()
-            except (ValueError, OSError):  # not about these people, or nobody can tell
-                continue
+        same = [each for each in self.entries if each.column == entry.column or self.is_same(each, values)]
+        if same:
+            hint = "" if self.is_same(same[-1], values) else ", or move that ledger elsewhere if they are other people"
+            raise self._asked_before(self, same[-2:], entry, hint)
+        for other in self._others():
             for known in other.entries:
+                # The file was renamed or copied, or is a link; but different people may share a few values by chance.
                 is_same = known.collection != entry.collection and other.is_same(known, values)
                 if is_same and values.orders(known.rows) > math.log(1 / CHANCE):
-                    raise ValueError(
-                        f"ask_again (--ask-again) must be given to ask the people of {str(self._people)!r} once more: "
-                        f"{path.name!r} says that the same ones were asked before, under another name of their file "
-                        f"({known.in_words()}), and their budgets would add up to ε = "
-                        f"{other.total + entry.epsilon:g}; to continue a collection, name its file as out"
-                    )
+                    raise self._asked_before(other, [known], entry, "")
+
+    def _others(self) -> Iterator["Ledger"]:
+        """Yield the ledgers of other files in the folder, as far as they can be read."""
+        for path in sorted(self.path.parent.glob(f"*{SUFFIX}")):
+            if path != self.path and path.is_file():
+                other = copy(self)
+                other.path, other.entries = path, []
+                with suppress(ValueError, OSError):
+                    other._read()
+                    yield other
+
+    def _asked_before(self, ledger: "Ledger", entries: list[Entry], entry: Entry, hint: str) -> ValueError:
+        before = "; ".join(each.in_words() for each in entries)
+        return ValueError(
+            f"ask_again (--ask-again) must be given to ask the people of {str(self._people)!r} once more: "
+            f"{ledger.path.name!r} says that they were asked before ({before}), and their budgets would add up to "
+            f"ε = {ledger.total + entry.epsilon:g}; to continue a collection, name its file as out{hint}"
+        )
 
     def enter(self, entry: Entry, values: Values, ask_again: bool) -> None:
-        """Enter a collection, or its added people, or raise OSError if the ledger cannot be written.
+        """Enter a collection, or the people added to it, or raise OSError if the ledger cannot be written.
 
-        With `ask_again`, a ledger that cannot be written is left as it is, with a warning.
+        With `ask_again`, warn if it cannot be written.
         """
         try:
             with locked_folder(self.path.parent):
@@ -180,12 +173,15 @@ class Ledger:
                 fingerprint = values.fingerprint(self.key, len(values))
                 others = [each for each in self.entries if each.collection != entry.collection]
                 entries = [*others, entry._replace(rows=len(values), fingerprint=fingerprint)]
-                self._write(entries)
+                plain = [each._asdict() for each in entries]
+                with replacing(self.path) as temporary:
+                    os.chmod(temporary, stat.S_IMODE(self._people.stat().st_mode) & 0o666 | 0o600)
+                    temporary.write_bytes(seal({"schema": SCHEMA, "key": self.key.hex(), "collections": plain}))
                 self.entries = entries
         except OSError as problem:
             reason = problem.strerror or str(problem)
             if ask_again:
-                logger.warning("Keep account of this budget yourself: it is in no ledger (%s).", reason)
+                logger.warning("Keep account of this budget yourself: the ledger could not be written (%s).", reason)
             else:
                 raise OSError(
                     problem.errno or 0,
@@ -194,14 +190,8 @@ class Ledger:
                     "account of the budget yourself",
                 ) from None
 
-    def _write(self, entries: list[Entry]) -> None:
-        content = seal({"schema": SCHEMA, "key": self.key.hex(), "collections": [each._asdict() for each in entries]})
-        with replacing(self.path) as temporary:
-            os.chmod(temporary, stat.S_IMODE(self._people.stat().st_mode) & 0o666 | 0o600)
-            temporary.write_bytes(content)
-
     def in_words(self) -> str:
-        """Return a sentence on what the people have spent in all."""
+        """Return a sentence on what the people have spent in total."""
         if not self.entries:
             return "There is no ledger beside the file of people: keep account of their budgets yourself."
         columns: dict[str, list[str]] = {}
@@ -209,11 +199,11 @@ class Ledger:
             columns.setdefault(entry.column, []).append(f"{entry.epsilon:g}")
         n, parts = len(self.entries), "; ".join(f"{name}: {' + '.join(each)}" for name, each in columns.items())
         how = "in one collection" if n == 1 else f"in {n} collections, whose budgets add up ({parts})"
-        return f"Each person in the file has spent ε = {self.total:g} in all, {how}; {self.path.name} keeps account."
+        return f"Each person in the file has spent ε = {self.total:g} in total, {how}; {self.path.name} keeps account."
 
 
 def _checked(entry: Entry) -> Entry:
-    """Return an entry that was read, or raise ValueError if it is none."""
+    """Return an entry that was read, or raise ValueError if its fields have other types."""
     texts = (entry.collection, entry.column, entry.mechanism, entry.began, entry.fingerprint, entry.out or "")
     if not all(isinstance(each, str) for each in texts) or not isinstance(entry.epsilon, float):
         raise ValueError("an entry must have texts and a budget")
@@ -221,8 +211,10 @@ def _checked(entry: Entry) -> Entry:
     return entry
 
 
-def new_entry(column: str, epsilon: float, mechanism: str, out: str | os.PathLike[str] | None) -> Entry:
+def new_entry(
+    collection: str, column: str, epsilon: float, mechanism: str, out: str | os.PathLike[str] | None
+) -> Entry:
     """Return the entry of a collection that begins now, without its people."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     where = None if out is None else os.path.abspath(out)
-    return Entry(secrets.token_hex(16), column, float(epsilon), mechanism, where, began, 0, "")
+    return Entry(collection, column, float(epsilon), mechanism, where, began, 0, "")

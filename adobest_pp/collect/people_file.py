@@ -1,29 +1,28 @@
 """A collection from a file of people: each value is randomized as that person's device would do it, one at a time.
 
-The private values are read, randomized with the exact sampler and forgotten. They are never written, logged or shown,
-not even in an error.
+A file of true answers is central collection, which local privacy is meant to avoid. This is for simulation, or for data
+that you hold anyway. The values are read, randomized with the exact sampler and forgotten. They are never written,
+logged or shown, not even in an error.
 
-With a file to keep the answers in, a collection can be stopped at any moment and resumed. A person's answer counts, and
-the budget is spent, once the answer is in that file. Before that it is only in the memory of this process: if the
-process ends, nobody has seen that answer, and the one that is drawn for this person later is the only one. So answers
-may be written a few at a time.
+A collection with a file can be stopped at any moment and resumed. An answer counts, and its budget is spent, once it is
+in that file. Before that it is only in the memory of this process: if the process ends, nobody has seen that answer,
+and the one that is drawn for this person later is the only one. So answers may be written a few at a time.
 
-The file must tell nothing about the values but the answers. It names what was asked: the column, the number of rows and
-of those without a value (not which: people are counted past them), when the file of people was last changed, and a
-random name. It holds neither a checksum nor the size of that file: with few categories, either could tell how many
-people are in each.
+Beyond the answers, the file must reveal nothing about the values. It holds the column, the number of rows, how many
+have no value (not which), when the file of people was last changed, and a random name. It holds neither a checksum nor
+the size of the file of people: with few categories, either could reveal how many people are in each.
 
-A ledger beside the file of people (`adobest_pp.collect.ledger`) knows that random name. By it the people of a
-collection are recognized whatever the time and the format of their file, and nobody is asked the same twice unnoticed.
+A ledger beside the file of people (`adobest_pp.collect.ledger`) holds that random name. By it the people of a
+collection are recognized whatever the time and the format of their file, and nobody is asked twice unnoticed.
 """
 
-import csv
 import logging
 import os
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,8 @@ from adobest_pp._checks import check_flag, check_path
 from adobest_pp._labels import appearance, check_labels, flaw_of
 from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
+from adobest_pp.answers.gather.pieces import FORMATS
+from adobest_pp.answers.gather.tables import csv_batches, csv_encoding, csv_schema
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.ledger import Entry, Ledger, Values, new_entry
 from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
@@ -58,7 +59,10 @@ def collect_csv(
     random_seed: int | None = None,
     **options: Any,
 ) -> Collection:
-    r"""Collect one column of a file of people, each value by its own exact randomized answer.
+    r"""Randomize one column of a file of people, each value by its own exact draw.
+
+    A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or for
+    data that you hold anyway.
 
     Parameters
     ----------
@@ -73,17 +77,16 @@ def collect_csv(
         ``"local-hashing"`` or ``"hadamard-response"``; ``"rrrr"``, which adapts as in the paper; or ``"design"``,
         rounds of the best question.
     categories : sequence of str, optional
-        The possible values. By default they are the distinct values in the file. The list of categories then tells that
-        someone in the file has each of them, so name the categories wherever that is sensitive.
+        The possible values. By default they are the distinct values in the file. The list then reveals that someone in
+        the file has each of them, so name the categories if that is sensitive.
     progressbar : bool
         Whether to show progress once it takes longer than two seconds.
     out : path, optional
-        A new file to keep the collection in. If it is the file of the same collection, stopped at any moment, that
-        collection is resumed: people who have answered are not asked again, and those who have been added at the end of
-        their file are.
+        A new file to keep the collection in. If it is the file of the same collection, that collection is resumed:
+        people who have answered are not asked again, and those who were added at the end of their file are.
     ask_again : bool, default False
-        Whether to ask people once more who were asked for this column before, as the ledger beside their file says.
-        Their budgets add up. Also goes on where the ledger cannot be written.
+        Whether to ask people again who, by the ledger beside their file, were asked about this column before. Their
+        budgets add up. Also continues if the ledger cannot be written.
     random_seed : int, optional
         Seed of the samplers. It plays no part in anyone's privacy.
     **options
@@ -93,12 +96,12 @@ def collect_csv(
     Returns
     -------
     Collection
-        With the responses, and ready to go on. Its `did_not_answer` is the number of people without a value.
+        With the responses, and ready for more. Its `did_not_answer` is the number of people without a value.
 
     Warns
     -----
-    A warning is logged if the people of the file have answered before, about this or another column: what each of them
-    tells about themselves is bounded by the sum of the budgets.
+    A warning is logged if the people of the file have answered before, about this or another column: what their answers
+    reveal is bounded by the sum of the budgets.
 
     Examples
     --------
@@ -111,51 +114,47 @@ def collect_csv(
     >>> len(collection), collection.did_not_answer
     (3, 1)
     """
-    check_path(path)
     check_flag(ask_again, "ask_again")
-    source = {"column": column, "modified": os.stat(path).st_mtime_ns} if os.path.isfile(path) else {}
     values, labels = read_column(path, column, categories)
     x = values[values != NO_VALUE]
     if not x.size:
         raise ValueError(f"path must name a file with a value of at least one person, got none in {os.fspath(path)!r}")
-    people = source | {"rows": values.size, "empty": values.size - x.size}
+    people = {"column": column, "modified": os.stat(path).st_mtime_ns, "rows": values.size}
+    people["empty"] = values.size - x.size
 
     def begin(n_people: int = x.size) -> Collection:
         policy = policy_by_name(mechanism, len(labels), epsilon, n_people, options)
         return Collection.create(policy=policy, categories=labels, random_seed=random_seed)
 
-    wanted, utility = begin(), options.get("utility")
+    kept, utility = begin(), options.get("utility")
     own = utility if isinstance(utility, Utility) and utility.name not in UTILITY_CODES else None
     texts, ledger = Values(values, labels), Ledger(path)
     if out is not None and os.path.realpath(check_path(out, "out")) in (os.path.realpath(path), str(ledger.path)):
         raise ValueError(f"out must not be the file of the people or its ledger, got {os.fspath(out)!r}")
-    entry = new_entry(column, epsilon, mechanism_name(mechanism), out)
-    if out is None:
-        ledger.confirm(entry, texts, ask_again)
-        wanted.note_people(people)
-        _ask(wanted, x, progressbar)
-        # Only now does anybody see the answers.
-        _enter(ledger, entry, texts, ask_again)
-        return wanted
-    is_new = not os.path.exists(out)
+    entry = new_entry(kept.name, column, epsilon, mechanism_name(mechanism), out)
+    is_new = out is None or not os.path.exists(out)
     if is_new:
         ledger.confirm(entry, texts, ask_again)
-        wanted.note_people(people)
-        wanted.copy(out)
+        kept.note_people(people)
+    if out is None:
+        _ask(kept, x, progressbar)
+        # Only now does anybody see the answers.
+        _enter(ledger, entry, texts, ask_again)
+        return kept
+    if is_new:
+        kept.copy(out)
         kept = Collection.open(out, own)
-        entry = entry._replace(collection=kept.name)
     else:
         kept = _resumed(out, own, begin, people, ledger, texts)
-        entry = ledger.find(kept.name) or entry._replace(collection=kept.name)
     try:
-        _enter(ledger, entry, texts, ask_again)
-    except BaseException:
-        kept.close()
-        if is_new:  # nobody has been asked
-            with suppress(OSError):
-                os.unlink(os.path.realpath(out))
-        raise
-    try:
+        try:
+            _enter(ledger, ledger.find(kept.name) or entry._replace(collection=kept.name), texts, ask_again)
+        except BaseException:
+            if is_new:  # nobody has been asked
+                kept.close()
+                with suppress(OSError):
+                    os.unlink(os.path.realpath(out))
+            raise
         _ask(kept, x, progressbar)
     except BaseException:
         kept.close()
@@ -164,7 +163,7 @@ def collect_csv(
 
 
 def _enter(ledger: Ledger, entry: Entry, texts: Values, ask_again: bool) -> None:
-    """Make or bring up to date the entry of a collection, and warn if people have spent more than its budget."""
+    """Add or update the entry of a collection, and warn if people have spent more than its budget."""
     known = ledger.find(entry.collection)
     if known is None or known.rows < len(texts):
         ledger.enter(entry, texts, ask_again)
@@ -183,11 +182,11 @@ def _resumed(
     """Return the collection in a file, or raise FileExistsError if it is another one."""
     name = os.fspath(out)
     if not os.path.isfile(out):
-        raise ValueError(f"out must name a new file, or one to go on with, got {name!r}, which is neither")
+        raise ValueError(f"out must name a new file, or one to resume, got {name!r}, which is neither")
     try:
         saved = Collection.open(out, own)
     except ValueError as reason:
-        raise FileExistsError(f"out must name a new file, or a collection to go on with: {reason}") from None
+        raise FileExistsError(f"out must name a new file, or a collection to resume: {reason}") from None
     try:
         # People who were added do not change what was planned.
         wanted = begin(saved.settings["n_people"]) if "n_people" in saved.settings else begin()
@@ -196,7 +195,7 @@ def _resumed(
         differs += ["categories"] * (saved.categories != wanted.categories)
         if differs:
             raise FileExistsError(
-                f"out must name a new file, or one of the same people and settings to go on with, got {name!r}, which "
+                f"out must name a new file, or one of the same people and settings to resume, got {name!r}, which "
                 f"differs in {', '.join(differs)}"
             )
         saved.note_people(source)
@@ -239,16 +238,14 @@ def _ask(collection: Collection, x: NDArray[np.int64], progressbar: bool) -> Non
                 written = time.monotonic()
 
 
-# One column of a CSV file of people, as category indices. No value of a person is ever shown, not even in an error.
+# One column of a file of people, as category indices. No value of a person is ever shown, not even in an error.
 #
-# The rules: the file is UTF-8 with a header. Every row has as many cells as the header; in a file of one column, a
-# blank
-# line is an empty value. The column's name occurs once. White space at the ends of names and values is dropped and
-# characters are composed (Unicode NFC); otherwise they must be equal, capitals included. An empty value is that of a
-# person who did not answer. A value that holds a control character or that only looks like another one raises
+# The rules: a CSV file is UTF-8 (or UTF-16 with a byte order mark) with a header, and every row has as many cells as
+# the header. A blank line is skipped; in a file of one column, it is an empty value. A Parquet or Arrow column holds
+# text, integers or booleans. The column's name occurs once. White space at the ends of names and values is dropped and
+# characters are composed (Unicode NFC); otherwise values must be equal, capitals included. An empty value means that
+# the person did not answer. A value that holds a control character, or that only looks like another one, raises
 # ValueError, which names the number of the person.
-#
-# Parquet and Arrow files are read by column, too (`table_column`), under the same rules for values.
 
 
 # The index of somebody who did not answer.
@@ -263,24 +260,32 @@ def read_column(
     Parameters
     ----------
     path : path
-        The file: CSV, or Parquet or Arrow by its ending.
+        The file: Parquet or Arrow by its ending, else CSV.
     column : str
-        Its column with the private values.
+        The column with the private values.
     categories : sequence of str or None
         The possible values; with None, the distinct values in the file, sorted.
     """
-    name = os.fspath(check_path(path))
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"path must name a CSV file, got {name!r}, which does not exist")
-    is_table = name.lower().endswith(TABLES)
-    values = [_as_text(each) for each in table_values(path, column)] if is_table else _values(path, column)
+    if not check_path(path).is_file():
+        raise FileNotFoundError(f"path must name a file of people, got {os.fspath(path)!r}, which does not exist")
+    values = [_as_text(value) for value in _values(path, column)]
+    looks: dict[str, str] = {}
     for person, value in enumerate(values, start=1):
         if value and flaw_of(value) is not None:
             raise ValueError(
-                f"column must have values that can be seen, without control characters, got another for person "
-                f"{person} (it is not shown)"
+                f"column must have visible values without control characters, got another for person {person} "
+                "(it is not shown)"
             )
-    labels = _found(values) if categories is None else _listed(categories)
+        if categories is None and looks.setdefault(appearance(value), value) != value:
+            raise ValueError(
+                f"column must have values that look different, got one for person {person} that only looks like an "
+                "earlier one (neither is shown)"
+            )
+    if categories is None:
+        labels = sorted(set(values) - {""})
+    else:
+        n = len(categories) if hasattr(categories, "__len__") else 0
+        labels = [_as_text(label) for label in check_labels(categories, n)]
     if len(labels) < 2:
         raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
     places = {label: i for i, label in enumerate(labels)} | {"": NO_VALUE}
@@ -291,100 +296,63 @@ def read_column(
 
 
 def _values(path: str | os.PathLike[str], column: str) -> list[str]:
-    """Return the cells of the column as text, or raise ValueError."""
+    """Return the values of the column as text, empty if missing, or raise ValueError."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
+
     name = os.fspath(path)
-    wanted = _as_text(column) if isinstance(column, str) else None
+    form = FORMATS.get(Path(path).suffix.lower(), "csv")
+    allowed = f"path must name a {'CSV file in UTF-8' if form == 'csv' else 'Parquet or Arrow file'}, got {name!r}"
     try:
-        with open(path, newline="", encoding="utf-8-sig") as handle:
-            rows = csv.reader(handle, strict=True)
-            header = [_as_text(cell) for cell in next(rows, [])]
-            if any("\0" in cell for cell in header):
-                raise csv.Error("UTF-16")
-            # The first row is not shown: without a header it would be that of a person.
-            if wanted not in header:
-                raise ValueError(f"column must be named in the first row of {name!r}, got {brief(column)}")
-            if header.count(wanted) > 1:
-                times = header.count(wanted)
-                raise ValueError(
-                    f"column must be named once in the first row of {name!r}, got {brief(column)} {times} times"
-                )
-            place, values = header.index(wanted), []
-            for person, row in enumerate(rows, start=1):
-                if not row and len(header) == 1:
-                    row = [""]
-                if len(row) != len(header):
-                    raise ValueError(
-                        f"path must name a CSV file with as many cells in every row as in the first ({len(header)}), "
-                        f"got {len(row)} for person {person} in {name!r}"
-                    )
-                values.append(_as_text(row[place]))
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(
-            f"path must name a CSV file in UTF-8, got {name!r}, which is not one: save it as UTF-8"
-        ) from None
-    return values
+        if form == "csv":
+            _check_quotes(path, allowed)
+            names = csv_schema(path, newlines_in_values=True).names
+            found = _found(column, names, name)
+            text = pa.schema([(found, pa.string())])
+            how = {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
+            table = pa.Table.from_batches(csv_batches(path, [found], **how), text)
+        else:
+            people = ds.dataset(name, format="ipc" if form == "arrow" else form, filesystem=LocalFileSystem())
+            table = people.to_table(columns=[_found(column, people.schema.names, name)])
+        values = table.column(0).combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+        is_code = pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)
+        if not (is_text or is_code or pa.types.is_null(values.type)):
+            raise KeyError(f"column must hold text, integers or booleans, got values of type {values.type} in {name!r}")
+        texts: list[str] = pc.fill_null(values.cast(pa.large_string()), "").to_pylist()
+    except KeyError as problem:
+        raise ValueError(problem.args[0]) from None
+    except UnicodeError:
+        raise ValueError(f"{allowed}, which has another encoding: save it as UTF-8") from None
+    except (pa.ArrowException, OSError) as problem:
+        reason = f": {problem}" if form == "csv" else ""
+        raise ValueError(f"{allowed}, which is damaged or not one{reason}") from None
+    return texts
+
+
+def _found(column: Any, names: list[str], path: str) -> str:
+    """Return the name in the file that is that of the column, or raise KeyError. Names are not shown.
+
+    Without a header, the first row would be that of a person.
+    """
+    if any("\0" in each for each in names):
+        raise UnicodeError
+    same = [each for each in names if isinstance(column, str) and _as_text(each) == _as_text(column)]
+    if len(same) != 1:
+        raise KeyError(f"column must be named once in {path!r}, got {brief(column)}, which it has {len(same)} times")
+    return same[0]
+
+
+def _check_quotes(path: str | os.PathLike[str], allowed: str) -> None:
+    """Raise KeyError if a quotation mark is not closed: Arrow would read the rest of the file as one cell."""
+    with open(path, encoding=csv_encoding(path), newline="") as file:
+        if sum(block.count('"') for block in iter(lambda: file.read(1 << 20), "")) % 2:
+            raise KeyError(f"{allowed}, in which a quotation mark is not closed")
 
 
 def _as_text(cell: str) -> str:
     return unicodedata.normalize("NFC", cell.strip())
-
-
-def _found(values: list[str]) -> list[str]:
-    """Return the distinct values, or raise ValueError if two look alike."""
-    looks: dict[str, str] = {}
-    for person, value in enumerate(values, start=1):
-        if looks.setdefault(appearance(value), value) != value:
-            raise ValueError(
-                f"column must have values that can be told apart, got one for person {person} that only looks like "
-                "that of someone before (neither is shown)"
-            )
-    return sorted(set(values) - {""})
-
-
-def _listed(categories: Sequence[str]) -> list[str]:
-    """Return the categories that were named, as the values are read."""
-    n = len(categories) if hasattr(categories, "__len__") else 0
-    return [unicodedata.normalize("NFC", label) for label in check_labels(categories, n)]
-
-
-# One column of a Parquet or Arrow file of people, as text. No value of a person is shown, not even in an error.
-
-
-TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-
-
-def table_values(path: str | os.PathLike[str], column: str) -> list[str]:
-    """Return the values of the column as text, empty where there is none, or raise ValueError.
-
-    The column holds text, integers or booleans; a number is the text of its digits.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.feather
-    import pyarrow.parquet as pq
-
-    name = os.fspath(path)
-    try:
-        if name.lower().endswith((".parquet", ".pq")):
-            names = pq.read_schema(path).names
-        else:
-            with pa.memory_map(name) as source:
-                names = pa.ipc.open_file(source).schema.names
-        if names.count(column) != 1:
-            times = names.count(column)
-            raise KeyError(f"column must be named once in {name!r}, got {brief(column)} {times} times")
-        is_parquet = name.lower().endswith((".parquet", ".pq"))
-        table = pq.read_table(path, columns=[column]) if is_parquet else pa.feather.read_table(name, columns=[column])
-        values = table.column(0).combine_chunks()
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        kind = values.type
-        allowed = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
-        if not (allowed or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise KeyError(f"column must hold text, integers or booleans, got values of type {kind} in {name!r}")
-        texts: list[str] = pc.fill_null(values.cast(pa.large_string()), "").to_pylist()
-    except KeyError as problem:
-        raise ValueError(problem.args[0]) from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise ValueError(f"path must name a Parquet or Arrow file, got {name!r}, which is damaged or none") from None
-    return texts

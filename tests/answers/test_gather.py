@@ -310,7 +310,7 @@ def test_labels_of_a_dataset_are_checked_as_everywhere(tmp_path, labels):
         (lambda ds: ds.drop_vars("count"), "'count' must be there"),
         (lambda ds: ds.assign(count=-ds["count"]), "whole numbers of at least 1"),
         (lambda ds: ds.assign(key=ds["key"] * 1.0), "must be bytes"),
-        (lambda ds: ds.assign(count=ds["count"] + 1), "must be 63 together"),
+        (lambda ds: ds.assign(count=ds["count"] + 1), "must add up to 63"),
     ],
 )
 def test_a_dataset_that_is_not_ours_is_refused(tmp_path, edit, told):

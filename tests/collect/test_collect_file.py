@@ -93,7 +93,7 @@ def test_nothing_but_answers_is_written(people, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--column", "vot"], "column must be named in the first row"),
+        (["--column", "vot"], "column must be named once"),
         (["--column", "vote", "--categories", "quetzal,okapi"], "categories must include every value"),
         (["--column", "vote", "--mechanism", "rrrr", "--kappa", "2"], "kappa must be"),
         (["--column", "vote", "--mechanism", "rrrr", "--utility", "best"], "utility must be one of"),

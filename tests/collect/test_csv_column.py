@@ -24,18 +24,18 @@ def people(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("id,vote\n1,quetzal\n\n2,okapi\n", r"as many cells in every row as in the first \(2\), got 0 for person 2"),
-        ("vote,vote\nquetzal,okapi\n", "named once in the first row of .* got 'vote' 2 times"),
-        ("vote, vote\nquetzal,okapi\n", "named once in the first row"),
-        ("id,vote\n1,quetzal\n2,okapi,3\n", r"as many cells in every row as in the first \(2\), got 3 for person 2"),
-        ("id,vote\n1,quetzal\n2\n", "got 1 for person 2"),
-        ('id,vote\n1,"quetzal\n2,okapi\n', "a CSV file in UTF-8"),
+        ("vote,vote\nquetzal,okapi\n", "column must be named once in .* 2 times"),
+        ("vote, vote\nquetzal,okapi\n", "column must be named once in .* 2 times"),
+        ("quetzal,okapi\nokapi,quetzal\n", "column must be named once in .* 0 times"),
+        ("id,vote\n1,quetzal\n2,okapi,3\n", "path must name a CSV .* the header has 2 cells, row 3 has 3"),
+        ("id,vote\n1,quetzal\n2\n", "path must name a CSV .* the header has 2 cells, row 3 has 1"),
+        ('id,vote\n1,"quetzal\n2,okapi\n', "path must name a CSV .* a quotation mark is not closed"),
         ("vote\nokapi\nquet\0zal\n", "without control characters, got another for person 2"),
         ('vote\nokapi\n"quet\nzal"\n', "without control characters, got another for person 2"),
         ("vote\nokapi\n\u200b\n", "got another for person 2"),
-        ("vote\nquetzal\nque\u200btzal\nokapi\n", "person 2 that only looks like that of someone before"),
+        ("vote\nquetzal\nque\u200btzal\nokapi\n", "person 2 that only looks like"),
         ("vote\nred quetzal\nred\u00a0quetzal\n", "person 2 that only looks like"),
-        ("", "column must be named"),
+        ("", "path must name a CSV"),
     ],
 )
 def test_a_file_that_breaks_the_rules_is_refused_by_the_number_of_the_person(tmp_path, content, reason):
@@ -99,7 +99,7 @@ def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
     for column, reason in (
         ("share", "column must hold text, integers or booleans, got values of type double"),
         ("void", "categories must be at least two, got 0"),
-        ("none", "column must be named once in .* got 'none' 0 times"),
+        ("none", "column must be named once in .* got 'none', which it has 0 times"),
     ):
         with pytest.raises(ValueError, match=reason) as info:
             read_column(path, column, None)
@@ -108,15 +108,31 @@ def test_tables_of_people_are_read_by_column(tmp_path, people, ending):
         read_column(path, "vote", SECRETS[:2])
     assert not any(secret in str(info.value) for secret in SECRETS)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"path must name a Parquet or Arrow file, got .* damaged or none"):
+    with pytest.raises(ValueError, match=r"path must name a Parquet or Arrow file, got .* damaged"):
         read_column(path, "vote", None)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "latin-1"])
 def test_a_file_in_another_encoding_is_told(tmp_path, encoding):
     path = tmp_path / "people.csv"
-    path.write_text("vote\nquetzal\nokapi\n", encoding=encoding)
-    with pytest.raises(
-        ValueError, match=r"path must name a CSV file in UTF-8, got .*, which is not one: save it as UTF-8"
-    ):
+    path.write_text("vote\nquetzal\nüokapi\n", encoding=encoding)
+    with pytest.raises(ValueError, match=r"path must name a CSV file .*: save it as UTF-8") as info:
         read_column(path, "vote", None)
+    assert "okapi" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "id,vote\n1,NA\n\n2,ü\n".encode("utf-8-sig"),
+        "id;vote\r\n1;NA\r\n2;ü\r\n".encode(),
+        'id,vote\n"1,\n2",NA\n3,"ü"\n'.encode(),
+        "vote\nNA\nü\n".encode("utf-16"),
+    ],
+    ids=["byte order mark", "semicolons", "quotes", "utf-16"],
+)
+def test_csv_files_of_other_programs_are_read_as_they_were_meant(tmp_path, content):
+    path = tmp_path / "people.csv"
+    path.write_bytes(content)
+    x, labels = read_column(path, "vote", None)
+    assert (x.tolist(), labels) == ([0, 1], ["NA", "ü"])

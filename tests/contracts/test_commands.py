@@ -153,7 +153,7 @@ def test_an_option_that_does_not_apply_is_refused_by_its_name(command, sentence)
 ROW = "secret-cell"
 # fmt: off
 PEOPLE = [
-    "", "\n", "vote", "vote\n", "vote\n\n", "id\n1\n", "id;vote\n1;a\n", f"id,vote\n1,{ROW}\n\n2,b\n",
+    "", "\n", "vote", "vote\n", "vote\n\n", "id\n1\n", "id;vote\n1;a\n",
     f"\nvote\n{ROW}\nb\n", f"id,vote\n1,{ROW}\n2\n", f"id,vote\n1,{ROW}\n2,b,c\n", f"vote,vote\n{ROW},b\n",
     f"vote, vote\n{ROW},b\n", f'id,vote\n1,"{ROW}\n2,b\n', f"vote\n{ROW}\0\nb\n", f'vote\n"{ROW}\nc"\nb\n',
     f"vote\n{ROW}\x1b[31m\nb\n", f"vote\n{ROW}\n\u200b\nb\n", f"vote\n{ROW}\n{ROW}\u200b\nb\n",

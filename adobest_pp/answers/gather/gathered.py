@@ -1,4 +1,4 @@
-"""The result of `gather`: distinct answers with counts, or, where answers hardly ever repeat, a store on disk."""
+"""The result of `gather`: distinct answers with counts, or a store on disk if answers hardly ever repeat."""
 
 import errno
 import hashlib
@@ -32,9 +32,9 @@ from adobest_pp.mechanisms.registry import UnknownMechanism, loads
 if TYPE_CHECKING:
     import xarray as xr
 
-# The store: the support set of each answer as packed bits, in one memory-mapped file. Pieces are written sorted, as
-# they come, and joined in the order of their bits in the end. So the file is the same to the last bit whatever the
-# pieces and their order, and no more than some millions of sets are in memory at a time.
+# The store: the support set of each answer as packed bits, in one memory-mapped file. Each piece is sorted and written
+# as it comes; at the end all are merged in the order of their bits. So the file is the same to the last bit whatever
+# the pieces and their order, and at most a few million sets are in memory at a time.
 
 _FILE, _NOTES = "sets.npy", "gathered.json"
 # Sets that are sorted at a time.
@@ -59,11 +59,6 @@ class SetStore:
     def __len__(self) -> int:
         return len(self.packed)
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the file."""
-        with (self.folder / _FILE).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
     def blocks(self, n_categories: int) -> Iterator[NDArray[np.uint8]]:
         """Yield zeros and ones (b, K), some sets at a time."""
         for start in range(0, len(self.packed), _BLOCK):
@@ -71,9 +66,9 @@ class SetStore:
 
 
 class StoreWriter:
-    """Takes sorted pieces, and makes the store of them, or leaves nothing behind.
+    """Takes sorted pieces and makes a store of them, or leaves nothing behind.
 
-    A store that was asked for is made beside its folder, under another name, and takes its place when it is complete.
+    A store that the user named is made under a temporary name beside it, and renamed when it is complete.
 
     Parameters
     ----------
@@ -101,14 +96,14 @@ class StoreWriter:
         self._pieces: dict[int, list[Path]] = {}
 
     def write(self, file: int, packed: NDArray[np.uint8]) -> None:
-        """Keep the sorted sets of a piece of a file."""
+        """Write the sorted sets of a piece of a file."""
         mine = self._pieces.setdefault(file, [])
         path = self.folder / f"piece-{file}-{len(mine)}.npy"
         self._write_sets(path, len(packed), iter([packed]))
         mine.append(path)
 
     def finish(self, files: list[int], notes: dict[str, Any]) -> SetStore:
-        """Join the pieces of these files, remove all pieces, and write the notes where the store was asked for."""
+        """Merge the pieces of these files, remove all pieces, and write the notes if the user named the store."""
         paths = [path for file in files for path in self._pieces.get(file, [])]
         pieces = [np.load(path, mmap_mode="r") for path in paths]
         digest = self._write_sets(self.folder / _FILE, sum(map(len, pieces)), _in_order(pieces, 0, self._width))
@@ -139,7 +134,7 @@ class StoreWriter:
 
     @contextmanager
     def _saying_why(self) -> Iterator[None]:
-        """Tell of a failed write, such as on a full disk, in one sentence."""
+        """Report a failed write, such as on a full disk, in one sentence."""
         try:
             yield
         except OSError as problem:
@@ -153,15 +148,6 @@ class StoreWriter:
     def discard(self) -> None:
         """Remove everything."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def open_store(folder: Path) -> tuple[dict[str, Any], SetStore]:
-    """Return the notes and the sets of a folder, or raise an error if they are not as they were written."""
-    notes = unseal((folder / _NOTES).read_bytes(), loads)
-    sets = SetStore(folder, temporary=False)
-    if notes["sets_sha256"] != sets.digest():
-        raise ValueError("the sets are not as they were written")
-    return notes, sets
 
 
 def _in_order(pieces: list[NDArray[np.uint8]], depth: int, width: int) -> Iterator[NDArray[np.uint8]]:
@@ -217,8 +203,8 @@ class Gathered:
         files: dict[str, FileCounts],
     ) -> None:
         self.mechanism, self.categories, self.files = mechanism, categories, files
+        self._content = content
         self.store = content if isinstance(content, SetStore) else None
-        self._tally = content if isinstance(content, Tally) else None
 
     @property
     def n_categories(self) -> int:
@@ -231,12 +217,7 @@ class Gathered:
         return sum(each.empty for each in self.files.values())
 
     def __len__(self) -> int:
-        return len(self.store) if self._tally is None and self.store is not None else int(self._counts.sum())
-
-    @property
-    def _counts(self) -> NDArray[np.int64]:
-        assert self._tally is not None
-        return self._tally.count
+        return sum(each.answers for each in self.files.values())
 
     def __repr__(self) -> str:
         files = f"{len(self.files)} file" + ("s" if len(self.files) != 1 else "")
@@ -246,20 +227,18 @@ class Gathered:
     def evidence(self) -> Evidence:
         """Return the evidence of all answers: to the last bit that of `Responses` with the same answers.
 
-        Where there is a store, all of it is read into memory: some hundred bytes for each answer.
+        If there is a store, all of it is read into memory: some hundred bytes for each answer.
         """
-        return self._evidence if self._tally is not None else evidence_of(self._whole(), self.mechanism)
+        if isinstance(self._content, Tally):
+            return self._evidence
+        packed = np.array(self._content.packed)
+        one, none = np.ones(len(packed), dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return evidence_of(add_up([Tally(packed, one), Tally(packed[:0], none)]), self.mechanism)
 
     @cached_property
     def _evidence(self) -> Evidence:
-        assert self._tally is not None
-        return evidence_of(self._tally, self.mechanism)
-
-    def _whole(self) -> Tally:
-        assert self.store is not None
-        packed = np.array(self.store.packed)
-        one = Tally(packed, np.ones(len(packed), dtype=np.int64))
-        return add_up([one, Tally(packed[:0], one.count[:0])])
+        assert isinstance(self._content, Tally)
+        return evidence_of(self._content, self.mechanism)
 
     def answer_counts(self, theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts | None:
         """Return the mechanism's counts of these answers; see `Mechanism.answer_counts`."""
@@ -286,53 +265,51 @@ class Gathered:
 
     def _weighted(self) -> Any:
         """Yield answers (or their support sets), what was published, and how often each is there, part by part."""
-        none = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
-        if self.store is not None:
-            for masks in self.store.blocks(self.n_categories):
-                yield masks, none, 1.0
+        published = Published(np.zeros(0, dtype=np.int64), np.zeros((0, self.n_categories), dtype=bool))
+        if isinstance(self._content, SetStore):
+            for masks in self._content.blocks(self.n_categories):
+                yield masks, published, 1.0
             return
-        assert self._tally is not None
+        keys, count = self._content
         if self.mechanism.as_sets() is not None:
-            found: NDArray[Any] = np.unpackbits(self._tally.keys, axis=1, count=self.n_categories)
-            published = none
+            found: NDArray[Any] = np.unpackbits(keys, axis=1, count=self.n_categories)
         else:
-            found, published = decoded(self._tally, self.mechanism)
+            found, published = decoded(self._content, self.mechanism)
             published = self.mechanism.published_with(found, published)
-        # A count is a sum of powers of two: so many times those answers whose count has that bit.
-        for bit in range(int(self._counts.max(initial=0)).bit_length()):
-            has = (self._counts >> bit) & 1 == 1
+        # A count is a sum of powers of two: take the answers whose count has a bit, that many times.
+        for bit in range(int(count.max(initial=0)).bit_length()):
+            has = (count >> bit) & 1 == 1
             if has.any():
                 row = published.row[has] if len(published.row) else published.row
                 yield found[has], Published(row, published.subsets), float(1 << bit)
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return a labelled dataset: the distinct answers with counts, or, where there is a store, its sums only."""
+        """Return a labelled dataset: distinct answers with counts, or only sums by category for a store."""
         import xarray as xr
 
-        notes = notes_of(self.mechanism, self.categories, self.files)
-        attributes = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "notes": json.dumps(notes)}
-        attributes["mechanism_settings"] = json.dumps(self.mechanism.settings())
-        coords = {"category": list(self.categories)}
-        if self._tally is None:
-            assert self.store is not None
-            sums = np.zeros(self.n_categories, dtype=np.int64)
-            for masks in self.store.blocks(self.n_categories):
-                sums += masks.sum(axis=0, dtype=np.int64)
-            meaning = {"long_name": "answers whose support set holds the category"}
-            return xr.Dataset({"answers_with": ("category", sums, meaning)}, coords, attributes)
-        variables = {
-            "key": (
-                ("answer", "byte"),
-                self._tally.keys,
-                {"long_name": "distinct answer, as adobest_pp.answers.gather.tallies"},
-            ),
-            "count": ("answer", self._tally.count, {"long_name": "how many people gave it"}),
+        attributes = {
+            "schema": SCHEMA,
+            "schema_version": SCHEMA_VERSION,
+            "notes": json.dumps(notes_of(self.mechanism, self.categories, self.files)),
+            "mechanism_settings": json.dumps(self.mechanism.settings()),
         }
-        return xr.Dataset(variables, coords, attributes)
+        variables: dict[str, Any]
+        if isinstance(self._content, SetStore):
+            blocks = self._content.blocks(self.n_categories)
+            sums = sum((masks.sum(axis=0, dtype=np.int64) for masks in blocks), np.zeros(self.n_categories, np.int64))
+            about = {"long_name": "answers whose support set holds the category"}
+            variables = {"answers_with": ("category", sums, about)}
+        else:
+            about = {"long_name": "distinct answer, as adobest_pp.answers.gather.tallies"}
+            variables = {
+                "key": (("answer", "byte"), self._content.keys, about),
+                "count": ("answer", self._content.count, {"long_name": "how many people gave it"}),
+            }
+        return xr.Dataset(variables, {"category": list(self.categories)}, attributes)
 
     @classmethod
     def from_xarray(cls, dataset: "xr.Dataset") -> "Gathered | None":
-        """Rebuild from the dataset of `to_xarray`; None for that of a store, whose answers are not in it."""
+        """Rebuild from the dataset of `to_xarray`; None if that was of a store, whose answers are not in it."""
         if "key" not in dataset:
             return None
         try:
@@ -363,11 +340,13 @@ class Gathered:
         """
         folder = check_path(store, "store")
         try:
-            notes, sets = open_store(folder)
+            notes, sets = unseal((folder / _NOTES).read_bytes(), loads), SetStore(folder, temporary=False)
+            with (folder / _FILE).open("rb") as file:
+                is_whole = hashlib.file_digest(file, "sha256").hexdigest() == notes["sets_sha256"]
             mechanism, categories = _of_notes(notes)
-            if sets.packed.shape[1] != -(-mechanism.n_categories // 8):
+            if not is_whole or sets.packed.shape[1] != -(-mechanism.n_categories // 8):
                 raise ValueError
-            return cls(mechanism, categories, content=sets, files=_files_of(notes, len(sets)))
+            return cls(mechanism, categories, sets, _files_of(notes, len(sets)))
         except UnknownMechanism:
             raise
         except (OSError, ValueError, KeyError, TypeError):
@@ -386,7 +365,7 @@ def notes_of(mechanism: Mechanism, categories: tuple[str, ...], files: dict[str,
 
 
 def check_responses(responses: Any) -> None:
-    """Raise ValueError unless these are answers, one by one or gathered."""
+    """Raise ValueError unless these are `Responses` or `Gathered`."""
     if not isinstance(responses, Responses | Gathered):
         hint = ", which has no labels: pass what it is the evidence of" if isinstance(responses, Evidence) else ""
         raise ValueError(f"responses must be a Responses, got {type(responses).__name__}{hint}")
@@ -403,5 +382,5 @@ def _files_of(notes: dict[str, Any], total: int) -> dict[str, FileCounts]:
     for name, (answers, empty) in dict(notes["files"]).items():
         files[name] = FileCounts(check_integer(answers, "answers", 0), check_integer(empty, "empty", 0))
     if sum(each.answers for each in files.values()) != total:
-        raise ValueError(f"the answers of its files must be {total} together")
+        raise ValueError(f"the answers of its files must add up to {total}")
     return files

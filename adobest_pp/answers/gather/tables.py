@@ -249,6 +249,12 @@ def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
 # comma outside of quotes. Errors show no cell: a file without a header has a person's values in its first row.
 
 
+def csv_encoding(path: str | os.PathLike[str]) -> str:
+    """Return the encoding of a CSV file."""
+    with open(path, "rb") as file:
+        return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf8"
+
+
 def csv_schema(path: str | os.PathLike[str], **parsing: Any) -> "pa.Schema":
     """Return the columns of a CSV file."""
     with _open_csv(path, None, lambda row: "skip", **parsing) as reader:
@@ -258,7 +264,7 @@ def csv_schema(path: str | os.PathLike[str], **parsing: Any) -> "pa.Schema":
 def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing: Any) -> Iterator["pa.RecordBatch"]:
     """Yield these columns of a CSV file as text, null for an empty cell, or raise ArrowInvalid.
 
-    A blank line is a row with an empty cell. `parsing` are options of `pyarrow.csv.ParseOptions`.
+    `parsing` are options of `pyarrow.csv.ParseOptions`; by default a blank line is a row of empty cells.
     """
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -276,7 +282,7 @@ def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing:
         strings_can_be_null=True,
     )
     try:
-        with _open_csv(path, convert, refuse, ignore_empty_lines=False, **parsing) as reader:
+        with _open_csv(path, convert, refuse, **{"ignore_empty_lines": False, **parsing}) as reader:
             yield from reader
     except pa.ArrowInvalid:
         if wrong:  # Arrow's own message shows the row
@@ -287,9 +293,9 @@ def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing:
 def _open_csv(path: str | os.PathLike[str], convert: Any, on_wrong_row: Callable[[Any], str], **parsing: Any) -> Any:
     import pyarrow.csv as pc
 
+    encoding = csv_encoding(path)
     with open(path, "rb") as file:
         start = file.read(1 << 20)
-    encoding = "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf8"
     header = start.decode(encoding, errors="replace").partition("\n")[0]
     outside = "".join(header.split('"')[::2])
     delimiter = ";" if ";" in outside and "," not in outside else ","
