@@ -7,7 +7,8 @@ The page (``pages/projector.js``) draws events of the server, each the state of 
 ``questions``. A question has ``text``, ``categories``, ``mechanism``, ``epsilon``, ``answers``, ``least``
 (`LEAST_ANSWERS`), ``estimate`` (of `estimate`), ``history`` (``n``, ``half_width`` and ``honest_half_width`` of earlier
 estimates), and where they apply ``round``, ``rounds``, ``subset`` and ``can_advance``. It calls ``projector/events``,
-``guess``, ``elsewhere``, ``next``, ``close`` and ``export`` with the key in the header ``Authorization``.
+``guess``, ``elsewhere``, ``next``, ``close`` and ``export`` with the key in the header ``Authorization``. With
+``steps``, those of ``class_plan.json``, it goes through a lesson plan: what to say, and which panels to show.
 """
 
 import math

@@ -9,6 +9,8 @@ const $ = (id) => document.getElementById(id);
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 let state = null;
 let shown = 0; // the question on the screen
+let step = 0; // the step of a lesson plan, if the poll has one
+const hands = new Map(); // by question: what a show of hands gave
 
 // Requests
 
@@ -85,7 +87,56 @@ function draw(next) {
     button.addEventListener("click", () => { shown = i; clearAside(); draw(state); });
     return button;
   }));
+  drawStep();
   drawQuestion(state.questions[shown]);
+}
+
+function drawStep() {
+  $("plan").hidden = !state.steps;
+  if (!state.steps) return;
+  const now = state.steps[step];
+  $("plan-title").textContent = `${step + 1} of ${state.steps.length}: ${now.title} (${now.minutes} minutes)`;
+  $("say").replaceChildren(...now.say.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  $("lesson").textContent = now.lesson ? `Afterwards: adobest teach, lesson “${now.lesson.replaceAll("_", " ")}”` : "";
+  for (const section of document.querySelectorAll("main > section")) section.hidden = !now.show.includes(section.id);
+  $("back").disabled = step === 0;
+  $("forward").disabled = step === state.steps.length - 1;
+}
+
+function go(by) {
+  step = Math.min(Math.max(step + by, 0), state.steps.length - 1);
+  const question = state.steps[step].question;
+  if (question !== undefined && question !== shown) {
+    shown = question;
+    clearAside();
+    $("counted").replaceChildren();
+  }
+  draw(state);
+}
+
+function drawHands(question) {
+  const form = $("counted");
+  if (!form.firstChild) {
+    question.categories.forEach((name) => {
+      const label = document.createElement("label");
+      const input = Object.assign(document.createElement("input"), { type: "number", min: 0, step: 1, inputMode: "numeric" });
+      input.addEventListener("input", () => {
+        hands.set(shown, [...form.querySelectorAll("input")].map((each) => Math.max(0, Math.floor(Number(each.value) || 0))));
+        drawQuestion(state.questions[shown]);
+      });
+      label.append(name, input);
+      form.append(label);
+    });
+  }
+  const shares = handShares(), estimate = question.estimate;
+  if (!shares || !estimate) return void ($("held").textContent = "");
+  const held = shares.filter((share, i) => estimate.lower[i] <= share && share <= estimate.upper[i]).length;
+  $("held").textContent = `${held} of ${shares.length} intervals hold the share of the show of hands.`;
+}
+
+function handShares() {
+  const counts = hands.get(shown), total = counts?.reduce((sum, count) => sum + count, 0);
+  return total ? counts.map((count) => count / total) : null;
 }
 
 function clearAside() {
@@ -99,14 +150,15 @@ function drawQuestion(question) {
   const round = question.rounds ? ` · round ${question.round} of ${question.rounds}` : question.subset ? ` · asked about: ${question.subset.join(", ")}` : "";
   $("settings").textContent = `${question.mechanism} · ε = ${question.epsilon} · ${question.answers} answers${round}`;
   $("next").hidden = !question.can_advance || !state.open;
-  drawBars($("bars"), question.categories, question.estimate);
+  drawBars($("bars"), question.categories, question.estimate, handShares());
+  drawHands(question);
   $("fit").textContent = question.estimate ? `95 % intervals from ${question.estimate.n} answers.` : `Estimates appear after ${question.least} answers.`;
-  $("triangle").hidden = !question.estimate?.draws;
+  if (!state.steps) $("triangle").hidden = !question.estimate?.draws;
   if (question.estimate?.draws) drawTriangle($("simplex"), question.categories, question.estimate);
   drawCurve($("curve"), question.history);
 }
 
-function drawBars(parent, categories, estimate) {
+function drawBars(parent, categories, estimate, truth = null) {
   const width = Math.max(280, Math.round(parent.clientWidth)), narrow = width < 700; // one unit is one pixel
   const height = narrow ? 62 : 44, label = narrow ? 0 : 260, right = narrow ? 0 : 170, wide = width - label - right - 60;
   const x = (share) => label + 24 + wide * share, drawn = JSON.stringify([categories, width]);
@@ -126,18 +178,21 @@ function drawBars(parent, categories, estimate) {
         svg("text", { x: nameAt[0], y: nameAt[1], "text-anchor": nameAt[2] }, name.length > most ? `${name.slice(0, most - 1)}…` : name),
         svg("rect", { class: "band", y: y - 12, height: 24, rx: 5, "data-band": i }),
         svg("circle", { class: "share", cy: y, "data-share": i }),
+        svg("line", { class: "truth", y1: y - 16, y2: y + 16, "data-truth": i }),
         svg("text", { x: wordsAt[0], y: wordsAt[1], "text-anchor": wordsAt[2], "data-words": i }),
       );
     });
     parent.replaceChildren(picture);
   }
   categories.forEach((_, i) => {
-    const [band, share, words] = ["band", "share", "words"].map((part) => picture.querySelector(`[data-${part}="${i}"]`));
+    const [band, share, words, mark] = ["band", "share", "words", "truth"].map((part) => picture.querySelector(`[data-${part}="${i}"]`));
     band.setAttribute("x", x(estimate ? estimate.lower[i] : 0));
     band.setAttribute("width", estimate ? wide * (estimate.upper[i] - estimate.lower[i]) : 0);
     share.setAttribute("cx", x(estimate ? estimate.mean[i] : 0));
     share.setAttribute("r", estimate ? 9 : 0);
     words.textContent = estimate ? estimate.words[i] : "";
+    for (const end of ["x1", "x2"]) mark.setAttribute(end, x(truth ? truth[i] : 0));
+    mark.setAttribute("visibility", truth ? "visible" : "hidden");
   });
 }
 
@@ -238,6 +293,7 @@ function on(id, action) {
       tell(problem.message);
     } finally {
       button.disabled = false;
+      if (state) draw(state);
     }
   });
 }
@@ -246,6 +302,8 @@ $("epsilon").addEventListener("input", () => {
   $("epsilon-value").textContent = chosenEpsilon();
   $("epsilon").setAttribute("aria-valuetext", String(chosenEpsilon()));
 });
+on("back", () => go(-1));
+on("forward", () => go(1));
 on("pick", pick);
 on("replay", replay);
 on("next", () => ask("projector/next", { question: shown }));
