@@ -57,14 +57,14 @@ def engine_seconds(workers: int, folder: Path) -> tuple[int, float, float, float
         address = cluster.scheduler_address
         # The workers import and load compiled code, once and for all.
         warm = Study.from_dict(long_runs(workers) | {"seed": 2})
-        run_study(warm, folder / f"warm{workers}.zarr", scheduler=address, progressbar=False)
+        run_study(warm, folder / f"warm{workers}.db", scheduler=address, progressbar=False)
         study = Study.from_dict(long_runs(RUNS))
-        StudyStore(folder / f"{workers}.zarr", study).close()  # once a study, whatever the number of runs
+        StudyStore(folder / f"{workers}.db", study).close()  # once a study, whatever the number of runs
         start, processor = time.perf_counter(), time.process_time()
-        status = run_study(study, folder / f"{workers}.zarr", scheduler=address, progressbar=False)
+        status = run_study(study, folder / f"{workers}.db", scheduler=address, progressbar=False)
         clock, processor = time.perf_counter() - start, time.process_time() - processor
     assert status.failed == status.missing == 0
-    return status.total, clock, float(open_study(folder / f"{workers}.zarr")["seconds"].sum()), processor
+    return status.total, clock, float(open_study(folder / f"{workers}.db")["seconds"].sum()), processor
 
 
 def speed_rows() -> list[list]:
@@ -115,7 +115,7 @@ def use_memory(n: int) -> None:
     study = Study.from_dict(many_cells(n))
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        status = run_study(study, Path(folder) / "many.zarr", workers=1, progressbar=False)
+        status = run_study(study, Path(folder) / "many.db", workers=1, progressbar=False)
         rate = n / (time.perf_counter() - start)
     assert status.done == n
     # Not ru_maxrss for this process: it begins with that of the process which started it.

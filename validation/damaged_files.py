@@ -157,8 +157,8 @@ KINDS = [
         lambda path: _read_gathered(ad.gather(path, progressbar=False)),
     ),
     Kind("store of gathered answers", _write_store, lambda path: _read_gathered(Gathered.open(path))),
-    Kind("store of a study", damaged_stores.write, damaged_stores.read, "study.zarr"),
-    Kind("store of a killed study", damaged_stores.write_half, damaged_stores.read, "study.zarr"),
+    Kind("store of a study", damaged_stores.write, damaged_stores.read, "study.db"),
+    Kind("store of a killed study", damaged_stores.write_killed, damaged_stores.read_killed, "killed"),
     Kind(
         "netCDF of xarray itself",
         lambda path: _responses().to_xarray().to_netcdf(path, engine="h5netcdf"),

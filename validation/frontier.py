@@ -66,10 +66,10 @@ def make_runs(study: Study, quick: bool) -> xr.Dataset:
         axes = {name: ("cell", [cell.get(name, np.nan) for cell in cells]) for name in study.grid[0]}
         return xr.Dataset(values, axes)
     with tempfile.TemporaryDirectory() as folder:
-        status = run_study(study, Path(folder) / "frontier.zarr", workers=1)
+        status = run_study(study, Path(folder) / "frontier.db", workers=1)
         if status.done < status.total:
             raise RuntimeError(f"{status.failed} of {status.total} runs failed: {status.errors}")
-        return open_study(Path(folder) / "frontier.zarr").isel(run=0).load()
+        return open_study(Path(folder) / "frontier.db").isel(run=0).load()
 
 
 def groups(runs: xr.Dataset) -> dict[str, xr.Dataset]:

@@ -75,7 +75,7 @@ def _make(study: Study, cells: list[dict[str, Any]], store: Path) -> xr.Dataset:
     """Make the runs of some cells in a store of their own."""
     axes = [{name: (value,) for name, value in cell.items() if name not in study.settings} for cell in cells]
     part = replace(study, grid=tuple(axes))
-    store = store.with_name(f"{store.name}_{part.digest()}.zarr")
+    store = store.with_name(f"{store.name}_{part.digest()}.db")
     store.parent.mkdir(parents=True, exist_ok=True)
     status = run_study(part, store)
     if status.done < status.total:

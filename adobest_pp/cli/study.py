@@ -39,15 +39,14 @@ def telling_how_to_resume(out: Path) -> Iterator[None]:
 
 @app.callback()
 def _check_extra() -> None:
-    missing = [name for name in ("distributed", "zarr") if find_spec(name) is None]
-    if missing:
-        raise ValueError(f"{' and '.join(missing)} must be installed for studies: pip install 'adobest-pp[studies]'")
+    if find_spec("distributed") is None:
+        raise ValueError("distributed must be installed for studies: pip install 'adobest-pp[studies]'")
 
 
-@app.command(epilog="Example: adobest study run studies/quick.toml --store quick.zarr")
+@app.command(epilog="Example: adobest study run studies/quick.toml --store quick.db")
 def run(
     study: Annotated[Path, typer.Argument(help="The study, a TOML file.", metavar="STUDY")],
-    store: Annotated[Path, typer.Option(help="Where the results are kept: a Zarr store, made if there is none.")],
+    store: Annotated[Path, typer.Option(help="The file that keeps the results, made if there is none.")],
     workers: Annotated[int | None, typer.Option(help="Processes to start; one a core by default.")] = None,
     scheduler: Annotated[
         str | None,
@@ -65,7 +64,7 @@ def run(
     ] = False,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Make damaged runs again, and write damaged labels once more; nothing else."),
+        typer.Option("--repair", help="Make damaged runs again, and keep the others."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -91,7 +90,7 @@ def run(
     raise typer.Exit(1 if status.failed else 0)
 
 
-@app.command(epilog="Example: adobest study status quick.zarr")
+@app.command(epilog="Example: adobest study status quick.db")
 def status(store: StorePath) -> None:
     """Tell how many runs are done, failed and missing, and when the rest will be done.
 
@@ -104,7 +103,7 @@ def status(store: StorePath) -> None:
     raise typer.Exit(1 if found.failed or found.damaged else 0)
 
 
-@app.command(epilog="Example: adobest study plot quick.zarr --out figures")
+@app.command(epilog="Example: adobest study plot quick.db --out figures")
 def plot(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="The folder for figures, tables and page; made if there is none.")],
@@ -124,7 +123,7 @@ def plot(
             typer.echo(str(path))
 
 
-@app.command(epilog="Example: adobest study export quick.zarr --out results.csv")
+@app.command(epilog="Example: adobest study export quick.db --out results.csv")
 def export(
     store: StorePath,
     out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],

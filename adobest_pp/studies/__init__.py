@@ -1,6 +1,6 @@
 """Grids of experiments: what a study is, the engine that runs it (here or on a Dask cluster), and its store.
 
-Names are imported on first use: Dask and Zarr come with the extra ``studies``.
+Names are imported on first use: Dask comes with the extra ``studies``.
 """
 
 from typing import TYPE_CHECKING

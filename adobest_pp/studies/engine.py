@@ -46,8 +46,8 @@ def run_study(
     study : Study
         What to run.
     store : path
-        The folder of its Zarr store, which is made where there is none, and grows where `study` has more runs of each
-        cell than it has. Raises ValueError for one of another study, or if files that make a run have changed.
+        The file that keeps the runs. It is made if it does not exist, and grows if `study` has more runs of each cell.
+        Raises ValueError if it is of another study, or if files that make a run have changed.
     scheduler : str, optional
         Address of a Dask scheduler, ``tcp://host:port`` or ``tls://host:port``, whose workers have the same files. It
         must be your own: whoever reaches it can run code on its workers and here. By default workers are started on

@@ -14,8 +14,8 @@ from adobest_pp._text import brief
 from adobest_pp.studies.run_function import Run, canonical, check_call, find_run, make_run
 
 DEFAULT_RUN = "adobest_pp.studies.frequency_run:frequency_run"
-# Of each cell, and of all: a store has a place for every one of them from the start.
-_MAX_RUNS, _MAX_PLACES = 1_000_000, 100_000_000
+# Of a study, of each cell, and in all: whoever reads a store has room for every run in memory.
+_MAX_CELLS, _MAX_RUNS, _MAX_PLACES = 100_000, 1_000_000, 100_000_000
 _NEEDED = ("name", "runs", "seed", "measures", "grid")
 # What a store calls its own.
 _TAKEN = ("cell", "run", "runs", "label", "seconds", "finished_at", "error", "status", "checksum", "seed", "measures")
@@ -81,8 +81,10 @@ class Study:
             run=_text(content.get("run", DEFAULT_RUN), "run"),
         )
         _check_names(study)
-        if (places := study.runs * sum(math.prod(map(len, block.values())) for block in study.grid)) > _MAX_PLACES:
-            raise ValueError(f"grid and runs must give at most {_MAX_PLACES} runs in all, got {places}")
+        if (n_cells := sum(math.prod(map(len, block.values())) for block in study.grid)) > _MAX_CELLS:
+            raise ValueError(f"grid must give at most {_MAX_CELLS} cells, got {n_cells}")
+        if n_cells * study.runs > _MAX_PLACES:
+            raise ValueError(f"grid and runs must give at most {_MAX_PLACES} runs in all, got {n_cells * study.runs}")
         return study
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 import hashlib
 import inspect
 import json
+import os
+import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adobest_pp._files import cache_folder
 from adobest_pp._text import brief
-from adobest_pp.studies.locks import compiling_alone
 
 RunFunction = Callable[..., Mapping[str, float]]
 
@@ -85,9 +87,9 @@ def declares[F: RunFunction](
     return decorate
 
 
-def declared_measures(function: RunFunction) -> dict[str, Measure]:
-    """Return the measures that a run function declares; none where it was not decorated."""
-    found: dict[str, Measure] = getattr(function, "study_measures", {})
+def measures_of(name: str) -> dict[str, Measure]:
+    """Return the measures that a run function declares; none if it was not decorated."""
+    found: dict[str, Measure] = getattr(find_run(name), "study_measures", {})
     return found
 
 
@@ -107,7 +109,7 @@ def find_run(name: str) -> RunFunction:
 def check_call(name: str, measures: Collection[str], cells: Collection[Mapping[str, Any]]) -> None:
     """Raise ValueError if a run function cannot be called with the settings of some cell, or lacks a measure."""
     function = find_run(name)
-    declared = declared_measures(function)
+    declared = measures_of(name)
     for measure in measures if declared else ():
         if measure not in declared:
             raise ValueError(f"measures must be of {_known(measure, declared)}, got {measure!r}")
@@ -160,6 +162,8 @@ def _known(name: str, known: Collection[str]) -> str:
 NOT_RUN, DONE, FAILED = 0, 1, 2
 
 _LONGEST_ERROR = 1000
+# Seconds to wait for a process that compiles.
+_COMPILING = 3600.0
 # In this process: the kinds of run of which everything is compiled, and the sources that are those of the driver.
 _compiled: set[str] = set()
 _checked: set[str] = set()
@@ -201,7 +205,7 @@ def run_batch(batch: Batch) -> list[Outcome]:
 
 
 def _check_sources(sources: Mapping[str, str]) -> None:
-    from adobest_pp.studies.layout import differing, hashes_of
+    from adobest_pp.studies.sources import differing, hashes_of
 
     if (key := canonical(sources)) in _checked:
         return
@@ -221,6 +225,29 @@ def _outcome(batch: Batch, number: int) -> Outcome:
         return Outcome(number, {}, time.perf_counter() - start, _text(problem))
     _compiled.add(batch.kind)
     return Outcome(number, values, time.perf_counter() - start)
+
+
+@contextmanager
+def compiling_alone() -> Iterator[None]:
+    """Let one process of this user and machine at a time compile.
+
+    Two processes that compile the same functions at once can mix up Numba's cache on disk, whose index they both
+    rewrite; and the second need not compile at all. The lock is an empty database in the user's own cache folder. If
+    there is no such folder, nobody waits.
+    """
+    connection = None
+    try:
+        path = cache_folder() / "compiling.lock"
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # others could keep us waiting if they could read it
+        connection = sqlite3.connect(path, timeout=_COMPILING, isolation_level=None)
+        connection.execute("BEGIN EXCLUSIVE")
+    except (OSError, sqlite3.Error):
+        pass
+    try:
+        yield
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 def _text(problem: BaseException) -> str:

@@ -17,14 +17,24 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_path
+from adobest_pp._database import is_locked
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
 from adobest_pp._text import brief, csv_cell, markdown
-from adobest_pp.studies.layout import coordinates_of
-from adobest_pp.studies.locks import is_locked
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN
-from adobest_pp.studies.runs import read_store, refuse_damaged
+from adobest_pp.studies.store import coordinates_of, read_store
 
 _RATE_SECONDS = 120.0
+# What a store holds of every run beside its measures.
+_OF_THE_STORE: dict[str, dict[str, Any]] = {
+    "seconds": {"long_name": "time that the run took", "units": "s"},
+    "finished_at": {"long_name": "when the run was committed", "units": "seconds since 1970-01-01"},
+    "error": {"long_name": "error of a failed run"},
+    "status": {
+        "long_name": "what became of the run",
+        "flag_values": [NOT_RUN, DONE, FAILED],
+        "flag_meanings": "not_run done failed",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ def open_study(path: str | os.PathLike[str]) -> xr.Dataset:
     Parameters
     ----------
     path : path
-        What ``adobest study run`` wrote. ``xarray.open_zarr(path)`` opens it as well, and checks less.
+        What ``adobest study run`` wrote.
 
     Returns
     -------
@@ -71,22 +81,16 @@ def open_study(path: str | os.PathLike[str]) -> xr.Dataset:
         If the store is damaged; it names the damaged runs.
     """
     source = check_path(path)
-    root, stored = read_store(source)
-    refuse_damaged(source, stored)
-    described = root["consolidated_metadata"]["metadata"]
-    labels = {
-        name: values.astype(str) if values.dtype == object else values
-        for name, values in coordinates_of(stored.study).items()
-    }
-    coordinates = {name: ("cell", values) for name, values in labels.items()}
-    run = ("run", np.arange(stored.study.runs), described["run"]["attributes"])
+    stored = read_store(source)
+    stored.refuse_damage(source)
+    labels = {name: ("cell", values) for name, values in coordinates_of(stored.parts.study).items()}
+    run = ("run", np.arange(stored.parts.study.runs), {"long_name": "number of the run"})
+    meanings = {name: {"long_name": meaning, "units": unit} for name, (meaning, unit) in stored.parts.measures.items()}
     variables = {
-        name: (("cell", "run"), values.astype(str) if name == "error" else values, described[name]["attributes"])
+        name: (("cell", "run"), values.astype(str) if name == "error" else values, {**meanings, **_OF_THE_STORE}[name])
         for name, values in stored.values.items()
-        if name != "checksum"
     }
-    attributes = {name: value for name, value in root["attributes"].items() if name not in ("checksum", "coordinates")}
-    return xr.decode_cf(xr.Dataset(variables, coords={**coordinates, "run": run}, attrs=attributes))
+    return xr.decode_cf(xr.Dataset(variables, coords={**labels, "run": run}, attrs=stored.parts.attributes))
 
 
 def axes_in(dataset: xr.Dataset) -> list[str]:
@@ -99,16 +103,16 @@ def axes_in(dataset: xr.Dataset) -> list[str]:
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
     """Return how far a study is, from its store alone, also while it is run by another process."""
     source = check_path(path)
-    _, stored = read_store(source)
-    status = np.where(stored.damaged, NOT_RUN, stored.values["status"])
+    stored = read_store(source)
+    status = stored.values["status"]
     done, failed = (int(np.count_nonzero(status == code)) for code in (DONE, FAILED))
-    damaged = int(np.count_nonzero(stored.damaged))
+    damaged = int(np.count_nonzero(stored.damaged)) + stored.lost
     errors = Counter(stored.values["error"][status == FAILED].tolist())
-    running = is_locked(source)
+    running = is_locked(Path(os.path.realpath(source)))
     rate = _rate(stored.values["finished_at"], time.time()) if running else math.nan
     left = (status.size - done - failed) / rate if rate > 0 else math.nan
     counts = (status.size, done, failed, damaged)
-    return StudyStatus(stored.study.name, *counts, tuple(errors.most_common()), running, rate, left)
+    return StudyStatus(stored.parts.study.name, *counts, tuple(errors.most_common()), running, rate, left)
 
 
 def export_study(path: str | os.PathLike[str], out: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -164,7 +168,6 @@ MEANINGS = {
     "runs_asked": "number of runs asked for",
 }
 LEVEL, RESAMPLES, SEED = 0.95, 4000, 7
-_OF_THE_STORE = ("seconds", "finished_at", "error", "status", "checksum")
 
 
 def check_study(dataset: Any) -> None:

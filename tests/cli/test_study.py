@@ -36,7 +36,7 @@ def adobest_study(monkeypatch, capsys):
 
 def test_run_status_and_export(tmp_path, file, adobest_study, monkeypatch):
     monkeypatch.setattr("adobest_pp._progress.PATIENCE", 0.0)  # the bar appears at once
-    store, made = tmp_path / "small.zarr", study(runs=2, people_per_category=20)
+    store, made = tmp_path / "small.db", study(runs=2, people_per_category=20)
     code, out, errors = adobest_study("run", file, "--store", store, "--workers", 1)
     assert code == 0, errors
     assert out == "small: 24 of 24 runs done (100.0 %), 0 failed, 0 missing\n"
@@ -50,7 +50,7 @@ def test_run_status_and_export(tmp_path, file, adobest_study, monkeypatch):
 
 
 def test_failed_runs_are_shown_and_exit_with_1(tmp_path, file, adobest_study):
-    store, made = tmp_path / "small.zarr", study(runs=2, people_per_category=20)
+    store, made = tmp_path / "small.db", study(runs=2, people_per_category=20)
     with StudyStore(store, made) as opened:
         for cell in range(len(cells_of(made))):
             errors = [f"ValueError: number {cell}", f"ValueError: number {cell % 6}"]
@@ -66,15 +66,15 @@ def test_failed_runs_are_shown_and_exit_with_1(tmp_path, file, adobest_study):
 
 
 def test_status_prints_no_escape_sequences(tmp_path, adobest_study):
-    with StudyStore(tmp_path / "small.zarr", study(runs=2, people_per_category=20)) as opened:
+    with StudyStore(tmp_path / "small.db", study(runs=2, people_per_category=20)) as opened:
         opened.commit(0, [Outcome(0, {}, 0.1, "ValueError: \x1b[31mred\x1b]0;title\x07\r\nnext")])
-    _, out, _ = adobest_study("status", tmp_path / "small.zarr")
+    _, out, _ = adobest_study("status", tmp_path / "small.db")
     assert [sign for sign in out if not sign.isprintable() and sign != "\n"] == []
     assert "1 failed with ValueError: \ufffd[31mred\ufffd]0;title\ufffd next" in out
 
 
 def test_status_of_a_study_that_runs(tmp_path, file, adobest_study):
-    store, made = tmp_path / "small.zarr", study(runs=2, people_per_category=20)
+    store, made = tmp_path / "small.db", study(runs=2, people_per_category=20)
     outcomes = [Outcome(run, dict.fromkeys(made.measures, 0.5), 0.1) for run in range(2)]
     with StudyStore(store, made) as opened:
         opened.commit(0, outcomes)
@@ -90,27 +90,27 @@ def test_status_of_a_study_that_runs(tmp_path, file, adobest_study):
 
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, adobest_study):
-    store = tmp_path / "small.zarr"
+    store = tmp_path / "small.db"
     StudyStore(store, study(seed=6)).close()
     typo = tmp_path / "typo.toml"
     typo.write_text(TINY.replace("[settings]", "[setings]"))
     mine = tmp_path / "mine.csv"
     mine.write_text("mine")
     for arguments, reason in [
-        (["run", typo, "--store", tmp_path / "new.zarr"], "typo.toml: setings must be one of name"),
+        (["run", typo, "--store", tmp_path / "new.db"], "typo.toml: setings must be one of name"),
         (["run", file, "--store", store], "store must be of this study"),
-        (["run", file, "--store", tmp_path / "new.zarr", "--workers", 0], "workers must be an integer of at least 1"),
-        (["run", tmp_path / "none.toml", "--store", tmp_path / "new.zarr"], "none.toml"),
-        (["status", tmp_path], "store must be a folder made by `adobest study run`"),
+        (["run", file, "--store", tmp_path / "new.db", "--workers", 0], "workers must be an integer of at least 1"),
+        (["run", tmp_path / "none.toml", "--store", tmp_path / "new.db"], "none.toml"),
+        (["status", tmp_path], "store must be a file made by `adobest study run`"),
         (["export", store, "--out", tmp_path / "results.doc"], "out must name a .nc or .csv file"),
-        (["export", tmp_path / "none.zarr", "--out", tmp_path / "results.csv"], "store must be a folder made by"),
+        (["export", tmp_path / "none.db", "--out", tmp_path / "results.csv"], "store must be a file made by"),
         (["export", store, "--out", mine], "out must name a new file"),
     ]:
         code, _, errors = adobest_study(*arguments)
         assert code == 2
         assert reason in errors
         assert len(errors.splitlines()) == 1
-    assert not (tmp_path / "new.zarr").exists()
+    assert not (tmp_path / "new.db").exists()
     assert mine.read_text() == "mine"
     assert adobest_study("export", store, "--out", mine, "--overwrite")[0] == 0
     assert mine.read_text().startswith("cell,run")
@@ -120,7 +120,7 @@ def test_without_the_libraries_of_studies_it_says_what_to_install(tmp_path, adob
     monkeypatch.setattr("adobest_pp.cli.study.find_spec", lambda name: None)
     code, _, errors = adobest_study("status", tmp_path)
     assert code == 2
-    assert "distributed and zarr must be installed for studies: pip install 'adobest-pp[studies]'" in errors
+    assert "distributed must be installed for studies: pip install 'adobest-pp[studies]'" in errors
 
 
 @pytest.mark.parametrize("command", ["run", "status", "plot", "export"])

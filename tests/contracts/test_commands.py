@@ -103,7 +103,7 @@ OPTIONS = {
     "mechanisms --categories 3 --epsilon": PLANNED,
     f"{TABLE} --theta": none,
     f"{TABLE} --out": none,
-    "study run --store store.zarr": none,
+    "study run --store store.db": none,
     "study status": none,
     "study export --out out.csv": none,
 }

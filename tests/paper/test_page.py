@@ -100,19 +100,19 @@ def test_the_answer_comes_before_all_else(tmp_path):
 
 def test_the_command_reads_stores_and_refuses_in_one_sentence(tmp_path, monkeypatch, capsys):
     main, program = small(), small(methods=UTILITIES, budgets="published")
-    stores = {"main.zarr": main, "program.zarr": program}
+    stores = {"main.db": main, "program.db": program}
     monkeypatch.setattr("validation.paper.__main__.open_study", lambda path: stores[path.name])
     asked = []
     monkeypatch.setattr(
         "validation.paper.__main__.write_page", lambda *a, **_: asked.append(a) or [tmp_path / "README.md"]
     )
-    arguments = ["main.zarr", "--out", str(tmp_path), "--as-published", "program.zarr", "--reference", str(REFERENCE)]
+    arguments = ["main.db", "--out", str(tmp_path), "--as-published", "program.db", "--reference", str(REFERENCE)]
     assert command(arguments) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'README.md'}\n"
     assert asked == [(main, tmp_path, program, None, REFERENCE)]
     monkeypatch.setattr("validation.paper.__main__.write_page", write_page)
     with pytest.raises(SystemExit):
-        command(["main.zarr", "--out", str(tmp_path), "--reference", str(REFERENCE)])
+        command(["main.db", "--out", str(tmp_path), "--reference", str(REFERENCE)])
     assert "reference must be given with as_published" in capsys.readouterr().err
 
 
@@ -129,8 +129,8 @@ def stored(path, **changes):
 
 
 def test_the_page_of_real_stores(tmp_path):
-    main = stored(tmp_path / "main.zarr")
-    program = stored(tmp_path / "program.zarr", budgets=["published"])
+    main = stored(tmp_path / "main.db")
+    program = stored(tmp_path / "program.db", budgets=["published"])
     assert command([str(main), "--out", str(tmp_path / "page"), "--as-published", str(program)]) == 0
     text = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
     assert "| run function | validation.paper.paper_run:paper_run |" in text

@@ -2,8 +2,10 @@
 
 import os
 import re
+import sqlite3
 import stat
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +16,8 @@ import adobest_pp
 from adobest_pp import _files
 from adobest_pp.studies import cells_of, open_study
 from adobest_pp.studies import run_function as batches
-from adobest_pp.studies.layout import hashes_of
-from adobest_pp.studies.locks import compiling_alone
-from adobest_pp.studies.run_function import Batch, run_batch
+from adobest_pp.studies.run_function import Batch, compiling_alone, run_batch
+from adobest_pp.studies.sources import hashes_of
 from adobest_pp.studies.store import StudyStore
 from adobest_pp.studies.summary import export_study, study_status
 from tests.studies.small import study
@@ -62,7 +63,7 @@ def test_whatever_is_raised_is_the_outcome_of_its_run_and_can_be_stored_and_expo
     raising(monkeypatch, problem)
     outcomes = run_batch(batch_of(made, 0, 1))
     assert [(one.run, one.measures, one.error) for one in outcomes] == [(0, {}, text), (1, {}, text)]
-    store = tmp_path / "small.zarr"
+    store = tmp_path / "small.db"
     with StudyStore(store, made) as opened:
         opened.commit(0, outcomes)
     assert study_status(store).errors == ((text, 2),)
@@ -103,6 +104,11 @@ def test_the_lock_of_the_compiler_is_where_nobody_else_can_take_it(tmp_path, mon
     with compiling_alone():
         lock = _files.cache_folder() / "compiling.lock"
         assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+        with (
+            closing(sqlite3.connect(lock, timeout=0)) as other,
+            pytest.raises(sqlite3.OperationalError, match="locked"),
+        ):
+            other.execute("BEGIN EXCLUSIVE")
     assert lock.is_relative_to(tmp_path / "cache")
     assert stat.S_IMODE(lock.parent.stat().st_mode) == 0o700
     assert not os.listdir(shared)

@@ -1,172 +1,145 @@
 """A damaged store is refused with what is damaged, and repaired on demand; nothing is silently other."""
 
-import json
-import re
 import shutil
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from adobest_pp.cli.main import main
-from adobest_pp.studies import layout, open_study, study_status
+from adobest_pp.studies import open_study, study_status
 from adobest_pp.studies.store import StudyStore
 from tests.refusals import refuses
-from validation.damaged_files import damage
-from validation.damaged_stores import STUDY, outcome, read, repaired, write, write_half
+from validation.damaged_files import KINDS, damaged
+from validation.damaged_stores import STUDY, outcome, read, repaired, write
 
-# How, and which file; a run of cell 1 has failed.
-DAMAGES = [
-    *(("bits", f"{name}/c/1/0") for name in ("tv", "seconds", "finished_at", "error", "checksum", "status")),
-    *(("bits", f"{name}/zarr.json") for name in ("tv", "status", "epsilon")),
-    *(("bits", name) for name in ("zarr.json", "epsilon/c/0", "mechanism/c/0", "run/c/0")),
-    *(("removed", name) for name in ("zarr.json", "status/c/1/0", "checksum/c/1/0", "tv/c/1/0", "error/c/1/0")),
-    *(("folder deleted", name) for name in ("status/zarr.json", "checksum/zarr.json", "mechanism/zarr.json")),
-    *(("cuts", name) for name in ("zarr.json", "tv/c/0/0", "error/c/1/0")),
-    *(("cuts", name) for name in ("zarr.json", "status/c/0/0")),
-    ("sectors", "tv/c/0/0"),
-]
+# Statements, and how many runs are damaged by each; cell 0 has all of its runs.
+DAMAGES = {
+    "UPDATE runs SET body = replace(body, '0.5', '0.7') WHERE cell = 0 AND run = 1": 1,
+    "UPDATE runs SET checksum = '0000000000000001' WHERE cell = 0": 6,
+    "UPDATE runs SET body = CAST(x'ff00' AS TEXT) WHERE cell = 1 AND run = 1": 1,
+    "UPDATE runs SET body = 5 WHERE cell = 1 AND run = 1": 1,
+    "UPDATE runs SET run = 5 WHERE cell = 2 AND run = 1": 1,
+    "UPDATE runs SET run = 99 WHERE cell = 2 AND run = 1": 1,
+    "UPDATE runs SET cell = 3 WHERE cell = 2": 2,
+    "DELETE FROM runs WHERE cell = 1 AND run < 3": 3,
+    "DELETE FROM runs": 12,
+}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A store, and what is read of it."""
-    path = tmp_path_factory.mktemp("whole") / "study.zarr"
+    path = tmp_path_factory.mktemp("whole") / "study.db"
     write(path)
     return path, read(path), open_study(path)
 
 
 @pytest.fixture
 def path(made, tmp_path):
-    shutil.copytree(made[0], tmp_path / "study.zarr")
-    return tmp_path / "study.zarr"
+    return shutil.copy(made[0], tmp_path / "study.db")
 
 
-def hurt(path, how, name, rng):
-    """Damage a file of the store, or remove the folder that it is in."""
-    if how == "folder deleted":
-        shutil.rmtree((path / name).parent)
-    else:
-        damage(how, path / name, [], rng)
+def execute(path, *statement):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(*statement)
 
 
-def test_whatever_is_damaged_is_refused(made, path):
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize(("statement", "count"), DAMAGES.items())
+def test_whatever_is_damaged_is_refused_counted_and_made_again(made, path, statement, count):
     assert read(path) == made[1]
-    for how, name in DAMAGES:
-        hurt(path, how, name, rng)
-        with pytest.raises((ValueError, OSError), match="store must be "):
-            read(path)
-        shutil.rmtree(path)
-        shutil.copytree(made[0], path)
-
-
-def flip(file, place=-10):
-    content = bytearray(file.read_bytes())
-    content[place] ^= 4
-    file.write_bytes(content)
-
-
-def test_damaged_runs_are_named_and_only_those_are_made_again(made, path, capsys):
-    before = made[2]
-    flip(path / "tv/c/1/0")
-    (path / "status/c/2/0").unlink()
-    with pytest.raises(ValueError, match="checksum do not match"):
-        xr.open_zarr(path)["tv"].load()
-    message = r"store must be whole, got .*study\.zarr', in which 8 runs are damaged \(run 0 of cell 1, .* and 3 more\)"
+    execute(path, statement)
     for use in (open_study, lambda path: StudyStore(path, STUDY)):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=f"store must be undamaged, got .*study.db', in which {count} runs are "):
             use(path)
-    status = study_status(path)
-    assert (status.done, status.failed, status.damaged, status.missing) == (5, 1, 8, 10)
-    with pytest.raises(SystemExit) as end:
-        main(["study", "status", str(path)])
-    assert end.value.code == 1
-    assert "\n8 damaged: the same `adobest study run` with --repair makes them again\n" in capsys.readouterr().out
-
-    with StudyStore(path, STUDY, repair=True) as store:
-        assert [store.waiting(cell).tolist() for cell in range(3)] == [[], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
-        store.commit(1, [outcome(1, 0)])
-    assert study_status(path).damaged == 4  # of cell 1, what tv is a part of: not the failed run, nor what is not run
-    with StudyStore(path, STUDY, repair=True) as store:
-        for cell, runs in ((1, (1, 3)), (2, (0, 1))):
-            store.commit(cell, [outcome(cell, run) for run in runs])
-    after = open_study(path)
-    for name in ("tv", "mean_size", "status", "error"):
-        xr.testing.assert_identical(after[name], before[name])
-    np.testing.assert_array_equal(after["finished_at"][0], before["finished_at"][0])
-
-
-@pytest.mark.parametrize(("how", "name"), [pair for pair in DAMAGES if pair[1] != "zarr.json"][::4])
-def test_repair_makes_a_store_whole(made, path, how, name):
-    hurt(path, how, name, np.random.default_rng(2))
+    assert study_status(path).damaged == count
     repaired(path)
     for variable in ("tv", "mean_size", "status", "error"):
         kept = made[2]["status"] != 0
         xr.testing.assert_equal(open_study(path)[variable].where(kept), made[2][variable].where(kept))
 
 
-def test_a_missing_array_is_named_and_not_taken_for_a_study_that_has_not_run(path):
-    shutil.rmtree(path / "status")
-    for use in (open_study, study_status):
-        with refuses("store"):
-            use(path)
-
-
-def test_a_damaged_root_is_told_in_one_sentence(path, capsys):
-    whole = (path / "zarr.json").read_text()
-    for content, reason in (
-        (whole[:100], "whose zarr.json is damaged"),
-        ("[1]", "whose zarr.json is damaged"),
-        ("\0" * 50, "whose zarr.json is damaged"),
-        (whole.replace("srr", "sar"), "whose zarr.json does not match its checksum"),
-        (re.sub('"checksum": "[0-9a-f]+"', '"checksum": "0"', whole), "whose zarr.json does not match its checksum"),
-    ):
-        (path / "zarr.json").write_text(content)
-        with pytest.raises(SystemExit) as end:
-            main(["study", "status", str(path)])
-        errors = capsys.readouterr().err
-        assert end.value.code == 2
-        assert reason in errors
-        assert len(errors.splitlines()) == 1
-
-
-def test_a_chunk_that_stands_for_texts_is_refused_before_room_is_made_for_them(made, path):
-    """Its checksum is right. Its first number says how many texts there are."""
-    for name in ("error/c/1/0", "mechanism/c/0"):
-        shutil.copy(path / "finished_at/c/0/0", path / name)
-        with refuses("store"):
-            read(path)
-        shutil.copy(made[0] / name, path / name)
-
-
-def test_a_damaged_journal_is_refused_and_its_runs_are_made_again(tmp_path):
-    path = tmp_path / "study.zarr"
-    write_half(path)
-    shutil.copytree(path, tmp_path / "copy.zarr")
-    read(tmp_path / "copy.zarr")
-    assert open_study(path).identical(open_study(tmp_path / "copy.zarr"))
-    flip(path / "journal.json", 90)
-    with pytest.raises((ValueError, OSError), match="store must be "):
-        read(path)
+def test_damaged_runs_are_named_and_only_those_are_made_again(made, path, capsys):
+    before = made[2]
+    execute(path, "UPDATE runs SET body = replace(body, '\"tv\": 0.', '\"tv\": 1.') WHERE cell > 0")
+    message = r"store must be undamaged, .* in which 4 runs are damaged \(run 0 of cell 1, run 1 of cell 1, .*\)"
+    with pytest.raises(ValueError, match=message):
+        open_study(path)
+    status = study_status(path)
+    assert (status.done, status.failed, status.damaged, status.missing) == (5, 3, 4, 12)
+    with pytest.raises(SystemExit) as end:
+        main(["study", "status", str(path)])
+    assert end.value.code == 1
+    assert "\n4 damaged: the same `adobest study run` with --repair makes them again\n" in capsys.readouterr().out
     with StudyStore(path, STUDY, repair=True) as store:
-        assert store.waiting(2).tolist() == [2, 3, 4, 5]
+        assert [store.waiting(cell).tolist() for cell in range(3)] == [[], [0, 1, 3, 4, 5], [0, 2, 3, 4, 5]]
+        for cell, runs in ((1, (0, 1, 3)), (2, (0,))):
+            store.commit(cell, [outcome(cell, run) for run in runs])
+    after = open_study(path)
+    np.testing.assert_array_equal(after["finished_at"][0], before["finished_at"][0])
 
 
-def test_a_store_that_does_not_describe_its_study_is_refused(path):
-    """With a right checksum: as somebody may write it."""
-    root = json.loads((path / "zarr.json").read_bytes())
-    for changes in (
-        {"runs": 900_000},
-        {"name": "\x1b[31m"},
-        {"measures": ["../tv"]},
-        {"measures": ["other"]},
-        {"grid": [{axis: list(range(1000)) for axis in "abcdefgh"}]},
-    ):
-        study = json.loads(root["attributes"]["study"]) | changes
-        layout._write_root(path, {**root, "attributes": {**root["attributes"], "study": json.dumps(study)}})
-        for use in (open_study, study_status):
-            with pytest.raises(
-                ValueError, match=r"store must be a folder .* whose zarr.json does not describe a study"
-            ):
-                use(path)
+def test_pages_that_cannot_be_read_cost_their_runs_and_no_others(tmp_path):
+    """The table is in many pages: each has runs next to each other."""
+    path, study = tmp_path / "study.db", STUDY.from_dict(STUDY.to_dict() | {"runs": 200})
+    with StudyStore(path, study) as store:
+        for cell in range(4):
+            store.commit(cell, [outcome(cell, run) for run in range(200)])
+    content = bytearray(path.read_bytes())
+    pages = [at for at in range(0, len(content), 4096) if content[at] == 10]  # leaves of an index, as of our tables
+    content[pages[5] : pages[5] + 4096] = bytes(4096)
+    path.write_bytes(content)
+    with refuses("store"):
+        open_study(path)
+    with StudyStore(path, study, repair=True) as store:
+        waiting = [(cell, run) for cell in range(4) for run in store.waiting(cell).tolist()]
+        assert 0 < len(waiting) < 60
+    values = open_study(path)["tv"].values
+    for cell in range(4):
+        for run in range(200):
+            expected = np.nan if (cell, run) in waiting else outcome(cell, run).measures.get("tv", np.nan)
+            np.testing.assert_equal(values[cell, run], expected)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE parts SET value = replace(value, 'srr', 'sar') WHERE name = 'header'",
+        "UPDATE parts SET value = replace(value, '[12', '[12.5') WHERE name = 'head'",
+        "UPDATE parts SET value = '[1]' WHERE name = 'head'",
+        "DELETE FROM parts WHERE name = 'head'",
+        "DELETE FROM parts",
+    ],
+)
+def test_a_damaged_header_is_told_in_one_sentence(path, capsys, statement):
+    execute(path, statement)
+    with pytest.raises(SystemExit) as end:
+        main(["study", "status", str(path)])
+    errors = capsys.readouterr().err
+    assert end.value.code == 2
+    assert "whose header is not as it was written" in errors
+    assert len(errors.splitlines()) == 1
+    with refuses("store"):
+        StudyStore(path, STUDY, repair=True)
+
+
+def test_runs_of_another_study_or_cell_are_not_taken_for_ours(made, path, tmp_path):
+    other = tmp_path / "other.db"
+    with StudyStore(other, STUDY.from_dict(STUDY.to_dict() | {"seed": 2})) as store:
+        store.commit(0, [outcome(0, run) for run in range(6)])
+    with closing(sqlite3.connect(other)) as connection:
+        rows = connection.execute("SELECT * FROM runs").fetchall()
+    for row in rows:
+        execute(path, "REPLACE INTO runs VALUES (?, ?, ?, ?)", row)
+    assert study_status(path).damaged == 6
+
+
+@pytest.mark.parametrize("kind", KINDS[7:9], ids=lambda kind: kind.name)
+def test_random_damage_is_refused_or_harmless(kind):
+    """A thousand times in `python -m validation.faults`."""
+    assert "study" in kind.name
+    found = damaged(kind, 6, seed=1)
+    assert found.wrong == []
+    assert found.outcomes["refused"] > 5

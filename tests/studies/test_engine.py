@@ -58,14 +58,14 @@ def killed_at_last(process):
 def test_two_workers_give_the_numbers_of_a_plain_loop(tmp_path):
     """One worker does in test_runs_that_are_raised_later_are_made_and_no_others."""
     made = study(**PART)
-    status = run_study(made, tmp_path / "small.zarr", workers=2, progressbar=False)
+    status = run_study(made, tmp_path / "small.db", workers=2, progressbar=False)
     assert (status.done, status.failed, status.missing, status.running) == (status.total, 0, 0, False)
-    assert_complete(tmp_path / "small.zarr", made)
+    assert_complete(tmp_path / "small.db", made)
 
 
 @pytest.mark.long
 def test_a_killed_driver_loses_only_what_was_in_flight(tmp_path, file):
-    store, made = tmp_path / "small.zarr", study()
+    store, made = tmp_path / "small.db", study()
     with killed_at_last(start("run", file, "--store", store, "--workers", 2)) as driver:
         wait_for_runs(store, driver)
         workers = psutil.Process(driver.pid).children(recursive=True)
@@ -91,7 +91,7 @@ def test_a_killed_driver_loses_only_what_was_in_flight(tmp_path, file):
 
 @pytest.mark.long
 def test_a_killed_worker_changes_nothing_and_the_command_says_how_it_ended(tmp_path, file):
-    store, made = tmp_path / "small.zarr", study()
+    store, made = tmp_path / "small.db", study()
     with killed_at_last(start("run", file, "--store", store, "--workers", 2)) as driver:
         wait_for_runs(store, driver)
         worker = next(
@@ -145,10 +145,10 @@ def intruded(ports):
 
 
 def test_nobody_gets_in_and_ctrl_c_keeps_finished_runs_and_ends_the_workers(tmp_path):
-    file, store = tmp_path / "held.toml", tmp_path / "held.zarr"
+    file, store = tmp_path / "held.toml", tmp_path / "held.db"
     file.write_text(HELD)
     with killed_at_last(start("run", file, "--store", store, "--workers", 1, "--quiet")) as driver:
-        wait_until(lambda: (store / "zarr.json").exists() and study_status(store).done == 2, driver)
+        wait_until(lambda: store.exists() and study_status(store).done == 2, driver)
         workers = psutil.Process(driver.pid).children(recursive=True)
         family = [psutil.Process(driver.pid), *workers]
         places = [place for one in family for place in one.net_connections() if place.status == psutil.CONN_LISTEN]
@@ -197,7 +197,7 @@ def test_a_task_whose_result_died_with_its_worker_is_waited_for():
 
 
 def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path, monkeypatch):
-    made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.zarr"
+    made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.db"
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch)
     monkeypatch.setattr(processes, "_DEATHS_ALLOWED", 0)
     status = run_study(made, store, workers=1, progressbar=False)
@@ -209,7 +209,7 @@ def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path,
 
 def test_a_poisoned_cell_is_reported_and_the_rest_completes(tmp_path):
     # No θ can be drawn from Dirichlet(1e308): its Gamma variables overflow.
-    made, store = study(rho=[1.0, 1e308], runs=3, people_per_category=50), tmp_path / "small.zarr"
+    made, store = study(rho=[1.0, 1e308], runs=3, people_per_category=50), tmp_path / "small.db"
     status = run_study(made, store, workers=1, progressbar=False)
     dataset = open_study(store)
     poisoned = dataset["rho"] == 1e308
@@ -258,7 +258,7 @@ def cluster_of(n_workers, tmp_path, *options):
 def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
     file = tmp_path / "part.toml"
     file.write_text(FILE.replace("= [3, 4]", "= [3]").replace("rho = [0.1, 1.0]", "rho = [1.0]"))
-    store = tmp_path / "small.zarr"
+    store = tmp_path / "small.db"
     with cluster_of(2, tmp_path) as (_, address):
         code, _, errors = finish(start("run", file, "--store", store, "--scheduler", address))
         assert code == 0, errors
@@ -266,7 +266,7 @@ def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
 
 
 def test_a_cluster_that_has_lost_its_workers_is_not_waited_for_forever(tmp_path):
-    made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.zarr"
+    made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.db"
     # Without a nanny nobody starts a worker again that died.
     with pytest.MonkeyPatch.context() as patch, cluster_of(1, tmp_path, "--no-nanny") as (_, address):
         patch.setattr(engine, "run_batch", deadly.run_batch)
@@ -293,7 +293,7 @@ def with_patience(seconds, run):
 
 
 def test_a_scheduler_that_is_lost_stops_the_study_in_one_line(tmp_path, file):
-    store = tmp_path / "small.zarr"
+    store = tmp_path / "small.db"
     with (
         cluster_of(1, tmp_path) as (scheduler, address),
         killed_at_last(start("run", file, "--store", store, "--scheduler", address, "--quiet")) as driver,
@@ -324,31 +324,31 @@ NO_ADDRESSES = [
 def test_what_is_no_address_is_refused_at_once(tmp_path, address):
     # Dask itself would try to reach it until the time is up.
     with refuses("scheduler"):
-        run_study(study(), tmp_path / "small.zarr", scheduler=address, progressbar=False)
+        run_study(study(), tmp_path / "small.db", scheduler=address, progressbar=False)
     assert not os.listdir(tmp_path)
 
 
 def test_an_address_without_a_scheduler_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("adobest_pp._dask.PATIENCE", 0.5)
     with pytest.raises(OSError, match="scheduler must be the address of a Dask scheduler"):
-        run_study(study(), tmp_path / "small.zarr", scheduler="tcp://127.0.0.1:9", progressbar=False)
+        run_study(study(), tmp_path / "small.db", scheduler="tcp://127.0.0.1:9", progressbar=False)
     with refuses("workers"):
-        run_study(study(), tmp_path / "small.zarr", scheduler="tcp://127.0.0.1:9", workers=2)
+        run_study(study(), tmp_path / "small.db", scheduler="tcp://127.0.0.1:9", workers=2)
     for wrong in (0, 1.5, True):
         with refuses("workers"):
-            run_study(study(), tmp_path / "small.zarr", workers=wrong)
+            run_study(study(), tmp_path / "small.db", workers=wrong)
 
 
 def test_a_worker_with_other_sources_stops_the_study(tmp_path, monkeypatch):
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch_of_other_sources)
     with pytest.raises(OSError, match=r"worker must have the sources .* differ in adobest_pp\.adaptive\.loop"):
-        run_study(study(), tmp_path / "small.zarr", workers=1, progressbar=False)
-    assert study_status(tmp_path / "small.zarr").done == 0
+        run_study(study(), tmp_path / "small.db", workers=1, progressbar=False)
+    assert study_status(tmp_path / "small.db").done == 0
 
 
 def test_runs_that_are_raised_later_are_made_and_no_others(tmp_path):
     """Killed in between or not, and bit for bit what a study with all of them from the start has."""
-    store, part = tmp_path / "small.zarr", {"people_per_category": 20, **PART}
+    store, part = tmp_path / "small.db", {"people_per_category": 20, **PART}
     run_study(study(runs=3, **part), store, workers=1, progressbar=False)
     before = open_study(store)
     status = run_study(study(runs=7, **part), store, workers=1, progressbar=False)

@@ -45,7 +45,7 @@ def test_a_study_with_a_function_of_ones_own(tmp_path, adobest):
 
     # As the installed command runs it, whose path has no folder but those of libraries.
     program = "import sys; sys.path.remove(''); from adobest_pp.cli.main import main; main()"
-    run = ["run", "coin.toml", "--store", "coin.zarr", "--quiet", "--workers", "1"]
+    run = ["run", "coin.toml", "--store", "coin.db", "--quiet", "--workers", "1"]
     done = subprocess.run(
         [sys.executable, "-c", program, "study", *run],
         cwd=tmp_path,
@@ -55,20 +55,20 @@ def test_a_study_with_a_function_of_ones_own(tmp_path, adobest):
         timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert adobest("status", "coin.zarr")[1] == "coin: 120 of 120 runs done (100.0 %), 0 failed, 0 missing\n"
+    assert adobest("status", "coin.db")[1] == "coin: 120 of 120 runs done (100.0 %), 0 failed, 0 missing\n"
 
     file.write_text(file.read_text().replace("runs = 20", "runs = 25"))
     assert adobest(*run) == (0, "", "")
-    dataset = open_study("coin.zarr")
+    dataset = open_study("coin.db")
     assert dict(dataset.sizes) == {"cell": 6, "run": 25}
     # The standard deviation of the estimate is at most ½/√n/(1 − 2·lie): the mean distance is below it.
     lie = 1 / (1 + np.exp(dataset["epsilon"]))
     assert (dataset["distance"].mean("run") < 0.5 / np.sqrt(dataset["people"]) / (1 - 2 * lie)).all()
 
-    assert adobest("plot", "coin.zarr", "--out", "page", "--quiet") == (0, "", "")
+    assert adobest("plot", "coin.db", "--out", "page", "--quiet") == (0, "", "")
     assert "| run function | coin:coin_run |" in (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
     assert (tmp_path / "page" / "distance.png").is_file()
-    assert adobest("export", "coin.zarr", "--out", "coin.csv") == (0, "", "")
+    assert adobest("export", "coin.db", "--out", "coin.csv") == (0, "", "")
     with (tmp_path / "coin.csv").open(newline="") as rows:
         table = list(csv.DictReader(rows))
     assert len(table) == 150
@@ -80,4 +80,4 @@ def test_a_study_with_a_function_of_ones_own(tmp_path, adobest):
     assert "store must be of the same sources: coin changed since" in errors
     assert len(errors.splitlines()) == 1
     assert adobest(*run, "--accept-changed-sources") == (0, "", "")
-    assert "coin" in open_study("coin.zarr").attrs["accepted_sources"]
+    assert "coin" in open_study("coin.db").attrs["accepted_sources"]
