@@ -34,7 +34,7 @@ from adobest_pp._checks import check_path
 from adobest_pp._database import as_os_error, connect, lock, telling, unlock
 from adobest_pp._files import replacing
 from adobest_pp._text import brief
-from adobest_pp.mechanisms.reading import loads
+from adobest_pp.mechanisms.registry import loads
 from adobest_pp.studies.grid import Study, axes_of, cells_of
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Measure, Outcome, canonical, measures_of
 from adobest_pp.studies.sources import LIBRARIES, differing, sources_of
