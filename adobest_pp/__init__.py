@@ -103,6 +103,7 @@ _MODULES = (
     "collect",
     "datasets",
     "design",
+    "device",
     "diagnostics",
     "intervals",
     "likelihood",

@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
@@ -150,6 +150,14 @@ class Mechanism(ABC):
     def _keep(self) -> int:
         """The integer that stands for e^ε, rounded down, as `UNIT` stands for 1."""
         return exp_weight(self.epsilon)
+
+    def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Return the integers for e^ε, in units of `exact.UNIT`, in the exact weights of a question.
+
+        They are published with it, so that a device in another language draws against the same integers, and audits
+        them.
+        """
+        return (self._keep,)
 
     # What an answer is.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_epsilon, check_integer
+from adobest_pp._checks import check_epsilon, check_integer, check_subset
 from adobest_pp._labels import check_labels
 from adobest_pp._text import LONGEST, brief, visible
 from adobest_pp.mechanisms.base import Mechanism
@@ -18,9 +18,10 @@ from adobest_pp.mechanisms.registry import loads, mechanism_from_settings
 # Within these bounds a device reads, audits and answers a question within a second and 100 MB.
 MAX_TEXT = 1_000_000  # bytes
 MAX_ASKED = 20_000  # categories
+MAX_WITH_SUBSET = 5_000  # categories, where a subset is published: the budgets of every size are audited
 MAX_TABLE = 300_000  # sets times categories: the weights that an answer is drawn from
 # The mechanisms that may be published. A text never makes a device import anything else.
-ASKABLE = ("SetFamily", "SubsetSelection")
+ASKABLE = ("HadamardResponse", "RRRR", "SetFamily", "SRR", "SubsetSelection")
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,21 @@ class PublishedQuestion:
         return self.mechanism.privatize(x, **options)
 
     def to_json(self) -> str:
-        """Return the text to publish: the settings of the mechanism, with exact integer weights, and the labels.
+        """Return the text to publish: number, settings of the mechanism, labels, subset if there is one, and odds.
 
-        Raise ValueError if the question has a subset, which the text cannot express, or if devices would refuse the
-        text for its size (see `read_question`).
+        The odds are the integers, in units of 2⁻⁶⁴, that stand for e^ε in the weights that a device draws against.
+        Devices that are not written in Python (`adobest_pp.device`) draw against them, and audit them before.
+
+        Raise ValueError for a mechanism that devices do not know from a text, or if they would refuse the question for
+        its size (see `read_question`).
         """
-        if self.subset is not None:
-            raise ValueError("question must have no subset to become a text: publish its `subset` to the devices")
         settings = self.mechanism.settings()
+        _check_kind(settings)
         _check_size(settings, self.categories)
-        content = {"number": self.number, "question": settings, "categories": list(self.categories)}
+        content: dict[str, Any] = {"number": self.number, "question": settings, "categories": list(self.categories)}
+        if self.subset is not None:
+            content["subset"] = list(self.subset)
+        content["odds"] = list(self.mechanism.published_odds(self.subset))
         text = json.dumps(content, separators=(",", ":"))
         if len(text) > MAX_TEXT:  # all characters are ASCII
             raise ValueError(f"question must take at most {MAX_TEXT:,} bytes, got {len(text):,}")
@@ -72,7 +78,7 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     """Read a published question on a device. If it raises ValueError, the device must not answer.
 
     Whatever the text, reading takes less than a second and 100 MB: a question has at most 1,000,000 bytes, 20,000
-    categories, and 300,000 sets times categories.
+    categories (5,000 with a subset), and 300,000 sets times categories.
 
     Parameters
     ----------
@@ -96,9 +102,7 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     budget = check_epsilon(epsilon)
     content = _parsed(text)
     settings, categories = content["question"], content["categories"]
-    kind = settings.get("mechanism") if isinstance(settings, dict) else None
-    if kind not in ASKABLE:
-        raise ValueError(f"question must use {' or '.join(ASKABLE)}, got {brief(kind)}")
+    _check_kind(settings)
     _check_size(settings, categories)
     number = check_integer(content["number"], "number", 0)
     try:
@@ -108,6 +112,9 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
     if mechanism.epsilon > budget:
         raise ValueError(f"question must have an epsilon of at most {budget:g}, got {mechanism.epsilon:g}")
     labels = check_labels(categories, mechanism.n_categories)
+    subset = _check_subset(content.get("subset"), mechanism)
+    if "odds" in content and content["odds"] != list(mechanism.published_odds(subset)):
+        raise ValueError(f"odds must be the integers of the mechanism that is asked, got {brief(content['odds'])}")
     found = audit(mechanism)
     if not found.holds:
         worst = found.worst
@@ -115,7 +122,7 @@ def read_question(text: str | bytes, epsilon: float) -> PublishedQuestion:
             f"question must keep ε = {mechanism.epsilon:g}, got a privacy loss of {found.loss:.6g} between categories "
             f"{worst.x} and {worst.x_prime}"
         )
-    return PublishedQuestion(number, mechanism, labels)
+    return PublishedQuestion(number, mechanism, labels, subset)
 
 
 def _parsed(text: Any) -> dict[str, Any]:
@@ -134,6 +141,23 @@ def _parsed(text: Any) -> dict[str, Any]:
     return content
 
 
+def _check_kind(settings: Any) -> None:
+    """Raise ValueError for a mechanism that is not asked by a text."""
+    kind = settings.get("mechanism") if isinstance(settings, dict) else None
+    if kind not in ASKABLE:
+        raise ValueError(f"question must use {', '.join(ASKABLE[:-1])} or {ASKABLE[-1]}, got {brief(kind)}")
+
+
+def _check_subset(subset: Any, mechanism: Mechanism) -> tuple[int, ...] | None:
+    """Return the subset of a text in increasing order, None if there is none; raise ValueError if it must not be so."""
+    if not mechanism.publishes_subset and subset is None:
+        return None
+    if not mechanism.publishes_subset or not isinstance(subset, list) or any(type(each) is not int for each in subset):
+        allowed = "a list of category indices" if mechanism.publishes_subset else "left out"
+        raise ValueError(f"subset must be {allowed} for {type(mechanism).__name__}, got {brief(subset)}")
+    return tuple(np.flatnonzero(check_subset(subset, mechanism.n_categories)).tolist())
+
+
 def _check_size(settings: Mapping[str, Any], categories: Any) -> None:
     """Raise ValueError if a question is too large for a device, before anything is built."""
     if not isinstance(categories, list | tuple) or not 2 <= len(categories) <= MAX_ASKED:
@@ -143,6 +167,8 @@ def _check_size(settings: Mapping[str, Any], categories: Any) -> None:
     if settings.get("n_categories", k) != k:
         raise ValueError(f"categories must be {brief(settings['n_categories'])} distinct labels, got {k:,}")
     n_sets = len(sets) if isinstance(sets, list | tuple) else 0
+    if settings["mechanism"] == "RRRR" and k > MAX_WITH_SUBSET:
+        raise ValueError(f"categories must be at most {MAX_WITH_SUBSET:,} labels for RRRR, got {k:,}")
     if settings["mechanism"] == "SetFamily" and n_sets * k > MAX_TABLE:
         raise ValueError(
             f"question must have at most {MAX_TABLE // k:,} sets of {k:,} categories ({MAX_TABLE:,} in all), "

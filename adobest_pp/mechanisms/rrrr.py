@@ -197,6 +197,10 @@ class RRRR(Mechanism):
         mask = check_subset(subset, self.n_categories)
         return self._weights(mask, int(mask.sum()))
 
+    def published_odds(self, subset: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Return the odds within the subset and within the rest of the categories."""
+        return self._keep1, self._keep2[len(subset or ())]
+
     def audit_cases(self) -> Iterator[AuditCase]:
         """Yield every subset for K ≤ 10, and one of each size for larger K: by symmetry, that is enough."""
         if self.n_categories > MAX_CATEGORIES_FOR_EVERY_SUBSET:

@@ -20,7 +20,8 @@ from tests.docs.blocks import DOCS, PAGES, ROOT, blocks_of, commands_of, program
 README = ROOT / "README.md"
 ALL = [README, *PAGES]
 # What a block may be. Blocks of other languages would be neither run nor read by anything.
-LANGUAGES = {"{course}", "python", "{code-cell}", "console", "toml", "text", "", "{toctree}"}
+# tests/device opens those of HTML in a browser.
+LANGUAGES = {"{course}", "python", "{code-cell}", "console", "html", "toml", "text", "", "{toctree}"}
 # The build executes these too, with the same code; here they take longer than all others together.
 LONG = {
     "explanation/contraction.md",

@@ -25,7 +25,7 @@ REFUSED = {
     ),
     "a larger budget": (published(**SINGLES, epsilon=1.5), "question must have an epsilon of at most 1, got 1.5"),
     "a category in no set": (published(sets=[[0], [1]], weights=[1, 1]), "categories must be"),
-    "another mechanism": (published(mechanism="SRR"), "question must .* 'SRR'"),
+    "another mechanism": (published(mechanism="Channel"), "question must .* 'Channel'"),
     "a module to import": (published(mechanism="os:path"), "question must .* 'os:path'"),
     "weights that are missing": (published(sets=[[0], [1], [2]]), "must include 'weights'"),
     "a set twice": (published(sets=[[0], [0], [1], [2]], weights=[1] * 4), "sets must be"),
@@ -97,3 +97,36 @@ def test_a_device_that_privatizes_loads_numpy_at_most():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "subset"),
+    [
+        (ad.SRR(3, 1.0), None),
+        (ad.SubsetSelection(3, 1.0), None),
+        (ad.HadamardResponse(3, 1.0), None),
+        (ad.SetFamily([[0], [1], [2]], [0.1, 0.1, 0.1], 1.0), None),
+        (ad.RRRR(3, 1.0), (0, 2)),
+        (ad.RRRR(3, 1.0), ()),
+        (ad.RRRR.from_budgets(3, 0.5, 0.2), (1,)),
+    ],
+    ids=repr,
+)
+def test_a_question_is_read_as_it_was_written(mechanism, subset):
+    question = ad.mechanisms.PublishedQuestion(4, mechanism, ("x", "y", "z"), subset)
+    text = question.to_json()
+    assert ad.read_question(text, mechanism.epsilon) == question
+    content = json.loads(text)
+    assert all(type(odds) is int and odds >= 2**64 for odds in content["odds"])
+    other = json.dumps(content | {"odds": [content["odds"][0] + 1, *content["odds"][1:]]})
+    with pytest.raises(ValueError, match="odds must be the integers of the mechanism that is asked"):
+        ad.read_question(other, mechanism.epsilon)
+    wrong = json.dumps(content | {"subset": [0, 1, 2]})
+    with pytest.raises(ValueError, match="subset must"):
+        ad.read_question(wrong, mechanism.epsilon)
+
+
+def test_a_mechanism_that_devices_do_not_know_is_not_published():
+    question = ad.mechanisms.PublishedQuestion(0, ad.UnaryEncoding(3, 1.0), ("x", "y", "z"))
+    with pytest.raises(ValueError, match="question must use HadamardResponse"):
+        question.to_json()

@@ -1,0 +1,747 @@
+/**
+ * The device of adobest_pp in the browser and in Node: it randomizes an answer before anything is sent.
+ *
+ *     import { readQuestion } from "./adobest.js";
+ *     const question = readQuestion(text, { epsilon: 1 });  // what the collector published, what the person agreed to
+ *     const answer = question.privatize(2);                 // send this, and nothing else
+ *
+ * `readQuestion` audits the published integers in exact arithmetic and throws if they do not keep the agreed ε.
+ * `privatize` draws with exactly those probabilities, from `crypto.getRandomValues`. It stores nothing.
+ *
+ * A probability is a ratio of two integers: `UNIT` stands for 1, and the published odds, in the same unit, for e^ε. The
+ * draws are those of the Python package, word for word of randomness. For every category they take as many words and
+ * the same steps; that the compiler of a browser makes them equally long, nobody can promise.
+ *
+ * MIT License. No dependencies.
+ */
+
+const UNIT = 1n << 64n;
+
+// The bounds of `read_question` in Python: within them a question is read, audited and answered in a second.
+const MAX_TEXT = 1_000_000;
+const MAX_ASKED = 20_000;
+const MAX_WITH_SUBSET = 5_000;
+const MAX_TABLE = 300_000;
+const MAX_DEPTH = 16;
+const MAX_DIGITS = 40;
+const MAX_WEIGHT = 1n << 128n;
+const MAX_EPSILON = 30;
+const MAX_LABEL = 500;
+const MAX_OUTPUTS = 20_000;
+
+/** How a question draws, for `testVector` alone: what is handed to pages has no way to it. */
+const DRAWS = new WeakMap();
+
+/**
+ * Read a published question, or throw one sentence: then nothing must be answered.
+ *
+ * @param {string} text The JSON text that the collector published.
+ * @param {{epsilon: number}} agreed The budget that the person has agreed to.
+ * @returns a frozen object: `number`, `mechanism`, `categories`, `epsilon`, `subset`, `audit`, `privatize(x)`,
+ *   `odds()`, `odds(answer)`, `row(answer)` and `weights()`.
+ */
+export function readQuestion(text, { epsilon } = {}) {
+  if (typeof epsilon !== "number" || !(epsilon > 0 && epsilon <= MAX_EPSILON)) {
+    throw new RangeError(`epsilon must be a number above 0 and at most ${MAX_EPSILON}: what the person agreed to.`);
+  }
+  const content = parse(text);
+  const settings = content?.question;
+  if (!isObject(content) || !isObject(settings)) {
+    throw new Error("The text must be a JSON object with number, question, categories and odds.");
+  }
+  const build = Object.hasOwn(MECHANISMS, settings.mechanism) ? MECHANISMS[settings.mechanism] : null;
+  if (build === null) {
+    throw new Error(`The question must be of ${Object.keys(MECHANISMS).join(", ")}.`);
+  }
+  const number = integer(content.number, "number", 0, Number.MAX_SAFE_INTEGER);
+  const promise = settings.epsilon;
+  if (typeof promise !== "number" || !(promise > 0)) {
+    throw new Error("The question must state its epsilon, a positive number.");
+  }
+  if (promise > epsilon) {
+    throw new RangeError(`The question must have an epsilon of at most ${epsilon}, got ${promise}.`);
+  }
+  const categories = Object.freeze(checkLabels(content.categories));
+  const odds = list(content.odds, "odds").map((each) => positive(each, "odds", UNIT));
+  const mechanism = build(settings, odds, categories.length, content.subset);
+  const audit = auditOf(mechanism, promise, categories);
+
+  const checkAnswer = (answer) => {
+    if (!mechanism.isAnswer(answer)) {
+      throw new RangeError("answer must be one that this question can have.");
+    }
+  };
+  const question = Object.freeze({
+    number,
+    mechanism: settings.mechanism,
+    categories,
+    epsilon: promise,
+    subset: mechanism.subset ? Object.freeze([...mechanism.subset]) : null,
+    audit,
+
+    /** Return the randomized answer of a person whose category is x, 0 … K−1, from the system's entropy. */
+    privatize(x) {
+      if (arguments.length !== 1) {
+        throw new TypeError("privatize takes the number of a category and nothing else.");
+      }
+      return draw(mechanism, x, systemEntropy());
+    },
+
+    /**
+     * Without an answer: for each category, how likely the answer is to name it if it is the truth (`named`), and
+     * the least and most if another is (`otherwise`). With an answer: how likely each category is to give it
+     * (`probability`), and that over the least of them (`odds`), which is at most e^ε.
+     */
+    odds(answer) {
+      if (answer === undefined) {
+        return categories.map((category, x) => ({ category, ...mechanism.naming(x) }));
+      }
+      checkAnswer(answer);
+      const shares = categories.map((_, x) => quotient(mechanism.weight(answer, x), mechanism.total(x)));
+      const least = Math.min(...shares);
+      return categories.map((category, x) => ({ category, probability: shares[x], odds: shares[x] / least }));
+    },
+
+    /** Return an answer as the columns of a CSV file that `adobest_pp.gather` reads, each a text. */
+    row(answer) {
+      checkAnswer(answer);
+      const bits = (members) => categories.map((_, x) => (members.includes(x) ? "1" : "0")).join("");
+      const row = { answer: Array.isArray(answer) ? bits(answer) : String(answer) };
+      return mechanism.subset ? { ...row, subset: bits(mechanism.subset) } : row;
+    },
+
+    /** Return every integer weight W[answer][category], where there are few answers: the table that is audited. */
+    weights() {
+      return mechanism.outputs().map((answer) => categories.map((_, x) => mechanism.weight(answer, x)));
+    },
+  });
+  DRAWS.set(question, (x, words) => draw(mechanism, x, words));
+  return question;
+}
+
+/**
+ * Answer from given words of 32 bits in place of entropy. For test vectors only: such an answer protects nobody.
+ *
+ * @param question What `readQuestion` returned.
+ * @param {number} x A category.
+ * @param {Iterable<number>} words The words, the lower half of each 64 bits first.
+ */
+export function testVector(question, x, words) {
+  const given = words[Symbol.iterator]();
+  const fill = (buffer) => {
+    for (let i = 0; i < buffer.length; i += 1) {
+      const next = given.next();
+      // What is fetched ahead and never used may be missing.
+      buffer[i] = next.done ? 0 : next.value;
+    }
+  };
+  return DRAWS.get(question)(x, new Words(fill));
+}
+
+// ------------------------------------------------------------------------------------------------ exact arithmetic
+
+/** Return an integer E with E / 2²⁵⁶ at most e^ε, and below it by less than a relative 2⁻²³⁰; every step rounds down. */
+function expLowerBound(epsilon) {
+  let [mantissa, shift] = [epsilon, 0n];
+  while (!Number.isInteger(mantissa)) {
+    [mantissa, shift] = [mantissa * 2, shift + 1n]; // exact: a double is an integer over a power of two
+  }
+  const one = 1n << 256n;
+  const halvings = 16n;
+  const small = (BigInt(mantissa) * one) >> (shift + halvings);
+  let [sum, term] = [one, one];
+  for (let i = 1n; term > 0n; i += 1n) {
+    term = (term * small) / (i * one);
+    sum += term;
+  }
+  for (let i = 0n; i < halvings; i += 1n) {
+    sum = (sum * sum) >> 256n;
+  }
+  return sum;
+}
+
+/** Return the exact loss of a mechanism, or throw RangeError if it is above its promise. */
+function auditOf(mechanism, epsilon, categories) {
+  const [top, bottom, x, other] = mechanism.worst();
+  if (top << 256n > expLowerBound(epsilon) * bottom) {
+    throw new RangeError(
+      `The question must keep ε = ${epsilon}, got a privacy loss of ${logQuotient(top, bottom).toPrecision(6)} between ` +
+        `${JSON.stringify(categories[x])} and ${JSON.stringify(categories[other])}.`,
+    );
+  }
+  const divisor = gcd(top, bottom);
+  return Object.freeze({
+    numerator: top / divisor,
+    denominator: bottom / divisor,
+    loss: logQuotient(top, bottom),
+    epsilon,
+    between: Object.freeze([x, other]),
+  });
+}
+
+function gcd(a, b) {
+  while (b > 0n) {
+    [a, b] = [b, a % b];
+  }
+  return a;
+}
+
+/** Return the double next to top / bottom, or next but one. */
+function quotient(top, bottom) {
+  const length = (value) => value.toString(16).length * 4;
+  const shift = BigInt(length(bottom) - length(top) + 64);
+  const scaled = shift >= 0n ? (top << shift) / bottom : top / (bottom << -shift);
+  return Number(scaled) * 2 ** -Number(shift);
+}
+
+function logQuotient(top, bottom) {
+  return Math.log1p(quotient(top - bottom, bottom));
+}
+
+function binomial(n, k) {
+  let result = 1n;
+  for (let i = 1n; i <= BigInt(k); i += 1n) {
+    result = (result * (BigInt(n) - i + 1n)) / i;
+  }
+  return result;
+}
+
+// ------------------------------------------------------------------------------------------------ exact randomness
+
+/** Words of 64 bits from a function that fills a Uint32Array. */
+class Words {
+  #buffer = new Uint32Array(128);
+  #used = 128;
+  #fill;
+
+  constructor(fill) {
+    this.#fill = fill;
+  }
+
+  /** Return the next word as its lower and its upper half. */
+  halves() {
+    if (this.#used === this.#buffer.length) {
+      this.#fill(this.#buffer);
+      this.#used = 0;
+    }
+    this.#used += 2;
+    return [this.#buffer[this.#used - 2], this.#buffer[this.#used - 1]];
+  }
+
+  next() {
+    const [low, high] = this.halves();
+    return (BigInt(high) << 32n) | BigInt(low);
+  }
+
+  /** Forget the words: with the answer, they would tell x. */
+  clear() {
+    this.#buffer.fill(0);
+    this.#used = this.#buffer.length;
+  }
+}
+
+function systemEntropy() {
+  const source = globalThis.crypto;
+  if (typeof source?.getRandomValues !== "function") {
+    throw new Error("This browser has no crypto.getRandomValues, so nothing can be answered in private.");
+  }
+  return new Words((buffer) => source.getRandomValues(buffer));
+}
+
+function draw(mechanism, x, words) {
+  if (typeof x !== "number" || !Number.isInteger(x) || x < 0 || x >= mechanism.k) {
+    throw new RangeError(`x must be a category number from 0 to ${mechanism.k - 1} (its value is not shown).`);
+  }
+  try {
+    return mechanism.draw(x, words);
+  } finally {
+    words.clear();
+  }
+}
+
+/** Tell, with probability exactly weight/total, true. 64 binary digits decide but for one time in 2⁶⁴. */
+function bernoulli(words, weight, total) {
+  let rest = weight;
+  while (rest < total) {
+    const threshold = (rest << 64n) / total;
+    const word = words.next();
+    if (word !== threshold) {
+      return word < threshold;
+    }
+    rest = (rest << 64n) % total;
+  }
+  return true;
+}
+
+/** Draw an integer exactly uniform on 0 … bound−1: words above the last whole multiple of the bound are redrawn. */
+function below(words, bound) {
+  const size = BigInt(bound);
+  const limit = UNIT - (UNIT % size);
+  let word = words.next();
+  while (word >= limit) {
+    word = words.next();
+  }
+  return Number(word % size);
+}
+
+/** Randomized response on 0 … size−1, with keep : UNIT the odds of the truth against any other. */
+function randomizedResponse(words, position, size, keep) {
+  if (size === 1) {
+    return position;
+  }
+  const kept = bernoulli(words, keep, keep + BigInt(size - 1) * UNIT);
+  const other = (position + 1 + below(words, size - 1)) % size;
+  return pick(kept, position, other);
+}
+
+/** A uniform subset of `size` out of `population`, as an array of 0 and 1 (Floyd's algorithm). */
+function uniformSubset(words, population, size) {
+  const mask = new Uint8Array(population);
+  for (let j = population - size; j < population; j += 1) {
+    const candidate = below(words, j + 1);
+    mask[mask[candidate] === 1 ? j : candidate] = 1;
+  }
+  return mask;
+}
+
+/** Return one of two integers without a branch. */
+function pick(condition, yes, no) {
+  const bit = Number(condition);
+  return bit * yes + (1 - bit) * no;
+}
+
+// ------------------------------------------------------------------------------------------------ mechanisms
+// Each has k categories, `weight(answer, x)` over `total(x)` as P(answer | x), `worst()` with the largest ratio of two
+// probabilities of one answer as [top, bottom, x, x′], `naming(x)` for people, and `draw(x, words)`.
+
+const MECHANISMS = {
+  HadamardResponse: hadamardResponse,
+  RRRR: rrrr,
+  SetFamily: setFamily,
+  SRR: srr,
+  SubsetSelection: subsetSelection,
+};
+
+/** Standard randomized response: the answer is a category. */
+function srr(settings, odds, k, subset) {
+  const [keep] = checkShape(settings, odds, 1, k, subset);
+  const total = keep + BigInt(k - 1) * UNIT;
+  return {
+    k,
+    isAnswer: isCode(k),
+    outputs: () => codes(k),
+    weight: (y, x) => (y === x ? keep : UNIT),
+    total: () => total,
+    worst: () => [keep, UNIT, 0, 1],
+    naming: () => named(quotient(keep, total), quotient(UNIT, total)),
+    draw: (x, words) => randomizedResponse(words, x, k, keep),
+  };
+}
+
+/** Subset selection: the answer is a set of `size` categories, in increasing order, so that the order tells nothing. */
+function subsetSelection(settings, odds, k, subset) {
+  const [keep] = checkShape(settings, odds, 1, k, subset);
+  const size = integer(settings.size, "size", 1, k - 1);
+  const inside = BigInt(size) * keep;
+  const whole = inside + BigInt(k - size) * UNIT;
+  let total;
+  return {
+    k,
+    isAnswer: (z) => Array.isArray(z) && z.length === size && z.every((y, i) => isCode(k)(y) && !(z[i - 1] >= y)),
+    outputs: () => combinations(k, size),
+    weight: (z, x) => (z.includes(x) ? keep : UNIT),
+    total: () => (total ??= binomial(k - 1, size - 1) * keep + binomial(k - 1, size) * UNIT),
+    worst: () => [keep, UNIT, 0, size],
+    naming: () => named(quotient(inside, whole), (size - quotient(inside, whole)) / (k - 1)),
+    draw: (x, words) => {
+      // Both sizes are drawn whatever comes: how long one takes would tell whether the truth is in.
+      const contains = bernoulli(words, inside, whole);
+      const [within, without] = [uniformSubset(words, k - 1, size - 1), uniformSubset(words, k - 1, size)];
+      const members = new Uint8Array(k);
+      for (let y = 0; y < k; y += 1) {
+        const place = Math.min(y - Number(y > x), k - 2);
+        const other = pick(contains, within[place], without[place]);
+        members[y] = pick(y === x, Number(contains), other);
+      }
+      return codes(k).filter((y) => members[y] === 1);
+    },
+  };
+}
+
+/** Hadamard response: the answer is a column of Sylvester's matrix, likelier where it is +1 in row x+1. */
+function hadamardResponse(settings, odds, k, subset) {
+  const [keep] = checkShape(settings, odds, 1, k, subset);
+  const columns = 2 ** (32 - Math.clz32(k));
+  const agree = (x, y) => parity((x + 1) & y) === 0;
+  return {
+    k,
+    isAnswer: isCode(columns),
+    outputs: () => codes(columns),
+    weight: (y, x) => (agree(x, y) ? keep : UNIT),
+    total: () => (keep + UNIT) * BigInt(columns / 2),
+    worst: () => [keep, UNIT, 1, 0],
+    naming: () => named(quotient(keep, keep + UNIT), 0.5),
+    draw: (x, words) => {
+      const agrees = bernoulli(words, keep, keep + UNIT);
+      const drawn = below(words, columns / 2);
+      // Any column but for one bit, at which the row has a 1; that bit then makes it agree, or not.
+      const row = x + 1;
+      const bit = 31 - Math.clz32(row);
+      const low = drawn & ((1 << bit) - 1);
+      const column = ((drawn - low) << 1) | low;
+      return column | (Number((parity(row & column) === 1) === agrees) << bit);
+    },
+  };
+}
+
+/** RRRR: randomized response on the published subset and one more category. */
+function rrrr(settings, odds, k, subset) {
+  const [keep1, keep2] = checkShape(settings, odds, 2, k);
+  if (k > MAX_WITH_SUBSET) {
+    throw new Error(`The question must have at most ${MAX_WITH_SUBSET} categories where a subset is published.`);
+  }
+  const members = checkMembers(subset, k, "subset");
+  if (members.length === k) {
+    throw new Error("The subset must leave a category out.");
+  }
+  const inside = new Uint8Array(k);
+  members.forEach((y) => { inside[y] = 1; });
+  const others = codes(k).filter((y) => inside[y] === 0);
+  const [size, rest] = [members.length, others.length];
+  const rank = new Uint32Array(k);
+  members.forEach((y, i) => { rank[y] = i; });
+  others.forEach((y, i) => { rank[y] = i; });
+
+  // The table of docs/math.md, section 1, as integers of one total.
+  const [first, c] = [size > 0 ? keep1 : UNIT, BigInt(rest)];
+  const total2 = keep2 + (c - 1n) * UNIT;
+  const total = c * total2 * (first + BigInt(size) * UNIT);
+  const weight = (y, x) => {
+    if (inside[y]) {
+      return (y === x ? first : UNIT) * c * total2;
+    }
+    if (inside[x]) {
+      return UNIT * total2;
+    }
+    return first * c * (y === x ? keep2 : UNIT);
+  };
+  const shown = [...members.slice(0, 2), ...others.slice(0, 3)]; // two inside and three outside show every case
+  const chance = (y, x) => quotient(weight(y, x), total);
+  return {
+    k,
+    subset: members,
+    isAnswer: isCode(k),
+    outputs: () => codes(k),
+    weight,
+    total: () => total,
+    worst: () => worstOf(shown.flatMap((y) => shown.flatMap((x) =>
+      shown.filter((other) => other !== x).map((other) => [weight(y, x), weight(y, other), x, other])))),
+    naming: (x) => named(chance(x, x), ...shown.filter((other) => other !== x).map((other) => chance(x, other))),
+    draw: (x, words) => {
+      const isIn = inside[x] === 1;
+      const position = pick(isIn, rank[x], size);
+      // Both draws are made for everybody: how long one takes would tell who is inside.
+      const uniform = below(words, rest);
+      const randomized = randomizedResponse(words, rank[x], rest, keep2);
+      const extra = pick(isIn, uniform, randomized);
+      const chosen = randomizedResponse(words, position, size + 1, keep1);
+      return chosen === size ? others[extra] : members[chosen];
+    },
+  };
+}
+
+/** Any weighted family of sets: the answer is the number of a set. Each has its own weight, and each category a sum. */
+function setFamily(settings, odds, k, subset) {
+  const [keep] = checkShape(settings, odds, 1, k, subset);
+  const given = list(settings.sets, "sets");
+  const count = given.length;
+  if (count === 0 || count * k > MAX_TABLE) {
+    throw new Error(`The question must have 1 to ${Math.floor(MAX_TABLE / k)} sets of ${k} categories.`);
+  }
+  const sets = given.map((each) => checkMembers(each, k, "sets"));
+  if (new Set(sets.map(String)).size < count) {
+    throw new Error("The sets must be given each once.");
+  }
+  if (new Set(sets.flat()).size < k) {
+    throw new Error("The sets must hold every category.");
+  }
+  const weights = list(settings.weights, "weights").map((each) => positive(each, "weights", 1n));
+  if (weights.length !== count || weights.some((each) => each >= MAX_WEIGHT)) {
+    throw new Error("The weights must be integers below 2^128, one for each set.");
+  }
+  const holds = new Uint8Array(count * k);
+  sets.forEach((members, a) => members.forEach((x) => { holds[a * k + x] = 1; }));
+  const weight = (a, x) => weights[a] * (holds[a * k + x] ? keep : UNIT);
+  const ends = codes(k).map((x) => {
+    let sum = 0n;
+    return weights.map((_, a) => (sum += weight(a, x)));
+  });
+  const total = (x) => ends[x][count - 1];
+  const order = codes(k).sort((x, y) => (total(x) < total(y) ? -1 : Number(total(x) > total(y))));
+  // The first 64 binary digits of every sum of weights but the last, over the last, as two halves.
+  const low = new Uint32Array((count - 1) * k);
+  const high = new Uint32Array((count - 1) * k);
+  ends.forEach((sums, x) => {
+    for (let a = 0; a < count - 1; a += 1) {
+      const threshold = (sums[a] << 64n) / sums[count - 1];
+      low[x * (count - 1) + a] = Number(threshold & 0xffffffffn);
+      high[x * (count - 1) + a] = Number(threshold >> 32n);
+    }
+  });
+  return {
+    k,
+    isAnswer: isCode(count),
+    outputs: () => codes(count),
+    weight,
+    total,
+    worst: () => worstOf(sets.flatMap((_, a) => worstOfSet(holds.subarray(a * k, (a + 1) * k), order, total, keep))),
+    naming: (x) => {
+      const holding = codes(count).filter((a) => holds[a * k + x]);
+      const chance = (other) => quotient(holding.reduce((sum, a) => sum + weight(a, other), 0n), total(other));
+      return named(chance(x), ...codes(k).filter((other) => other !== x).map(chance));
+    },
+    draw: (x, words) => {
+      const [wordLow, wordHigh] = words.halves();
+      // A uniform number is compared with every sum of every category: what is read does not depend on x.
+      let place = 0;
+      let tie = 0;
+      for (let other = 0, i = 0; other < k; other += 1) {
+        let above = 0;
+        let equal = 0;
+        for (let a = 0; a < count - 1; a += 1, i += 1) {
+          const same = Number(wordHigh === high[i]);
+          above += Number(wordHigh > high[i]) | (same & Number(wordLow >= low[i]));
+          equal |= same & Number(wordLow === low[i]);
+        }
+        const mine = Number(other === x);
+        place += mine * above;
+        tie |= mine & equal;
+      }
+      return tie ? placeOf(ends[x], (BigInt(wordHigh) << 32n) | BigInt(wordLow), words) : place;
+    },
+  };
+}
+
+/** Return where a uniform number falls among sums of weights, given its first 64 digits; draw more while unsure. */
+function placeOf(ends, first, words) {
+  const total = ends[ends.length - 1];
+  let [digits, length] = [first, 64n];
+  for (;;) {
+    const level = digits * total;
+    if (!ends.some((end) => level < end << length && end << length < level + total)) {
+      return ends.filter((end) => level >= end << length).length;
+    }
+    digits = (digits << 64n) | words.next();
+    length += 64n;
+  }
+}
+
+/** The ratios that may be the largest for one set: of the categories in it and outside, those with extreme totals. */
+function worstOfSet(holds, order, total, keep) {
+  const shares = [];
+  for (const [flag, odds] of [[1, keep], [0, UNIT]]) {
+    const first = order.find((x) => holds[x] === flag);
+    if (first !== undefined) {
+      const last = order.findLast((x) => holds[x] === flag);
+      shares.push([odds, first], [odds, last]);
+    }
+  }
+  return shares.flatMap(([top, x]) =>
+    shares.filter(([, other]) => other !== x).map(([bottom, other]) => [top * total(other), bottom * total(x), x, other]));
+}
+
+function worstOf(ratios) {
+  return ratios.reduce((worst, each) => (each[0] * worst[1] > worst[0] * each[1] ? each : worst), [1n, 1n, 0, 1]);
+}
+
+function named(own, ...others) {
+  return { named: own, otherwise: [Math.min(...others), Math.max(...others)] };
+}
+
+function parity(value) {
+  let bits = value ^ (value >> 16);
+  bits ^= bits >> 8;
+  bits ^= bits >> 4;
+  bits ^= bits >> 2;
+  return (bits ^ (bits >> 1)) & 1;
+}
+
+function codes(n) {
+  if (n > MAX_ASKED * 2) {
+    throw new RangeError(`The question has ${n} possible answers; at most ${MAX_ASKED * 2} are listed.`);
+  }
+  return Array.from({ length: n }, (_, i) => i);
+}
+
+function combinations(n, size) {
+  if (binomial(n, size) > BigInt(MAX_OUTPUTS)) {
+    throw new RangeError(`The question has more than ${MAX_OUTPUTS} possible answers, which are not listed.`);
+  }
+  const found = [];
+  const extend = (members, next) => {
+    if (members.length === size) {
+      found.push(members);
+      return;
+    }
+    for (let y = next; y <= n - (size - members.length); y += 1) {
+      extend([...members, y], y + 1);
+    }
+  };
+  extend([], 0);
+  return found;
+}
+
+function isCode(n) {
+  return (y) => typeof y === "number" && Number.isInteger(y) && y >= 0 && y < n;
+}
+
+// ------------------------------------------------------------------------------------------------ reading
+
+/** Return the odds of a question after checking how many there are, K, and that no subset comes unasked. */
+function checkShape(settings, odds, count, k, subset) {
+  if (odds.length !== count) {
+    throw new Error(`The odds must be ${count} integer${count > 1 ? "s" : ""} for ${settings.mechanism}.`);
+  }
+  if (settings.n_categories !== k) {
+    throw new Error("The categories must be as many labels as the question has categories.");
+  }
+  if (subset !== undefined && subset !== null) {
+    throw new Error(`A subset must not be published for ${settings.mechanism}.`);
+  }
+  return odds;
+}
+
+function checkLabels(labels) {
+  if (!Array.isArray(labels) || labels.length < 2 || labels.length > MAX_ASKED) {
+    throw new Error(`The categories must be a list of 2 to ${MAX_ASKED} labels.`);
+  }
+  // Control characters, unpaired surrogates, characters that change the direction of the text, and piles of marks.
+  const unfit = /[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]|\p{M}{31}/u;
+  const fit = (label) => typeof label === "string" && label.trim() !== "" && [...label].length <= MAX_LABEL;
+  if (!labels.every((label) => fit(label) && !unfit.test(label))) {
+    throw new Error(`The categories must be visible text of at most ${MAX_LABEL} characters each.`);
+  }
+  if (new Set(labels.map((label) => label.normalize("NFC").trim())).size < labels.length) {
+    throw new Error("The categories must be distinct.");
+  }
+  return [...labels];
+}
+
+/** Return distinct categories in increasing order. */
+function checkMembers(members, k, name) {
+  const found = [...list(members, name)].sort((a, b) => a - b);
+  if (!found.every((x, i) => isCode(k)(x) && x !== found[i - 1])) {
+    throw new Error(`The ${name} must hold distinct category numbers from 0 to ${k - 1}.`);
+  }
+  return found;
+}
+
+function list(value, name) {
+  if (!Array.isArray(value)) {
+    throw new Error(`The ${name} must be a list.`);
+  }
+  return value;
+}
+
+function integer(value, name, least, most) {
+  if (!Number.isSafeInteger(value) || value < least || value > most) {
+    throw new Error(`The ${name} must be an integer from ${least} to ${most}.`);
+  }
+  return value;
+}
+
+function positive(value, name, least) {
+  const number = typeof value === "bigint" || Number.isSafeInteger(value) ? BigInt(value) : -1n;
+  if (number < least) {
+    throw new Error(`The ${name} must be integers of at least ${least}.`);
+  }
+  return number;
+}
+
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Parse JSON as the Python package does: `JSON.parse` would round integers, and take the last of two equal keys where
+ * another reader takes the first. Integers of 16 digits and more become BigInt.
+ */
+function parse(text) {
+  if (typeof text !== "string" || new TextEncoder().encode(text).length > MAX_TEXT) {
+    throw new Error(`The question must be a text of at most ${MAX_TEXT} bytes.`);
+  }
+  const token = /[\t\n\r ]*(?:([[\]{},:])|("[^"\\\u0000-\u001f]*(?:\\.[^"\\\u0000-\u001f]*)*")|(true|false|null)|(-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?))/y;
+  let [found, end] = [null, 0];
+  const fail = () => {
+    throw new Error("The question must be JSON, with each key once in an object and integers of at most 40 digits.");
+  };
+  const advance = () => {
+    token.lastIndex = end;
+    found = token.exec(text);
+    end = found === null ? end : token.lastIndex;
+  };
+  const is = (mark) => found !== null && found[1] === mark;
+  const items = (closing, depth, item) => {
+    if (depth > MAX_DEPTH) {
+      fail();
+    }
+    advance();
+    while (!is(closing)) {
+      item();
+      if (is(",")) {
+        advance();
+        if (is(closing)) {
+          fail();
+        }
+      } else if (!is(closing)) {
+        fail();
+      }
+    }
+    advance();
+  };
+  const value = (depth) => {
+    if (found === null) {
+      return fail();
+    }
+    const [, mark, string, word, number, fraction, exponent] = found;
+    if (mark === "[") {
+      const array = [];
+      items("]", depth + 1, () => array.push(value(depth + 1)));
+      return array;
+    }
+    if (mark === "{") {
+      const object = Object.create(null);
+      items("}", depth + 1, () => {
+        const key = found?.[2] === undefined ? fail() : JSON.parse(found[2]);
+        advance();
+        if (!is(":") || key in object) {
+          fail();
+        }
+        advance();
+        object[key] = value(depth + 1);
+      });
+      return object;
+    }
+    if (mark !== undefined) {
+      return fail();
+    }
+    advance();
+    if (string !== undefined) {
+      return JSON.parse(string);
+    }
+    if (word !== undefined) {
+      return JSON.parse(word);
+    }
+    const isInteger = fraction === undefined && exponent === undefined;
+    if (isInteger && number.length > 15) {
+      return number.length > MAX_DIGITS ? fail() : BigInt(number);
+    }
+    return Number(number);
+  };
+  advance();
+  const content = value(0);
+  if (found !== null || text.slice(end).trim() !== "") {
+    fail();
+  }
+  return content;
+}
