@@ -51,9 +51,7 @@ class Responses:
     """
 
     def __init__(self, mechanism: Mechanism, categories: Sequence[Any] | None = None) -> None:
-        if not isinstance(mechanism, Mechanism):
-            raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
-        self._mechanism = mechanism
+        self._mechanism = check_mechanism(mechanism)
         self._categories = check_labels(categories, mechanism.n_categories)
         self._answers = Column(tuple(mechanism.answer_dims.values()), mechanism.answer_type)
         self._set_index = Column((), np.dtype(np.int32))
@@ -353,6 +351,13 @@ class Responses:
     def _published(self) -> Published:
         n = self._n if self.mechanism.publishes_subset else 0
         return Published(self._set_index.first(n).astype(np.int64), self._sets.first(len(self._set_places)))
+
+
+def check_mechanism(mechanism: Any) -> Mechanism:
+    """Return a mechanism, or raise ValueError if it is something else."""
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
+    return mechanism
 
 
 def checked_answers(mechanism: Mechanism, categories: Sequence[str], answers: Any) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """A collection of real people's answers: what to ask next, what was answered, and the estimate so far.
 
-x never reaches it. What is written comes first: an answer counts once it is in the store, and what is in memory follows
-from that, even if a call was interrupted in between.
+x never reaches it. The store comes first: an answer counts once it is in the store, and memory follows, even if a call
+was interrupted in between.
 """
 
 import os
@@ -17,7 +17,7 @@ from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._labels import check_labels
 from adobest_pp._text import brief
 from adobest_pp.answers.question_answers import QuestionAnswers, event_of, question_of
-from adobest_pp.answers.responses import Responses
+from adobest_pp.answers.responses import Responses, check_mechanism
 from adobest_pp.answers.store import Content, Store
 from adobest_pp.collect.policies import Chooser, Policy, chooser_of, policy_from_settings
 from adobest_pp.design.utilities import Utility
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Unsettled(NamedTuple):
-    """What a call is about to write: it counts once the store has this version."""
+    """What a call is about to write. It counts once the store has this version, or `waiting` holds it."""
 
     version: int
     events: list[dict[str, Any]]
@@ -46,17 +46,17 @@ class _Unsettled(NamedTuple):
 class Collection:
     """Private answers as they come in, in memory or in a file. Build with `create` or `open`.
 
-    Publish `next_question()` to a person, whose device answers by ``question.privatize(x)``; hand the answer to
-    `record`. Nothing else about the person is needed, and nothing else is kept.
+    Publish `next_question()` to a person, whose device answers by ``question.privatize(x)``; pass the answer to
+    `record`. Nothing else about the person is needed or kept.
 
     In a file, every answer is on disk before `record` returns: a crash, ``kill -9`` or a full disk loses none. One
-    program at a time may have a collection open. `Responses.read` reads all its answers, also while they come in. While
-    it is open there are ``<file>-wal`` and two more beside it; after `close` it is one file.
+    program at a time may have a collection open; `Responses.read` reads its answers meanwhile. An open collection has
+    ``<file>-wal`` and two more files beside it; after `close` it is one file.
 
     See Also
     --------
     SameQuestion, AdaptiveSubset, Rounds : What is asked.
-    collect_csv : Asks everyone in a file of people.
+    collect_csv : Randomizes a file of people.
 
     Examples
     --------
@@ -72,12 +72,13 @@ class Collection:
 
     def __init__(self, store: Store, chooser: Chooser, held: QuestionAnswers, header: dict[str, Any]) -> None:
         self._store, self._chooser, self._held, self._header = store, chooser, held, header
-        # The number of the question that is asked now, and what is known of the file of people, if there is one.
+        # The number of the current question.
         self._asked_now = -1
-        self._people: dict[str, Any] | None = None
         # The state that was written last.
         self._adopted: dict[str, Any] = {}
-        # How many people of that file were asked; None once somebody else has answered.
+        # What is known of the file of people, if there is one, and how many of them were asked; None once somebody else
+        # has answered.
+        self._people: dict[str, Any] | None = None
         self._asked: int | None = 0
         self._unsettled: _Unsettled | None = None
         # Events and state that wait to be written together, within `holding`.
@@ -107,10 +108,7 @@ class Collection:
         """
         if not isinstance(policy, Policy):
             raise ValueError(f"policy must be a SameQuestion, AdaptiveSubset or Rounds, got {brief(policy)}")
-        if not isinstance(policy.mechanism, Mechanism):
-            raise ValueError(
-                f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(policy.mechanism)}"
-            )
+        check_mechanism(policy.mechanism)
         seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
         labels = check_labels(categories, policy.mechanism.n_categories)
         chooser = chooser_of(policy, labels, seed)
@@ -138,7 +136,7 @@ class Collection:
         path : path
             The file.
         utility : Utility, optional
-            The utility of your own that an adaptive collection was made with, if it was: the file has only its name.
+            Your own utility, if the collection was made with one: the file has only its name.
         """
         store, content = Store.open(path)
         try:
@@ -161,7 +159,7 @@ class Collection:
         held = QuestionAnswers.stored(content)
         seed = check_integer(header.get("random_seed"), "random_seed", 0, 2**63 - 1)
         if not isinstance(header.get("name"), str):
-            raise ValueError("the collection must have a name")
+            raise ValueError("it has no name")
         made = cls(store, chooser_of(policy, held.categories, seed), held, header)
         made._chooser.take(held)
         made._chooser.restore(state.get("chooser", {}), len(held))
@@ -172,17 +170,17 @@ class Collection:
 
     @property
     def path(self) -> str | None:
-        """The file that the collection is kept in; None in memory."""
+        """The file of the collection; None in memory."""
         return None if self._store.path is None else str(self._store.path)
 
     @property
     def name(self) -> str:
-        """A random name, by which the ledger of a file of people knows the collection."""
+        """A random name, by which the ledger of a file of people identifies the collection."""
         return str(self._header["name"])
 
     @property
     def mechanism(self) -> Mechanism:
-        """What the devices run, at first."""
+        """What the first question asks devices to run."""
         return self._chooser.mechanism
 
     @property
@@ -192,7 +190,7 @@ class Collection:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that a collection must share with another to be continued as that one."""
+        """The settings of the policy."""
         return dict(self._header["policy_settings"])
 
     @property
@@ -203,10 +201,10 @@ class Collection:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """Of a collection in rounds, for each round: its question, the answers at hand, and the prediction; else none.
+        """With `Rounds`, for each round: its question, the answers so far, and the prediction; else empty.
 
-        ``predicted_variance`` is the sum of the variances that is predicted for the end, to compare with
-        ``variance``, that of the posterior, in later rounds.
+        ``predicted_variance`` is the sum of the variances predicted for the end of the collection; compare it with the
+        ``variance`` of the posterior in later rounds.
         """
         self._settle()
         return [dict(record) for record in self._chooser.state().get("records", ())]
@@ -218,7 +216,7 @@ class Collection:
 
     @property
     def people(self) -> dict[str, Any] | None:
-        """What is known of the file of people; None if not collected from a file, or if others have answered, too."""
+        """What is known of the file of people; None if not collected from a file, or if others have answered too."""
         self._settle()
         known = self._asked is not None and self._people is not None
         return {**(self._people or {}), "asked": self._asked} if known else None
@@ -239,8 +237,8 @@ class Collection:
     def next_question(self) -> PublishedQuestion:
         """Return the question to publish to the next person.
 
-        It stays the same until the policy is due to choose another: after `adapt_every` answers, or once a round's
-        answers have come in, whatever question they are to. Choosing may take a second or so.
+        It stays the same until the policy chooses another: after `adapt_every` answers, or once a round's answers have
+        come in, whatever question they answer. Choosing may take a second or so.
         """
         self._settle()
         if self._chooser.is_due(len(self._held)):
@@ -276,12 +274,12 @@ class Collection:
         probability: float = PROBABILITY,
         prior: ArrayLike | Literal["learned", "own"] = ESTIMATE_PRIOR,
     ) -> "xr.Dataset":
-        """Return mean and interval of θ given all answers so far, from the exact posterior; the chain does not move.
+        """Return mean and interval of θ given all answers so far. This changes nothing in the collection.
 
-        The draws are those of ``sample(collection.responses, "nuts", prior)``; where more than 2500 answers are all
-        different, those of ``"sgld_cv"``, which samples the same posterior in seconds, unless it warns. The attribute
-        ``sampler`` tells which. What chose the questions, the paper's SGLD by default, plays no part: its draws are too
-        narrow or too wide for an interval.
+        The draws are those of ``sample(collection.responses, "nuts", prior)``. With more than 2500 different answers
+        they are those of ``"sgld_cv"``, which samples the same posterior in seconds, unless it warns. The attribute
+        ``sampler`` names the sampler. The sampler that chooses questions, by default the paper's SGLD, is not used: its
+        draws are too narrow or too wide for an interval.
 
         Parameters
         ----------
@@ -291,16 +289,16 @@ class Collection:
             How often the interval of a category holds its share, whatever the shares are (see `intervals.summary`).
         prior : float, array of shape (K,), "learned" or "own"
             As in `sample`; ``"own"`` is the prior under which questions are chosen. The mean under a flat prior is far
-            from the truth where most categories are empty, so the default learns how uneven θ is. Intervals rest on the
+            from the truth if most categories are empty, so the default learns how uneven θ is. Intervals depend on the
             prior only if it prefers some categories.
 
         Returns
         -------
         xarray.Dataset
             ``mean``, ``lower`` and ``upper`` by category, whether it ``may_be_empty``, and the shares of the interval's
-            width that are due to the ``sample`` and to ``privacy`` (`adobest_pp.intervals.summary`); in the attributes
-            sampler, prior, kind of interval, probability, draws, answers and seed, which is a function of the
-            collection's own and of its answers.
+            width that are due to the ``sample`` and to ``privacy`` (`adobest_pp.intervals.summary`). Attributes name
+            the sampler, prior, kind of interval, probability, draws, answers, and the seed, which follows from the
+            collection's seed and answers.
         """
         from adobest_pp.samplers.choice import quick_sample
 
@@ -313,26 +311,26 @@ class Collection:
         return summary(tree, probability).assign_attrs(told)
 
     def copy(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole collection to a new file, which `open` resumes; this collection stays where it is."""
+        """Write the whole collection to a new file, which `open` resumes. This collection stays where it is."""
         if "schedule" in self.settings:
-            schedule_from_settings(self.settings["schedule"])  # one of the user's own cannot be stored
+            schedule_from_settings(self.settings["schedule"])  # the user's own cannot be stored
         self.flush()
         self._store.copy(path)
 
     def close(self) -> None:
-        """Close the file, which another program may then open. In memory, nothing happens."""
+        """Close the file, so that another program may open it. In memory, do nothing."""
         self.flush()
         if self._store.path is not None:
             self._store.close()
 
     def note_people(self, people: dict[str, Any]) -> None:
-        """Note what is known of the file of people, beside how many of them were asked."""
+        """Write what is known of the file of people."""
         self._settle()
         self._commit([], self._state() | {"people": people})
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Keep answers in memory until `flush` or the end of the block: for answers that nobody has seen yet."""
+        """Keep answers in memory until `flush` or the end of the block, for answers that nobody has seen yet."""
         self._waiting = ([], None)
         try:
             yield
@@ -359,7 +357,7 @@ class Collection:
         """Return the number of a question that was published here, or raise ValueError."""
         questions = self._held.questions
         if isinstance(question, PublishedQuestion):
-            # A device may have got its categories as other text; mechanism and subset make the question.
+            # Mechanism and subset make the question; a device may have got its categories as other text.
             if question.number < len(questions):
                 known = questions[question.number]
                 if (known.mechanism, known.subset) == (question.mechanism, question.subset):
@@ -386,7 +384,7 @@ class Collection:
         return {"question": self._asked_now, "chooser": self._chooser.state(), "people": self._people}
 
     def _commit(self, events: list[dict[str, Any]], state: dict[str, Any] | None = None) -> None:
-        """Write events and state, and then bring them about: not before they are on disk."""
+        """Write events and state, and apply them once they are on disk."""
         asked = self._asked
         for event in events:
             asked = _count(event, asked)
@@ -403,7 +401,7 @@ class Collection:
         self._settle()
 
     def _settle(self) -> None:
-        """Bring about what was written, even if the call that wrote it was interrupted after that."""
+        """Apply what was written, even if the call that wrote it was interrupted after that."""
         todo = self._unsettled
         if todo is None:
             return
@@ -431,7 +429,7 @@ class Collection:
 
 
 def _count(event: dict[str, Any], asked: int | None) -> int | None:
-    """Return how many people of the file were asked after an event; None once somebody else has answered."""
+    """Return how many people of the file have been asked after an event; None once somebody else has answered."""
     if "answers" not in event:
         return asked
     return asked + 1 if asked is not None and event.get("person") == asked else None

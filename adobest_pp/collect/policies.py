@@ -1,6 +1,6 @@
-"""What a collection asks next: the three policies, and each of them at work.
+"""What a collection asks next: the three policies, and the choosers that carry them out.
 
-A policy is a small frozen object that says how to ask. `chooser_of` makes the object that does so.
+A policy is a small frozen object that says how to ask. `chooser_of` makes the object that chooses questions.
 """
 
 import re
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_count, check_integer, check_subset
 from adobest_pp._text import brief
 from adobest_pp.adaptive.hamiltonian import ExactState
-from adobest_pp.adaptive.loop import Chain, new_chain, sample_round
+from adobest_pp.adaptive.loop import new_chain, sample_round
 from adobest_pp.adaptive.records import KINDS, RESPONSES, add_set, new_records, record_many, reserve
 from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.question_answers import QuestionAnswers
@@ -49,26 +49,26 @@ class AdaptiveSubset:
     mechanism : RRRR
         What the devices run.
     utility : str or Utility, default "honest"
-        How the subset is chosen: ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``, ``"mse"``, ``"honest"``, one of
-        your own, ``"semi_adaptive"`` (with `alpha`) or ``"nonadaptive"``. Your own runs in Python, once a choice.
+        How the subset is chosen: ``"fisher"``, ``"entropy"``, ``"tv1"``, ``"tv2"``, ``"mse"``, ``"honest"``,
+        ``"semi_adaptive"`` (with `alpha`), ``"nonadaptive"``, or a `Utility` of your own, which runs in Python.
     alpha : float, optional
-        The mass that ``"semi_adaptive"`` asks of the subset. The authors of the paper ran it with all of ε inside the
-        subset: ``RRRR(K, epsilon, kappa=1.0)``.
+        The probability that the subset of ``"semi_adaptive"`` must hold. The authors of the paper ran it with all of ε
+        inside the subset: ``RRRR(K, epsilon, kappa=1.0)``.
     prior : float or array of shape (K,)
         ρ of the Dirichlet prior under which subsets are chosen. Estimates have their own prior.
     updates, batch_size : int
-        M updates of the sampler for each choice of a subset (sweeps of Gibbs, gradients of the exact one), and the
-        responses m in a batch of SGLD.
+        M updates of the sampler for each choice of a subset (sweeps for Gibbs, gradients for the exact sampler), and
+        the batch size m of SGLD.
     step_size, schedule
         Step sizes of SGLD, as of `SGLD`; the paper's 0.5/t by default.
     adapt_every : int, default 1
         How many answers to take between two choices.
     sampler : {"sgld", "gibbs", "exact"}
-        What draws Θ_t, warm-started from Θ_{t-1}: the paper's SGLD; the paper's Gibbs sampler, whose sweeps are on
-        counts here; or Hamiltonian Monte Carlo. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None
-        of them gives independent draws.
+        What draws Θ_t, warm-started from Θ_{t-1}: the paper's SGLD; the paper's Gibbs sampler, here on counts; or
+        Hamiltonian Monte Carlo. ``"gibbs"`` and ``"exact"`` leave the true posterior invariant. None of them gives
+        independent draws.
     smallest_size : int
-        The smallest candidate for ``|S|``; the authors' program leaves 0 out.
+        The smallest size of the subset; 1 in the authors' program.
 
     See Also
     --------
@@ -102,20 +102,7 @@ class AdaptiveSubset:
 
     def checked(self, categories: Sequence[str] | None = None) -> LoopSettings:
         """Return the settings of the loop, or raise ValueError; a prior with labels is put in order of `categories`."""
-        return LoopSettings.of(
-            self.mechanism,
-            self.utility,
-            alpha=self.alpha,
-            prior=self.prior,
-            updates=self.updates,
-            batch_size=self.batch_size,
-            step_size=self.step_size,
-            schedule=self.schedule,
-            adapt_every=self.adapt_every,
-            sampler=self.sampler,
-            smallest_size=self.smallest_size,
-            categories=categories,
-        )
+        return LoopSettings.of(**vars(self), categories=categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +134,11 @@ class Rounds:
     Parameters
     ----------
     mechanism : SubsetSelection
-        What is asked in the first round, and where a design gains next to nothing.
+        What is asked in the first round, and in later ones if a design gains next to nothing.
     n_people : int
-        How many people will be asked in all. A design is for those who are left; more may answer.
+        How many people will be asked in total. A design is for those who are left; more may answer.
     rounds : int, optional
-        In how many rounds of equal size; 8 by default.
+        The number of rounds, of equal size; 8 by default.
     prior : float, array of shape (K,) or "learned"
         ρ of the Dirichlet prior under which questions are chosen.
 
@@ -171,29 +158,29 @@ Policy = SameQuestion | AdaptiveSubset | Rounds
 
 
 class Choice(NamedTuple):
-    """A question that was chosen: what the device runs, and the subset that is published with it, if any."""
+    """A chosen question: what the device runs, and the subset that is published with it, if any."""
 
     mechanism: Mechanism
     subset: tuple[int, ...] | None = None
 
 
 class Chooser(ABC):
-    """A policy at work: it chooses questions given the answers, and keeps the state that the next choice needs."""
+    """Carries out a policy: chooses questions given the answers, and keeps the state that the next choice needs."""
 
     name: ClassVar[str]
     mechanism: Mechanism
 
     @abstractmethod
     def is_due(self, n_answers: int) -> bool:
-        """Tell whether a question must be chosen before the next person is asked."""
+        """Tell whether to choose a question before the next person is asked."""
 
     @abstractmethod
     def choose(self, held: QuestionAnswers) -> Choice:
-        """Choose a question. It changes the state, which `restore` brings back."""
+        """Choose a question. This changes the state; `restore` undoes it."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return what the policy is set to, as plain values."""
+        """Return the settings of the policy, as plain values."""
 
     @property
     def prior(self) -> NDArray[np.float64] | str:
@@ -209,11 +196,11 @@ class Chooser(ABC):
         return
 
     def take(self, held: QuestionAnswers) -> None:
-        """Note the answers that came in since the last call."""
+        """Take in the answers since the last call."""
         return
 
     def seed_of_estimate(self, seed: int, n_answers: int) -> int:
-        """Return a function of the collection's seed and of its answers."""
+        """Return the seed of an estimate, a function of the collection's seed and answers."""
         return int(np.random.SeedSequence([seed, n_answers]).generate_state(1)[0])
 
 
@@ -221,11 +208,9 @@ class _Same(Chooser):
     name = "same_question"
 
     def __init__(self, policy: SameQuestion, categories: Sequence[str]) -> None:
-        if not isinstance(policy.mechanism, Mechanism):
-            raise ValueError(f"mechanism must be a Mechanism, got {brief(policy.mechanism)}")
         self.mechanism, self._subset = policy.mechanism, None
         if self.mechanism.publishes_subset != (policy.subset is not None):
-            needed = "given for a mechanism that publishes one, and for it alone"
+            needed = "given if the mechanism publishes a subset, and only then"
             raise ValueError(f"subset must be {needed}, got {brief(policy.subset)} with {brief(self.mechanism)}")
         if policy.subset is not None:
             mask = check_subset(policy.subset, self.mechanism.n_categories, categories)
@@ -252,7 +237,7 @@ class _Adaptive(Chooser):
         # The place of each answered question in the records.
         self._kinds: dict[int, int] = {}
         self._rounds = 0
-        # How many answers there were at the last choice; none before the first.
+        # How many answers there were at the last choice; None before the first.
         self._chosen_at: int | None = None
 
     @property
@@ -288,19 +273,38 @@ class _Adaptive(Chooser):
             record_many(self._records, rows[:, 0], kind, len(subset))
 
     def state(self) -> dict[str, Any]:
-        return store_chain(self._chain) | {"rounds": self._rounds, "chosen_at": self._chosen_at}
+        chain = self._chain
+        center = {"center": chain.work.center.tolist()} if isinstance(chain.work, ExactState) else {}
+        sampler = {
+            "generator": chain.state.tolist(),
+            "phi": chain.phi.tolist(),
+            "order": chain.order.tolist(),
+            **center,
+        }
+        return sampler | {"rounds": self._rounds, "chosen_at": self._chosen_at}
 
     def restore(self, state: Mapping[str, Any], n_answers: int) -> None:
-        checked = check_chain(state, self._chain)
-        rounds = check_integer(state.get("rounds"), "rounds", 0, _COUNT)
-        chosen_at = state.get("chosen_at")
+        # Compiled code checks nothing, so everything is checked here, before anything changes.
+        chain, k = self._chain, self._chain.phi.size
+        words = _numbers(state, "generator", 4, np.uint64)
+        phi, order = _numbers(state, "phi", k, np.float64), _numbers(state, "order", k, np.int64)
+        if not words.any():
+            raise ValueError("generator must not be all zero")
+        if not (phi >= 0).all() or not 0 < phi.sum() < np.inf:
+            raise ValueError(f"phi must be {k} numbers of at least 0 that are not all zero")
+        if sorted(order.tolist()) != list(range(k)):
+            raise ValueError(f"order must have each of the {k} categories once")
+        center = _numbers(state, "center", k, np.float64) if isinstance(chain.work, ExactState) else None
+        rounds, chosen_at = check_integer(state.get("rounds"), "rounds", 0, _COUNT), state.get("chosen_at")
         if chosen_at is not None:
             check_integer(chosen_at, "chosen_at", 0, n_answers)
-        restore_chain(self._chain, checked)
+        chain.state[:], chain.phi[:], chain.order[:] = words, phi, order
+        if isinstance(chain.work, ExactState):
+            chain.work.center[:] = center
         self._rounds, self._chosen_at = rounds, chosen_at
 
     def seed_of_estimate(self, seed: int, n_answers: int) -> int:
-        return int(np.random.SeedSequence([int(word) for word in self._chain.state]).generate_state(1)[0])
+        return int(np.random.SeedSequence(self._chain.state.tolist()).generate_state(1)[0])
 
 
 class _InRounds(Chooser):
@@ -360,7 +364,7 @@ class _InRounds(Chooser):
 
 
 def chooser_of(policy: Policy, categories: Sequence[str], seed: int) -> Chooser:
-    """Return a policy at work, before anybody has answered, or raise ValueError for bad settings."""
+    """Return the chooser of a policy, before anybody has answered, or raise ValueError for bad settings."""
     if isinstance(policy, SameQuestion):
         return _Same(policy, categories)
     if isinstance(policy, AdaptiveSubset):
@@ -369,19 +373,18 @@ def chooser_of(policy: Policy, categories: Sequence[str], seed: int) -> Chooser:
 
 
 def policy_from_settings(name: Any, mechanism: Mechanism, settings: Any, utility: Utility | None = None) -> Policy:
-    """Return the policy that was stored, or raise ValueError; the user's own utility is stored by its name alone."""
-    if not isinstance(settings, dict) or not isinstance(name, str):
+    """Return the policy that was stored, or raise ValueError; only the name of the user's own utility is stored."""
+    if not isinstance(settings, dict):
         raise ValueError("the settings of the policy must be a JSON object")
     if utility is not None and name != _Adaptive.name:
         raise ValueError(f"utility must be left out for a collection that chooses no subsets, got {brief(utility)}")
-    given: dict[str, Any] = {}
     if name == _Same.name:
         return SameQuestion(mechanism, settings.get("subset"))
     if name == _Adaptive.name:
         names = ("alpha", "prior", "updates", "batch_size", "adapt_every", "sampler", "smallest_size")
-        given = {each: settings[each] for each in names if each in settings}
+        given: dict[str, Any] = {each: settings[each] for each in names if each in settings}
         schedule = schedule_from_settings(settings.get("schedule", {}))
-        chosen = own_utility(settings.get("utility"), utility)
+        chosen = _stored_utility(settings.get("utility"), utility)
         return AdaptiveSubset(check_rrrr(mechanism), chosen, schedule=schedule, **given)
     if name == _InRounds.name:
         given = {each: settings.get(each) for each in ("n_people", "rounds", "prior")}
@@ -389,7 +392,7 @@ def policy_from_settings(name: Any, mechanism: Mechanism, settings: Any, utility
     raise ValueError(f"the policy must be one of {_Same.name}, {_Adaptive.name}, {_InRounds.name}")
 
 
-def own_utility(named: Any, utility: Any) -> str | Utility:
+def _stored_utility(named: Any, utility: Any) -> str | Utility:
     """Return the utility of a stored collection, or raise ValueError if it is the user's own and another is given."""
     if not isinstance(utility, Utility | None):
         raise ValueError(f"utility must be a Utility or None, got {brief(utility)}")
@@ -400,71 +403,24 @@ def own_utility(named: Any, utility: Any) -> str | Utility:
     return utility or str(named)
 
 
-# The sampler of an adaptive collection, as plain values: written to its file, and checked when they are read.
-
-
-def store_chain(chain: Chain) -> dict[str, Any]:
-    """Return the state of the sampler."""
-    stored: dict[str, Any] = {
-        "generator": [int(word) for word in chain.state],
-        "phi": chain.phi.tolist(),
-        "order": chain.order.tolist(),
-    }
-    work = chain.work
-    if isinstance(work, ExactState):
-        stored["center"] = work.center.tolist()
-    return stored
-
-
-def restore_chain(chain: Chain, state: Mapping[str, Any]) -> None:
-    """Bring the sampler back to a state that `check_chain` returned."""
-    chain.state[:] = np.array(state["generator"], dtype=np.uint64)
-    chain.phi[:] = state["phi"]
-    chain.order[:] = state["order"]
-    work = chain.work
-    if isinstance(work, ExactState):
-        work.center[:] = state["center"]
-
-
-def check_chain(state: Mapping[str, Any], chain: Chain) -> dict[str, Any]:
-    """Return the stored state of a sampler of the same kind as `chain`, or raise ValueError if it does not fit."""
-    k = chain.phi.size
-    phi = _numbers(state.get("phi"), "phi", k)
-    if not (phi >= 0).all() or not 0 < phi.sum() < np.inf:
-        raise ValueError(f"phi must be {k} numbers of at least 0 that are not all zero")
-    order = state.get("order")
-    if not isinstance(order, list) or any(type(i) is not int for i in order) or sorted(order) != list(range(k)):
-        raise ValueError(f"order must have each of the {k} categories once")
-    checked: dict[str, Any] = {"generator": _words(state.get("generator")), "phi": phi.tolist(), "order": order}
-    if isinstance(chain.work, ExactState):
-        checked["center"] = _numbers(state.get("center"), "center", k).tolist()
-    return checked
-
-
-def _words(words: Any) -> list[int]:
-    """Return the state of a generator, or raise ValueError."""
-    if not isinstance(words, list) or len(words) != 4 or not any(words):
-        raise ValueError("the generator's state must be 4 integers that are not all zero")
-    return [check_integer(word, "the generator's state", 0, 2**64 - 1) for word in words]
-
-
-def _numbers(values: Any, name: str, size: int) -> NDArray[np.float64]:
-    problem = ValueError(f"{name} must be {size} finite numbers")
-    if not isinstance(values, list) or len(values) != size or any(type(v) not in (int, float) for v in values):
-        raise problem
+def _numbers(state: Mapping[str, Any], name: str, size: int, dtype: Any) -> NDArray[Any]:
+    """Return a list of numbers in a stored state, or raise ValueError."""
+    values = state.get(name)
+    kinds = (int, float) if dtype is np.float64 else (int,)
+    if not isinstance(values, list) or len(values) != size or any(type(value) not in kinds for value in values):
+        raise ValueError(f"{name} must be {size} numbers")
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(values, dtype=dtype)
     except OverflowError:
-        raise problem from None
+        raise ValueError(f"{name} must be {size} numbers that fit into {np.dtype(dtype)}") from None
     if not np.isfinite(array).all():
-        raise problem
+        raise ValueError(f"{name} must be {size} finite numbers")
     return array
 
 
-# Policies by the name of a mechanism, as commands and files of people give it.
+# Policies by the name of a mechanism, as commands and `collect_csv` take it.
 
-# What `adobest collect` and `adobest compare` ask with unless told otherwise, and why (validation/RESULTS.md has the
-# figures, section "mechanisms").
+# The default of `adobest collect` and `adobest compare`, and why (figures: validation/RESULTS.md, "mechanisms").
 DEFAULT_MECHANISM = "subset-selection"
 DEFAULT_REASON = (
     "it needs no tuning, and at equal ε its error in our validation was below that of SRR for uneven shares, and below "
@@ -476,10 +432,10 @@ _OF_COLLECTION = ("n_categories", "epsilon", "n_people", "mechanism", "subset", 
 
 
 def mechanism_name(name: Any) -> str:
-    """Return the name of a mechanism as it is shown, ``"subset-selection"`` for ``"SubsetSelection"``.
+    """Return the name of a mechanism as commands show it, ``"subset-selection"`` for ``"SubsetSelection"``.
 
-    Raise ValueError unless a collection can ask with it: a registered one that K and ε are enough to build, given by
-    its name or as ``module:Class``, or ``"design"``.
+    Raise ValueError unless a collection can ask with it: ``"design"``, or a registered mechanism that K and ε are
+    enough to build, given by its name or as ``module:Class``.
 
     Examples
     --------
@@ -488,12 +444,11 @@ def mechanism_name(name: Any) -> str:
     ('subset-selection', 'rrrr')
     """
     wanted = find_mechanism(name).__name__ if isinstance(name, str) and ":" in name else name
-    usual = [shown for shown in map(_shown, mechanism_names()) if is_built_from(shown, "n_categories", "epsilon")] + [
-        DESIGN
-    ]
-    for shown in usual if isinstance(name, str) else ():
-        if plain_name(shown) == plain_name(wanted):
-            return shown
+    shown = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", each).lower() for each in mechanism_names()]
+    usual = [*(each for each in shown if is_built_from(each, "n_categories", "epsilon")), DESIGN]
+    for each in usual if isinstance(name, str) else ():
+        if plain_name(each) == plain_name(wanted):
+            return each
     raise ValueError(f"mechanism must be one of {', '.join(usual)}, got {brief(name)}")
 
 
@@ -508,13 +463,13 @@ def choice_in_words(name: str, is_default: bool) -> str:
 def chosen_mechanism(
     name: str, n_categories: int, epsilon: float, options: dict[str, Any]
 ) -> tuple[Mechanism, dict[str, Any]]:
-    """Return the mechanism that is asked with, first asked with for ``"design"``, and the options of its policy.
+    """Return the (first) mechanism to ask with, and those options that are for its policy.
 
     With the utility ``"semi_adaptive"``, RRRR spends all of ε inside the subset (κ = 1) unless `kappa` is given, as the
     authors of the paper ran it. Raise ValueError for an option that neither the mechanism nor its policy has.
     """
     own = [] if name == DESIGN else _options(mechanism_parameters(name))
-    allowed = [*own, *(each for each in _options(_policy_of(name).__dataclass_fields__) if each not in own)]
+    allowed = dict.fromkeys([*own, *_options(_policy_of(name).__dataclass_fields__)])
     for option, value in options.items():
         if option not in allowed:
             raise ValueError(
@@ -561,7 +516,3 @@ def _policy_of(name: str) -> Any:
 
 def _options(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in _OF_COLLECTION and not name.startswith("_")]
-
-
-def _shown(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()

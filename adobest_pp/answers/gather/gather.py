@@ -22,7 +22,7 @@ from adobest_pp.answers.gather.gathered import FileCounts, Gathered, StoreWriter
 from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, read_piece, split_file
 from adobest_pp.answers.gather.tables import SUBSET, Described, described
 from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses, empty_tally
-from adobest_pp.answers.responses import Responses
+from adobest_pp.answers.responses import Responses, check_mechanism
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
 
@@ -136,8 +136,8 @@ def gather(
     """
     given = _files_of(paths)
     copies = {} if check_flag(allow_copies, "allow_copies") else equal_files(list(given))
-    if mechanism is not None and not isinstance(mechanism, Mechanism):
-        raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
+    if mechanism is not None:
+        check_mechanism(mechanism)
     if scheduler is not None:
         from adobest_pp._dask import check_address
 
