@@ -9,6 +9,7 @@ Every number is a function of the seeds in this file; `tests/lessons/test_data.p
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def three_categories(n):
 
 def sampling():
     """Draws of every sampler of lesson 5, as 16-bit shares of the first two categories, 300 of each; and the sd of all."""
-    draws = {}
+    draws: dict[str, Any] = {}
     for n in PEOPLE:
         made = {f"{name}_{n}": exact_draws(n, name) for name in EXACT_SAMPLERS}
         made |= {f"sgld_{n}_{step:g}_{batch}": sgld_draws(n, step, batch) for step in STEPS for batch in BATCHES}
@@ -84,9 +85,11 @@ def sgld_draws(n, step, batch):
 def graded():
     """Draws of good and bad samplers, and what `compare` says of them."""
     responses = three_categories(GRADED_PEOPLE)
-    common = {"draws": 2000, "chains": 4, "random_seed": 2, "progressbar": False}
-    steps = {"large steps": {"step_size": 2.0 / GRADED_PEOPLE, "batch_size": 10, "updates_per_draw": 30, "tune": 50}}
-    steps["tiny steps"] = {"step_size": 0.01 / GRADED_PEOPLE, "batch_size": 50, "updates_per_draw": 4, "tune": 0}
+    common: dict[str, Any] = {"draws": 2000, "chains": 4, "random_seed": 2, "progressbar": False}
+    steps: dict[str, dict[str, Any]] = {
+        "large steps": {"step_size": 2.0 / GRADED_PEOPLE, "batch_size": 10, "updates_per_draw": 30, "tune": 50},
+        "tiny steps": {"step_size": 0.01 / GRADED_PEOPLE, "batch_size": 50, "updates_per_draw": 4, "tune": 0},
+    }
     trees = {
         "NUTS": ad.sample(responses, "nuts", tune=500, **common),
         "Gibbs": ad.sample(responses, "gibbs", tune=100, **common),

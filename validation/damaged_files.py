@@ -68,8 +68,8 @@ class Kind:
 def _responses() -> ad.Responses:
     rng = np.random.default_rng(1)
     masks = np.array([[True, False, False, False], [False, True, True, False]])
-    tables = {"subsets": masks, "subset_index": rng.integers(0, 2, 200), "categories": LABELS}
-    return ad.Responses.from_arrays(ad.RRRR(4, 1.0), rng.integers(0, 4, 200), **tables)
+    index, answers = rng.integers(0, 2, 200), rng.integers(0, 4, 200)
+    return ad.Responses.from_arrays(ad.RRRR(4, 1.0), answers, subsets=masks, subset_index=index, categories=LABELS)
 
 
 def _held(responses: ad.Responses) -> Any:

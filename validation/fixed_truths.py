@@ -388,7 +388,7 @@ def adaptive(job: tuple[str, str, float, int], collections: int, seed: int) -> l
     theta, (kappa, how) = truths(6)[truth], ADAPTIVE[name]
     ends = []
     for child in np.random.SeedSequence([seed, people, round(10 * epsilon), *map(ord, truth)]).spawn(collections):
-        asked = {"n_people": people, "random_seed": child}
+        asked: dict[str, Any] = {"n_people": people, "random_seed": child}
         if how:
             run = ad.simulate_adaptive(theta, ad.AdaptiveSubset(ad.RRRR(6, epsilon, kappa), **how), **asked)
         else:

@@ -11,7 +11,6 @@ import os
 import random
 import resource
 import signal
-import sys
 import time
 import warnings
 from collections import Counter
@@ -188,6 +187,7 @@ def _wrong_types() -> list[tuple[str, Any]]:
     ]
     found += [("an object", "{}"), ("bytes that are no text", b"\xff\xfe\xfa" * 1000), ("NUL", "\0" * 1000)]
     honest = question([[0], [1], [2]])
+    value: Any
     for key in ("sets", "weights", "epsilon", "n_categories", "mechanism"):
         for value in (None, True, "1", {}, [], [[]], {"a": 1}, -1, 2.9, [None] * 3, [[0.5], [1], [2]], [["0"]], "x:y"):
             changed = honest | {"question": honest["question"] | {key: value}}
@@ -377,4 +377,4 @@ def print_costs() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(print_costs())
+    print_costs()

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ def _kill_recording(folder: Path, kills: int, moments: random.Random) -> Kills:
     path, known = folder / f"recorded-{next(files)}.db", 0
     _begin(path)
     while tried < kills:
-        told = _fork(lambda tell, path=path: _record_forever(path, tell), path, 0.06, signal.SIGKILL, moments)
+        told = _fork(partial(_record_forever, path), path, 0.06, signal.SIGKILL, moments)
         tried += 1
         acknowledged = max([known, *map(int, told.split())])
         try:
@@ -168,7 +169,7 @@ def _interrupt(
 ) -> Kills:
     """Interrupt a collection again and again. An answer that is in the file once must stay there unchanged."""
     tried, kept, lost, wrong = 0, 0, 0, []
-    path, known = new_path(), []
+    path, known = new_path(), list[int]()
     while tried < kills:
         attempt(path, moments.choice(SIGNALS))
         tried += 1
@@ -176,7 +177,7 @@ def _interrupt(
             answers = _answers(path) if path.exists() else []
         except (ValueError, OSError) as problem:
             wrong.append(f"collecting: {problem}")
-            path, known = new_path(), []
+            path, known = new_path(), list[int]()
             continue
         lost += max(0, len(known) - len(answers))
         if answers[: len(known)] != known[: len(answers)] or len(answers) > PEOPLE:
@@ -184,7 +185,7 @@ def _interrupt(
         kept += len(answers) - len(known)
         known = answers
         if len(known) == PEOPLE:
-            path, known = new_path(), []
+            path, known = new_path(), list[int]()
     return Kills(tried, kept, lost, tuple(wrong))
 
 

@@ -23,6 +23,7 @@ from scipy.stats import t as student
 
 import oracles
 from adobest_pp import RRRR, AdaptiveSubset, select_subset, simulate_adaptive
+from adobest_pp.adaptive.loop import new_chain
 from adobest_pp.design.subsets import UTILITY_CODES, choose_size
 from adobest_pp.samplers.sgld.settings import ConstantSteps
 from adobest_pp.simulate import simulation
@@ -330,10 +331,9 @@ def started_at(total: float, job: tuple[str, int]) -> float:
     k, n = 10, 5000
     theta = np.random.default_rng(seed).dirichlet(np.full(k, 0.1))
     schedule = None if steps == "0.5/t" else ConstantSteps(0.5 / n)
-    make = simulation.new_chain
 
     def scaled(*arguments: object) -> object:
-        chain = make(*arguments)  # type: ignore[arg-type]
+        chain = new_chain(*arguments)  # type: ignore[arg-type]
         chain.phi[:] = total / k
         return chain
 
