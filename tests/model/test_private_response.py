@@ -239,8 +239,9 @@ def test_refusals():
     distribution = ad.PrivateResponse.dist(np.ones(3) / 3, responses)
     with refuses("answers"):
         pm.logp(distribution, [0, 1, 7, 0, 1])
-    with pytest.raises(NotImplementedError, match="observed answers only"):
-        pm.logp(distribution, pm.math.abs(distribution).type())
+    hashed = ad.PrivateResponse.dist(np.ones(3) / 3, ad.LocalHashing(3, 1.0), shape=(5, 2))
+    with pytest.raises(NotImplementedError, match="answers of LocalHashing that are not known"):
+        pm.logp(hashed, hashed.type())
 
 
 def test_a_theta_of_unknown_length_is_checked_when_evaluated():
@@ -254,8 +255,10 @@ def test_a_theta_of_unknown_length_is_checked_when_evaluated():
 
 
 def test_it_prints():
-    text = model_of(simulated(ad.RRRR(3, 1.0), 5, seed=0)).str_repr()
-    assert "y ~ PrivateResponse(theta" in text
+    model = model_of(simulated(ad.RRRR(3, 1.25), 5, seed=0))
+    assert "y ~ PrivateResponse[RRRR, ε=1.25](theta" in model.str_repr()
+    assert "PrivateResponse[RRRR, ε=1.25]" in pm.model_to_mermaid(model)
+    assert "RRRR, ε=1.25" in model.str_repr(formatting="latex")
 
 
 # ---------------------------------------------------------------- labels

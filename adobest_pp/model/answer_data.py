@@ -1,0 +1,205 @@
+"""The evidence of answers: as arrays where the answers are known, and as graphs where they are `pymc.Data`.
+
+Known answers are collapsed once, when the log-probability is built. Answers that can be replaced by `pymc.set_data` are
+collapsed whenever the log-probability is evaluated, by a compiled loop over them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numba import njit
+from pymc.exceptions import NotConstantValueError
+from pymc.pytensorf import constant_fold
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.tensor.variable import TensorVariable
+
+from adobest_pp.evidence import Evidence
+from adobest_pp.mechanisms import Mechanism, Published
+from adobest_pp.model.ops import source_version
+
+# Up to so many possible answers, it is faster to go through all people once for each of them, in vector instructions.
+FEW_ANSWERS = 8
+
+
+def evidence_of(mechanism: Mechanism, answers: Any, index: Any, subsets: Any) -> tuple[Sequence[Any], Any]:
+    """Return the arrays of an `Evidence`, and the row of each of n answers: arrays, or graphs if answers are data.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        What the devices ran.
+    answers : tensor, shape (n, …)
+        The answers.
+    index : tensor, shape (n,) or (1,)
+        The row of `subsets` of each answer.
+    subsets : tensor, shape (V, K)
+        The published subsets.
+    """
+    try:
+        known, row, masks = constant_fold([answers, index, subsets])
+    except NotConstantValueError:
+        return _symbolic_evidence(mechanism, answers, index, subsets)
+    checked = mechanism.check_answers(known)
+    return mechanism.evidence(checked, Published(np.broadcast_to(row, len(checked)), masks))
+
+
+def _symbolic_evidence(
+    mechanism: Mechanism, answers: TensorVariable, index: Any, subsets: Any
+) -> tuple[Sequence[Any], Any]:
+    if not mechanism.answer_dims:
+        try:
+            (masks,) = constant_fold([subsets])
+        except NotConstantValueError:
+            raise NotImplementedError("PrivateResponse needs subsets that are known, got a variable") from None
+        return _from_table(mechanism, answers, index, masks)
+    if not {"category", "member"} & {*mechanism.answer_dims}:
+        raise NotImplementedError(
+            f"PrivateResponse has no log-probability for answers of {type(mechanism).__name__} that are not known when "
+            "the model is built: give it the answers as an array"
+        )
+    return _from_sets(mechanism, answers)
+
+
+def _from_table(
+    mechanism: Mechanism, answers: TensorVariable, index: Any, masks: Any
+) -> tuple[list[Any], TensorVariable]:
+    """Return the rows of all possible answers under all published subsets, with the counts of those given.
+
+    One row more stands for what is no answer, whose probability is 0. Rows that nobody has given get the probability 1,
+    so that they add nothing.
+    """
+    outputs, n_sets = mechanism.outputs(), len(masks)
+    everything = Published(np.repeat(np.arange(n_sets), outputs.size), masks)
+    evidence, row_of = mechanism.evidence(np.tile(outputs, n_sets), everything)
+    table = pt.constant(row_of.reshape(n_sets, -1))
+    count = CountRows(evidence.n_rows + 1)(answers, index, table)
+    given = count > 0
+    one_more = {name: np.append(getattr(evidence, name), 0) for name in ("base", "own", "inside", "log_scale")}
+    graphs = evidence._replace(
+        base=pt.switch(given, one_more["base"], 1.0),
+        own=pt.switch(given, one_more["own"], 0.0),
+        inside=pt.switch(given, one_more["inside"], 0.0),
+        log_scale=one_more["log_scale"],
+        category=np.append(evidence.category, 0),
+        set_index=np.append(evidence.set_index, -1),
+        count=count,
+    )
+    return list(graphs), _rows(answers, index, table, evidence.n_rows)
+
+
+def _rows(answers: TensorVariable, index: TensorVariable, table: TensorVariable, other: int) -> TensorVariable:
+    """Return the entry of the table of each answer, and `other` for what is not in it."""
+    n_sets, n_answers = table.shape[0], table.shape[1]
+    inside = (answers >= 0) & (answers < n_answers) & (index >= 0) & (index < n_sets)
+    found = table[pt.clip(index, 0, n_sets - 1), pt.clip(answers, 0, n_answers - 1)]
+    return pt.switch(inside, found, other)
+
+
+def _from_sets(mechanism: Any, answers: TensorVariable) -> tuple[list[Any], TensorVariable]:
+    """Return one row for each answer that is a set: its members, or one bit for each category."""
+    k, n = mechanism.n_categories, answers.shape[0]
+    row = pt.arange(n)
+    if "category" in mechanism.answer_dims:
+        valid = (pt.eq(answers, 0) | pt.eq(answers, 1)).all(axis=1)
+        sizes, members = pt.neq(answers, 0).sum(axis=1), pt.nonzero(answers)[1]
+        log_scale = pt.constant(mechanism.log_weight_of_size(np.arange(k + 1)))[sizes]
+    else:
+        width = mechanism.answer_dims["member"]
+        rising = pt.all(answers[:, 1:] > answers[:, :-1], axis=1)
+        valid = rising & (answers[:, 0] >= 0) & (answers[:, -1] < k)
+        sizes, members = pt.zeros(n, dtype="int64") + width, pt.clip(answers, 0, k - 1).ravel()
+        log_scale = pt.zeros(n) + mechanism.log_weight_of_size(np.array([width]))[0]
+    zeros = pt.zeros(n, dtype="int64")
+    graphs = Evidence(
+        base=pt.switch(valid, 1.0, 0.0),
+        own=pt.zeros(n),
+        inside=pt.switch(valid, math.expm1(mechanism.log_odds), 0.0),
+        log_scale=log_scale,
+        category=zeros,
+        set_index=row,
+        count=zeros + 1,
+        members=members,
+        offsets=pt.concatenate([[0], pt.cumsum(sizes)]),
+        patterns=np.zeros((0, k)),
+        codes=np.zeros((0, 0), dtype=np.uint16),
+    )
+    return list(graphs), row
+
+
+class CountRows(Op):
+    """How many answers each of `n_rows` rows of evidence has; what is no answer counts for the last row.
+
+    Inputs are answers (n,), the row of the subset of each, (n,) or (1,), and the table (V, m) of rows of evidence by
+    subset and answer.
+    """
+
+    __props__ = ("n_rows",)
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+
+    def make_node(self, answers: Any, index: Any, table: Any) -> Apply:
+        """Convert the inputs."""
+        inputs = [pt.as_tensor(part) for part in (answers, index, table)]
+        return Apply(self, inputs, [pt.tensor(dtype="int64", shape=(self.n_rows,))])
+
+    def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
+        """Evaluate by the compiled kernel."""
+        output_storage[0][0] = _count_rows(*inputs, self.n_rows)
+
+    def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
+        """Return the number of rows."""
+        return [(pt.constant(self.n_rows),)]
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Nothing has a derivative."""
+        return [[False]] * 3
+
+
+@njit(cache=True)
+def _count_rows(answers, index, table, n_rows):  # type: ignore[no-untyped-def]
+    if index.size != 1 and index.size != answers.size:
+        raise ValueError("subset_index must be one for each answer")
+    n_sets, n_answers = table.shape
+    count = np.zeros(n_rows, dtype=np.int64)
+    if n_sets == 1 and index.size == 1 and index[0] == 0 and n_answers <= FEW_ANSWERS:
+        outside = answers.size
+        for y in range(n_answers):
+            found = 0
+            for i in range(answers.size):
+                found += answers[i] == y
+            count[table[0, y]] += found
+            outside -= found
+        count[n_rows - 1] += outside
+        return count
+    for i in range(answers.size):
+        v, y = index[i if index.size > 1 else 0], answers[i]
+        count[table[v, y] if 0 <= v < n_sets and 0 <= y < n_answers else n_rows - 1] += 1
+    return count
+
+
+@register_funcify_default_op_cache_key(CountRows)
+def _(op: CountRows, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
+    n_rows = op.n_rows
+
+    @njit
+    def count_rows(answers, index, table):  # type: ignore[no-untyped-def]
+        return _count_rows(answers, index, table, n_rows)
+
+    return count_rows, source_version(__file__)
+
+
+@node_rewriter([CountRows])
+def _expand_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
+    (answers, index, table), n_rows = node.inputs, node.op.n_rows
+    return [pt.zeros(n_rows, dtype="int64")[_rows(answers, index, table, n_rows - 1)].inc(1)]
+
+
+optdb.register("expand_count_rows_for_jax", in2out(_expand_for_jax), "jax", position=1.9)
