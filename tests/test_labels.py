@@ -102,7 +102,6 @@ def test_labelled_vectors_are_brought_to_the_order_of_the_categories(order):
         responses = Responses(RRRR(3, 1.0), NAMES)
         responses.append([0], subset=mask)
         assert responses.subsets.tolist() == [[True, False, False]]
-        assert responses.find_subset(mask) == 0
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])

@@ -1,10 +1,10 @@
-"""The answers that a collector holds, and their files. NumPy suffices, but for files, which need xarray.
+"""The answers that a collector holds, and their files. Files need xarray or pyarrow; the rest needs only NumPy.
 
-- `Responses`: the answers, with the mechanism, the labels and the published subsets; in netCDF files, or from arrays.
-- `concat`: answers of several collections, of different mechanisms or budgets, as one.
-- `gather`: the answers of any number of Parquet, Arrow and CSV files, counted. It returns a `Gathered`, and raises
+- `Responses`: the answers, with the mechanism, the labels and the published subsets; from arrays or netCDF files.
+- `concat`: the answers of several collections, of different mechanisms or budgets, as one.
+- `gather`: the answers of any number of Parquet, Arrow and CSV files, counted. It returns a `Gathered`, or raises
   `DamagedAnswers`.
-- `read_tree`: draws in a netCDF file, whose checksum is checked.
+- `read_tree`: the draws in a netCDF file, after a check of its checksum.
 """
 
 from typing import TYPE_CHECKING

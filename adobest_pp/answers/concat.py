@@ -19,22 +19,22 @@ from adobest_pp.mechanisms.mixed import Mixed
 
 
 def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Responses:
-    """Return the answers of several collections as one, in their order, whatever mechanisms and budgets they had.
+    """Return the answers of several collections as one, in their order, whatever their mechanisms and budgets.
 
     Parameters
     ----------
     responses : sequence of Responses
-        At least one, all with the same categories in the same order: an answer is a number, whose meaning is the order.
-        Each must hold answers of other people.
+        At least one, of different people, all with the same categories in the same order, which gives the answers their
+        meaning.
     allow_copies : bool, default False
-        Whether to take the same object twice, or responses with equal answers where that cannot be chance: independent
-        answers would all agree with a probability below 10⁻⁹.
+        Whether to accept the same object twice, or equal answers that cannot be chance: independent answers would all
+        agree with a probability below 10⁻⁹.
 
     Returns
     -------
     Responses
-        Of the one mechanism if all have the same, and of a `mechanisms.Mixed` otherwise. `Responses.epsilons` has the
-        budget of each person. Everything takes it: files, audit, likelihood, models and samplers.
+        Of the one mechanism if all have the same, otherwise of a `mechanisms.Mixed`, which works everywhere: files,
+        audit, likelihood, models and samplers. `Responses.epsilons` has the budget of each person.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def concat(responses: Sequence[Responses], *, allow_copies: bool = False) -> Res
 
 
 def _refuse_copies(given: list[Responses]) -> None:
-    """Raise ValueError if the same answers are there twice."""
+    """Raise ValueError if the same answers occur twice."""
     for first, second, *_ in repeats(range(len(given)), lambda i: id(given[i]) if len(given[i]) else None):
         raise ValueError(
             f"responses must hold answers of different people, got the same object as responses[{first}] and "
@@ -79,7 +79,7 @@ def _refuse_copies(given: list[Responses]) -> None:
 
 
 def _content(responses: Responses) -> Hashable:
-    """Return what is equal for equal answers in equal order; None without answers."""
+    """Return a fingerprint, equal for equal answers in equal order; None without answers."""
     if not len(responses):
         return None
     index, sets = responses.subset_index, np.packbits(responses.subsets, axis=1)
@@ -88,7 +88,7 @@ def _content(responses: Responses) -> Hashable:
 
 
 def _counts(responses: Responses) -> NDArray[np.int64]:
-    """Return how often each distinct answer occurs, under the subset that was published with it."""
+    """Return how often each distinct answer occurs, together with its published subset."""
     answers = responses.answers.reshape(len(responses), -1)
     index = responses.subset_index.reshape(-1, 1) if responses.mechanism.publishes_subset else answers[:, :0]
     rows = np.ascontiguousarray(np.hstack([answers, index]).astype(np.int64))
@@ -96,7 +96,7 @@ def _counts(responses: Responses) -> NDArray[np.int64]:
 
 
 def _in_parts(responses: Responses, mixed: Mixed) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the answers of one collection as answers of the whole."""
+    """Return the answers of one collection as answers of the mixture."""
     mechanism, answers = responses.mechanism, responses.answers
     places = [mixed.parts.index(part) for part in mechanism.components()]
     if len(places) == 1:
@@ -110,7 +110,7 @@ def _in_parts(responses: Responses, mixed: Mixed) -> np.ndarray[Any, np.dtype[np
 def _joined(mechanism: Mechanism, given: list[Responses], answers: list[Any]) -> Responses:
     tables: dict[str, Any] = {}
     if mechanism.publishes_subset:
-        # Row 0 is the empty subset: that of people to whom none was published.
+        # Row 0 is the empty subset, for people to whom none was published.
         masks, index = [np.zeros((1, mechanism.n_categories), dtype=bool)], []
         for each in given:
             published = each.mechanism.publishes_subset
@@ -123,46 +123,36 @@ def _joined(mechanism: Mechanism, given: list[Responses], answers: list[Any]) ->
 
 # Answers that would be counted twice: the same file, the same object, or the same content under two names.
 #
-# The same file is always refused, and the same object unless ``allow_copies`` is given: it holds the answers of the
-# same people. Equal content is refused where it cannot be chance. Given how often each answer occurs, all orders of n
-# independent answers are equally likely, so two collections agree in every answer with probability at most 1/orders,
-# where ``orders = n!/∏ count!``. With few answers, or with answers that are all the same, equal content may well be of
-# different people, and is counted; from `NOTABLE` answers on a warning names it.
+# The same file is always refused, and the same object unless ``allow_copies`` is given. Equal content is refused if it
+# cannot be chance. Given how often each answer occurs, all orders of n independent answers are equally likely, so two
+# collections agree in every answer with probability at most 1/orders, where ``orders = n!/∏ count!``. With few answers,
+# or answers that are all the same, equal content may well be of different people: it is counted, with a warning from
+# `NOTABLE` answers on.
 #
-# Answers that somebody has sorted have lost their order, and may be equal by chance where this rule refuses them: that
-# is what ``allow_copies`` is for. A copy in another format or with its rows in another order is not noticed.
+# Sorted answers have lost their order, and may agree by chance although this rule refuses them: for these there is
+# ``allow_copies``. A copy in another format, or with its rows in another order, goes unnoticed.
 
 
 logger = logging.getLogger("adobest_pp")
 
-# The largest probability of a false alarm, of all pairs together, and the fewest answers whose copy is worth a warning.
+# The largest probability of a false alarm, over all pairs, and the fewest answers whose copy is worth a warning.
 CHANCE = 1e-9
 NOTABLE = 20
 _START = 1 << 16
 
 
 def log_orders(count: NDArray[np.int64]) -> float:
-    """Return the logarithm of the number of orders of answers that occur so often."""
+    """Return the logarithm of the number of orders of answers with these counts."""
     from scipy.special import gammaln
 
     return float(gammaln(count.sum() + 1.0) - gammaln(count + 1.0).sum())
 
 
 def refuse_copy(argument: str, names: tuple[str, str], n: int, orders: float, n_parts: int) -> None:
-    """Raise ValueError if two of the parts of an argument have equal content that cannot be chance, or else warn of it.
+    """Raise ValueError if two parts of an argument are equal and that cannot be chance; otherwise warn.
 
-    Parameters
-    ----------
-    argument : str
-        As errors name it.
-    names : (str, str)
-        Those of the two parts.
-    n : int
-        How many answers each has.
-    orders : float
-        `log_orders` of these answers, or a lower bound.
-    n_parts : int
-        How many parts there are: the more there are, the likelier two are equal by chance.
+    `orders` is `log_orders` of their `n` answers, or a lower bound. The more parts there are (`n_parts`), the likelier
+    two are equal by chance.
     """
     same = f"{names[0]} and {names[1]}, which hold the same {n:,} answers in the same order"
     if orders > math.log(max(1, n_parts * (n_parts - 1) / 2) / CHANCE):
@@ -175,7 +165,7 @@ def refuse_copy(argument: str, names: tuple[str, str], n: int, orders: float, n_
 
 
 def repeats(places: Iterable[int], content_of: Callable[[int], Hashable]) -> list[list[int]]:
-    """Return the places with equal content, where there are several; None is equal to nothing."""
+    """Return groups of places with equal content; None is equal to nothing."""
     groups: dict[Hashable, list[int]] = {}
     for place in places:
         groups.setdefault(content_of(place), []).append(place)
@@ -183,16 +173,16 @@ def repeats(places: Iterable[int], content_of: Callable[[int], Hashable]) -> lis
 
 
 def equal_files(paths: Sequence[str]) -> dict[int, int]:
-    """Return, for each file with the same bytes as one before it, the first of these. Unreadable files have none."""
+    """Return, for each file with the same bytes as an earlier one, the first such file. Skip unreadable files."""
     groups = [[*range(len(paths))]]
-    # Few files get as far as their whole content, which takes a second for each GB or so.
+    # Few files are read whole, which takes about a second for each GB.
     for limit in (0, _START, None):
         groups = [part for group in groups for part in repeats(group, lambda i: _fingerprint(paths[i], limit))]  # noqa: B023
     return {place: group[0] for group in groups for place in group[1:]}
 
 
 def _fingerprint(path: str, limit: int | None) -> Hashable:
-    """Return the size of a file and the SHA-256 of its first `limit` bytes, of all with None; None if unreadable."""
+    """Return the size of a file and the SHA-256 of its first `limit` bytes (None: all); None if unreadable."""
     try:
         with open(path, "rb") as handle:
             if limit is None:

@@ -1,4 +1,4 @@
-"""The one reader of trees of draws: θ by label, and the responses that it was sampled from."""
+"""What a tree of draws holds: θ by label, and the responses that it was sampled from."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
     tree : DataTree
         As `sample` returns it: ``posterior/theta`` by chain, draw and category.
     name : str
-        What the caller calls it, for errors.
+        How errors name it.
     categories : sequence of str, optional
-        The labels that it must have. The result has them in this order.
+        The labels that it must have, in the order of the result.
     """
     allowed = f"{name} must hold posterior/theta by chain, draw and category"
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree or "theta" not in tree["posterior"]:
@@ -38,7 +38,7 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
     try:
         labels = list(check_labels(theta["category"].values.tolist(), theta.sizes["category"]))
     except ValueError as problem:
-        raise ValueError(f"{name} must have labels that differ visibly: {problem}") from None
+        raise ValueError(f"{name} must have labels that look different: {problem}") from None
     if categories is not None and not same_labels(labels, categories):
         raise ValueError(f"{name} must have the categories {brief(list(categories))}, got {brief(labels)}")
     labelled = xr.DataArray(values.astype(np.float64), coords={"category": labels}, dims=DIMS)
@@ -46,7 +46,7 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
 
 
 def thetas_of(draws: Any, name: str = "draws") -> dict[str, xr.DataArray]:
-    """Return θ of each tree of a mapping, all with the categories in the order of the first, or raise ValueError."""
+    """Return θ of each tree of a mapping, all with the categories of the first, or raise ValueError."""
     if not isinstance(draws, Mapping) or not draws:
         raise ValueError(f"{name} must be a mapping of at least one name to a DataTree, got {brief(draws)}")
     thetas: dict[str, xr.DataArray] = {}
@@ -58,7 +58,7 @@ def thetas_of(draws: Any, name: str = "draws") -> dict[str, xr.DataArray]:
 
 
 def responses_of(tree: xr.DataTree) -> Responses | Gathered | None:
-    """Return the responses that `sample` left in ``observed_data``, or None where there are none (as in a store)."""
+    """Return the responses that `sample` put into ``observed_data``, or None if there are none (as with a store)."""
     if "observed_data" not in tree or "mechanism_settings" not in tree["observed_data"].attrs:
         return None
     if tree["observed_data"].attrs.get("schema") == SCHEMA:

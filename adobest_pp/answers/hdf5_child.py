@@ -1,12 +1,11 @@
-"""The process that reads HDF5: a program of its own, which imports NumPy and h5py and nothing of ours.
+"""The process that reads HDF5: a separate program, which imports NumPy and h5py and nothing else of this package.
 
-A file that is damaged or made by a stranger can crash HDF5, or keep it busy forever. Here it takes only this process
-with it, which `adobest_pp.answers.netcdf` starts, reuses and ends. The structure of a file is checked before any data
-is read.
+A file that is damaged or made by a stranger can crash HDF5 or keep it busy forever. Here that ends only this process,
+which `adobest_pp.answers.netcdf` starts, reuses and kills. The structure of a file is checked before any data is read.
 
 A request is a line of JSON, ``{"size": bytes, "seconds": limit}``, and the bytes of the file. The reply is 8 bytes with
-the length of a JSON text, that text, with groups, variables and attributes, and the bytes of the arrays in their order;
-or a text with ``refused``. The first reply, an empty text, comes unasked: the process is ready.
+the length of a JSON text; the text, with groups, variables and attributes, or with ``refused``; and the bytes of the
+arrays in order. The process sends a first, empty reply when it is ready.
 """
 
 import io
@@ -21,14 +20,14 @@ import h5py  # type: ignore[import-untyped]
 import numpy as np
 from h5py import h5a, h5d, h5o, h5s, h5t, h5z
 
-# What a file may hold at most: bytes of data for each byte of the file, where it is compressed, and bytes of data of
-# any file, however small; objects, levels of groups, dimensions; attributes of an object, and elements of one.
+# The most that a file may hold. Data: `RATIO` bytes for each byte of the file, or `ROOM` bytes if that is more.
 RATIO, ROOM = 16, 1 << 25
 OBJECTS, LEVELS, DIMENSIONS = 10_000, 16, 8
+# Attributes of an object, and elements of an attribute.
 ATTRIBUTES, ELEMENTS = 1_000, 4_096
-# Texts that are read at a time at least.
+# The fewest texts to read at a time.
 TEXTS = 256
-# Memory of this process beside the file and its data.
+# Memory for this process, besides the file and its data.
 SPARE = 1 << 30
 
 LAYOUTS = (h5d.COMPACT, h5d.CONTIGUOUS, h5d.CHUNKED)
@@ -48,7 +47,7 @@ def room_of(size: int) -> int:
 
 
 class Reader:
-    """Reads one file: `tree` is what it holds, without the data of `arrays`."""
+    """Reads one file: `tree` is its structure, and `arrays` has the data of its numbers."""
 
     def __init__(self, file: Any, size: int) -> None:
         self.size, self.room, self.stored = size, room_of(size), 0
@@ -61,16 +60,16 @@ class Reader:
 
     @staticmethod
     def place(info: Any) -> tuple[Any, Any]:
-        """Return what tells one object of a file from all others."""
+        """Return what identifies an object in a file."""
         return info.fileno, info.addr
 
     def check_group(self, group: Any, level: int) -> None:
         """Check all objects of a group, before any data is read."""
         if level > LEVELS:
-            raise Refused(f"groups within more than {LEVELS} groups")
+            raise Refused(f"groups nested more than {LEVELS} deep")
         for name in group:
             if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
-                raise Refused("a link to another place or file")
+                raise Refused("a soft or external link")
             info = h5o.get_info(group.id, name.encode())
             if self.place(info) in self.seen or info.rc != 1:
                 raise Refused("an object with two names")
@@ -89,7 +88,7 @@ class Reader:
         """Refuse data in other files, of other types, or more of it than the file can hold."""
         kept = dataset.id.get_create_plist()
         if kept.get_layout() not in LAYOUTS:
-            raise Refused("a virtual variable, made of parts of others")
+            raise Refused("a virtual variable")
         if kept.get_external_count():
             raise Refused("a variable whose data is in another file")
         filters = [kept.get_filter(i)[0] for i in range(kept.get_nfilters())]
@@ -99,14 +98,14 @@ class Reader:
         space = dataset.id.get_space()
         is_simple = space.get_simple_extent_type() in (h5s.SCALAR, h5s.SIMPLE)
         if not is_simple or space.get_simple_extent_ndims() > DIMENSIONS:
-            raise Refused(f"a variable without values or of more than {DIMENSIONS} dimensions")
+            raise Refused(f"a variable without values or with more than {DIMENSIONS} dimensions")
         if is_only_dimension(dataset):
             return
         shape, stored = space.get_simple_extent_dims(), dataset.id.get_storage_size()
         needed = math.prod(shape) * item
         whole = stored >= needed
         if needed and h5z.FILTER_DEFLATE in filters:
-            # Chunks are unpacked whole, and one that is not there would be read as fill values.
+            # Chunks are unpacked whole, and a missing one would be read as fill values.
             chunks = math.prod(-(-n // c) for n, c in zip(shape, dataset.chunks, strict=True))
             whole, needed = dataset.id.get_num_chunks() == chunks, chunks * math.prod(dataset.chunks) * item
         self.stored += stored
@@ -126,7 +125,7 @@ class Reader:
                 variables[name] = {"dims": self.dims(each), "attributes": self.attributes(each), **self.values(each)}
 
     def dims(self, dataset: Any) -> list[str]:
-        """Return the names of a variable's dimensions, which are variables of this very file."""
+        """Return the names of a variable's dimensions, which must be variables of the same file."""
         if "DIMENSION_LIST" not in dataset.attrs:
             if dataset.ndim > 1 or (dataset.ndim == 1 and not dataset.is_scale):
                 raise Refused("a variable whose dimensions have no names")
@@ -141,7 +140,7 @@ class Reader:
         return names
 
     def values(self, dataset: Any) -> dict[str, Any]:
-        """Return the description of a variable's values; what is no text goes to `arrays`."""
+        """Return the description of a variable's values, with its texts; numbers go to `arrays`."""
         shape = list(dataset.shape)
         text = h5py.check_string_dtype(dataset.dtype)
         if text is None or text.length is not None:
@@ -149,7 +148,7 @@ class Reader:
             array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
             self.arrays.append(array)
             return {"shape": shape, "dtype": array.dtype.str}
-        # Many values may share one text in the file, so not many more are read at a time than there is room for.
+        # Many values may share one text in the file, so only as many are read at a time as there is room for.
         row = max(1, math.prod(shape[1:]))
         step = max(1, max(TEXTS, room_of(self.size) // max(1, self.size)) // row)
         strings, texts = dataset.asstr(), []
@@ -162,7 +161,7 @@ class Reader:
         return {"shape": shape, "texts": texts}
 
     def attributes(self, owner: Any) -> dict[str, Any]:
-        """Return the attributes of an object, as plain values; those of netCDF itself stay out."""
+        """Return the attributes of an object as plain values, without those of netCDF itself."""
         if h5a.get_num_attrs(owner.id) > ATTRIBUTES:
             raise Refused(f"more than {ATTRIBUTES} attributes of an object")
         found = {}
@@ -174,8 +173,7 @@ class Reader:
             count = math.prod(opened.shape or ())
             if count > ELEMENTS or count * item > self.size:
                 raise Refused("an attribute of a size that the file cannot hold")
-            value = owner.attrs[name]
-            plain = plain_attribute(value)
+            plain = plain_attribute(owner.attrs[name])
             self.room -= len(json.dumps(plain))
             if self.room < 0:
                 raise Refused("attributes of a size that the file cannot hold")
@@ -187,7 +185,7 @@ class Reader:
 
 
 def item_size(kind: Any) -> int:
-    """Return the bytes of an element as they are stored, or refuse its type."""
+    """Return the size of a stored element, or refuse its type."""
     is_plain = kind.get_class() in (h5t.INTEGER, h5t.FLOAT) and kind.get_size() <= 8
     is_text = kind.get_class() == h5t.STRING
     if not (is_plain or is_text or (kind.get_class() == h5t.ENUM and kind.dtype == bool)):
@@ -196,7 +194,7 @@ def item_size(kind: Any) -> int:
 
 
 def is_only_dimension(dataset: Any) -> bool:
-    """Tell whether a dataset states the length of a dimension, and has no data."""
+    """Tell whether a dataset only states the length of a dimension."""
     if not dataset.is_scale or "NAME" not in dataset.attrs:
         return False
     item_size(dataset.attrs.get_id("NAME").get_type())
@@ -205,7 +203,7 @@ def is_only_dimension(dataset: Any) -> bool:
 
 
 def plain_attribute(value: Any) -> Any:
-    """Return an attribute for JSON: text, a list of text, or numbers with their type; one element is as a scalar."""
+    """Return an attribute for JSON: text, a list of text, or numbers with their type; one element becomes a scalar."""
     if isinstance(value, h5py.Empty):
         return {"dtype": value.dtype.newbyteorder("<").str, "values": []} if value.dtype.kind in "iufb" else ""
     if isinstance(value, str | bytes):
@@ -220,12 +218,12 @@ def plain_attribute(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return text, which must be UTF-8."""
+    """Return text, decoded from UTF-8."""
     return value if isinstance(value, str) else bytes(value).decode()
 
 
 def limit(seconds: float, memory: int) -> None:
-    """End this process after so many seconds of work (0 for never), and let it have no more than this memory."""
+    """Limit the CPU seconds of this process (0 for no limit) and its memory."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
     if sys.platform != "win32":
@@ -244,13 +242,13 @@ def answer(content: bytes) -> tuple[dict[str, Any], list[Any]]:
             reader = Reader(file, len(content))
     except Refused as reason:
         return {"refused": str(reason)}, []
-    except BaseException:  # HDF5 raises many kinds; MemoryError is where the limit is
+    except BaseException:  # HDF5 raises many kinds; MemoryError means that the limit was reached
         return {"refused": ""}, []
     return reader.tree, reader.arrays
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     send(replies, {}, [])

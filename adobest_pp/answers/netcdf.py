@@ -1,15 +1,15 @@
-"""Reading netCDF files, ours or a stranger's: the checksum first, and then HDF5 in a process that can be ended.
+"""Reading netCDF files, ours or a stranger's: first the checksum, then HDF5 in a process that can be killed.
 
-A file of ours has a last line behind its HDF5 part, where HDF5 does not look::
+Our files end with a line that HDF5 ignores::
 
     adobest_pp sha256 <SHA-256 of all bytes before this line>
 
 The attribute ``_NCProperties``, which netCDF has for notes about the file itself, says that this line must be there. So
-a file of ours that was changed or cut anywhere raises ValueError. A file that xarray itself wrote has neither, and is
-read all the same: damage to it may go unnoticed.
+a file of ours that was changed or cut anywhere raises ValueError. A file that xarray wrote has neither and is read
+unchecked: damage may go unnoticed.
 
 A correct checksum says that a file is as it was written, not who wrote it. So HDF5 reads every file in a process of its
-own (`adobest_pp.answers.hdf5_child`), which is started once and ended when a file takes too long or too much memory.
+own (`adobest_pp.answers.hdf5_child`), which is started once and killed if a file takes too much time or memory.
 """
 
 import atexit
@@ -25,7 +25,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,10 +35,10 @@ from adobest_pp._files import CHECKSUM, SAYS_CHECKSUM, netcdf_end, write_all
 if TYPE_CHECKING:
     import xarray as xr
 
-# Seconds of work that a file may take, whatever its size, and bytes that one more second is given for; and how many
-# times that may pass on the clock of a busy machine.
+# CPU seconds that a file may take: a constant, and one more for so many bytes. On the clock of a busy machine it may be
+# `BUSY` times as long.
 SECONDS, BYTES_A_SECOND, BUSY = 5.0, 1e7, 12
-# Seconds that the process itself may take to start, or to end when it is asked to.
+# Seconds that the process itself may take to start, and to end when asked to.
 _START, _END = 120.0, 2.0
 _PROGRAM = Path(__file__).with_name("hdf5_child.py")
 _LAST_LINE = re.compile(re.escape(CHECKSUM) + rb"([0-9a-f]{64})\n\Z")
@@ -46,7 +46,7 @@ _LAST = len(CHECKSUM) + 65
 
 
 class Damaged(ValueError):
-    """A file is not as it was written, or holds what we do not read; the text is what is wrong, or empty."""
+    """A file is damaged, or holds what we do not read. The text says what it has, or is empty."""
 
 
 def read_tree(path: str | os.PathLike[str]) -> "xr.DataTree":
@@ -62,7 +62,7 @@ def read_tree(path: str | os.PathLike[str]) -> "xr.DataTree":
     Returns
     -------
     xarray.DataTree
-        All of it, in memory.
+        The whole tree, in memory.
     """
     import xarray as xr
 
@@ -73,14 +73,14 @@ def read_tree(path: str | os.PathLike[str]) -> "xr.DataTree":
         groups = {name: _dataset(group) for name, group in _read(content_of(path)).items()}
         try:
             return xr.DataTree.from_dict(groups)
-        except ValueError:  # in many lines
-            raise Damaged("groups that do not fit together") from None
+        except ValueError:  # its message has many lines
+            raise Damaged("inconsistent groups") from None
     except Damaged as reason:
         raise ValueError(f"path must name a netCDF file, got {str(path)!r}, which {damaged_or_no(reason)}") from None
 
 
 def content_of(path: Path) -> bytes:
-    """Return the bytes of a file, or raise `Damaged` if they do not fit into memory, as those of a sparse file."""
+    """Return the bytes of a file, or raise `Damaged` if they do not fit into memory (it may be sparse)."""
     try:
         return path.read_bytes()
     except MemoryError:
@@ -88,7 +88,7 @@ def content_of(path: Path) -> bytes:
 
 
 def damaged_or_no(reason: Damaged) -> str:
-    """Return what is wrong, as the end of a sentence about the file."""
+    """Return the end of a sentence that says what is wrong with the file."""
     return "is damaged or not a netCDF file" + (f": it has {reason}" if str(reason) else "")
 
 
@@ -98,16 +98,16 @@ def read_dataset(content: bytes) -> "xr.Dataset":
 
 
 def _read(content: bytes) -> dict[str, Any]:
-    """Check a file, and return what the groups in it hold."""
+    """Check a file, and return its groups."""
     end = _checked(content)
     groups, properties = _READER.read(memoryview(content)[:end])
     if end == len(content) and properties.endswith(SAYS_CHECKSUM.decode()):
-        raise Damaged("lost its last line, the checksum")
+        raise Damaged("no last line with its checksum")
     return groups
 
 
 def _checked(content: bytes) -> int:
-    """Return where the HDF5 part of a file ends, or raise `Damaged` if the checksum behind it is not right."""
+    """Return where the HDF5 part of a file ends, or raise `Damaged` if the checksum after it is wrong."""
     last = _LAST_LINE.match(content, len(content) - _LAST) if len(content) > _LAST else None
     if last is not None:
         end = len(content) - _LAST
@@ -118,12 +118,12 @@ def _checked(content: bytes) -> int:
     if end_of_hdf5 is None:
         raise Damaged
     if end_of_hdf5 != len(content):
-        raise Damaged("other bytes than a checksum behind its end")
+        raise Damaged("bytes other than a checksum after its end")
     return end_of_hdf5
 
 
 def _dataset(group: dict[str, Any]) -> "xr.Dataset":
-    """Return a group as xarray has it, or raise `Damaged`."""
+    """Return a group as a dataset, or raise `Damaged`."""
     import xarray as xr
 
     variables = {
@@ -132,25 +132,20 @@ def _dataset(group: dict[str, Any]) -> "xr.Dataset":
     }
     try:
         return xr.decode_cf(xr.Dataset(variables, attrs=_attributes(group["attributes"]))).load()
-    except Exception:  # whatever the conventions of netCDF make of attributes that somebody has chosen
-        raise Damaged("variables that do not fit together") from None
+    except Exception:  # decoding the attributes of a stranger may raise anything
+        raise Damaged("inconsistent variables") from None
 
 
 def _attributes(found: dict[str, Any]) -> dict[str, Any]:
-    """Return attributes as netCDF has them: text, lists of text, and numbers of their type."""
+    """Return attributes as xarray has them: text, lists of text, and numbers of their type."""
     return {
         name: np.array(value["values"], dtype=value["dtype"])[()] if isinstance(value, dict) else value
         for name, value in found.items()
     }
 
 
-class _Found(NamedTuple):
-    groups: dict[str, Any]
-    properties: str
-
-
 class _Reader:
-    """The process that reads HDF5: started when it is first needed, used for one file at a time, ended with us."""
+    """The process that reads HDF5. It starts when first needed, reads one file at a time, and ends with this one."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -159,31 +154,30 @@ class _Reader:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._leave)
 
-    def read(self, content: memoryview) -> _Found:
-        """Return what a file holds, or raise `Damaged`."""
+    def read(self, content: memoryview) -> tuple[dict[str, Any], str]:
+        """Return the groups of a file and its ``_NCProperties``, or raise `Damaged`."""
         seconds = SECONDS + len(content) / BYTES_A_SECOND
         with self._lock:
             try:
-                process = self._started()
-                return _exchange(process, content, seconds)
+                return _exchange(self._started(), content, seconds)
             except (BrokenPipeError, EOFError):
                 self._end()
-                raise Damaged(f"what makes HDF5 crash, or takes it more than {seconds:.0f} s") from None
+                raise Damaged(f"content that crashes HDF5, or takes it more than {seconds:.0f} s") from None
             except Damaged:
                 raise
-            except BaseException:  # such as Ctrl-C: what the process says next would be about this file
+            except BaseException:  # such as Ctrl-C: the process would reply about this file to the next request
                 self._end()
                 raise
 
     def close(self) -> None:
-        """End the process: soon, if it waits to be asked, and at once if it is still busy for a thread."""
+        """End the process: give an idle one a moment, and kill one that is busy for a thread."""
         is_idle = self._lock.acquire(timeout=_END)
         self._end(_END if is_idle else 0.0)
         if is_idle:
             self._lock.release()
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        """Return the process, started unless it runs."""
+        """Return the process, and start it if need be."""
         if self._process is not None and self._process.poll() is not None:
             self._end()
         if self._process is None:
@@ -202,7 +196,7 @@ class _Reader:
                     _reply(self._process)
             except EOFError:
                 self._end()
-                raise OSError(f"netCDF is read by a process of {sys.executable!r}, which did not start") from None
+                raise OSError(f"the process of {sys.executable!r} that reads netCDF did not start") from None
         return self._process
 
     def _end(self, patience: float = 0.0) -> None:
@@ -216,15 +210,15 @@ class _Reader:
                 process.wait()
 
     def _leave(self) -> None:
-        """Forget the process in a fork of ours, which starts its own when it needs one."""
+        """Forget the process in a fork, which starts its own when it needs one."""
         process, self._process, self._lock = self._process, None, threading.Lock()
         if process is not None:
-            process.returncode = 0  # it is not ours to wait for
+            process.returncode = 0  # the fork must not wait for it
             _close_pipes(process)
 
 
-def _exchange(process: "subprocess.Popen[bytes]", content: memoryview, seconds: float) -> _Found:
-    # The process ends itself after so many seconds of work, where the system can do that.
+def _exchange(process: "subprocess.Popen[bytes]", content: memoryview, seconds: float) -> tuple[dict[str, Any], str]:
+    # If the system can limit CPU time, the process ends itself earlier.
     with _ending_after(BUSY * seconds, process):
         assert process.stdin is not None
         request = json.dumps({"size": len(content), "seconds": seconds})
@@ -236,7 +230,7 @@ def _exchange(process: "subprocess.Popen[bytes]", content: memoryview, seconds: 
         for group in tree["groups"].values():
             for each in group["variables"].values():
                 each["values"] = _values(each, process)
-    return _Found(tree["groups"], str(tree.get("properties", "")))
+    return tree["groups"], str(tree.get("properties", ""))
 
 
 @contextmanager
@@ -262,7 +256,7 @@ def _reply(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
 
 
 def _received(process: "subprocess.Popen[bytes]", size: int) -> bytearray:
-    """Return the next bytes that the process tells, or raise EOFError if it has ended."""
+    """Return the next bytes from the process, or raise EOFError if it has ended."""
     held = bytearray(size)
     rest = memoryview(held)
     while rest:
@@ -274,7 +268,7 @@ def _received(process: "subprocess.Popen[bytes]", size: int) -> bytearray:
 
 
 def _values(described: dict[str, Any], process: "subprocess.Popen[bytes]") -> Any:
-    """Return the values of a variable, which follow the description unless they are text."""
+    """Return the values of a variable. Numbers follow the description; text is in it."""
     shape = described["shape"]
     if "texts" in described:
         values = np.empty(len(described["texts"]), dtype=object)

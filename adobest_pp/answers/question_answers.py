@@ -1,4 +1,4 @@
-"""Published questions and the answers to them, in the order they came: what a collection holds."""
+"""What a collection holds in memory: published questions, and the answers to them in the order they came."""
 
 import os
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from adobest_pp.mechanisms.published_question import PublishedQuestion
 
 
 class QuestionAnswers:
-    """Published questions, each once, and the answers to them; it only grows.
+    """Published questions, each once, and the answers to them. It only grows.
 
-    All questions are of one mechanism that publishes subsets, or of mechanisms that publish none.
+    Either all questions are of one mechanism that publishes subsets, or none of their mechanisms publishes any.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class QuestionAnswers:
     def __init__(self, categories: Sequence[str]) -> None:
         self.categories = tuple(categories)
         self.questions: list[PublishedQuestion] = []
-        # The number of the question, and behind it the answer with zeros up to the longest.
+        # Each row is the number of the question and the answer, padded with zeros to the longest.
         self._width = 1
         self._rows = Column((1 + self._width,), np.dtype(np.int64))
         # How many answers count. It is set last: an interrupted call leaves it as it was.
         self._n = 0
-        # Where questions are by their subset: of the first so many.
+        # The numbers of the first `_indexed` questions, by their subset.
         self._places: dict[tuple[int, ...] | None, list[int]] = {}
         self._indexed = 0
         self._joined: tuple[tuple[int, int], Responses] | None = None
@@ -75,16 +75,16 @@ class QuestionAnswers:
         return checked_answers(self.questions[number].mechanism, self.categories, answers)
 
     def runs(self, first: int) -> list[tuple[int, NDArray[np.int64]]]:
-        """Return the answers from this one on, as runs to one question with its number, in the order they came."""
+        """Return the answers from number `first` on, as runs of answers to one question, each with its number."""
         rows = self._rows.first(self._n)[first:]
         starts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
         return [(int(part[0, 0]), part[:, 1:]) for part in np.split(rows, starts[1:]) if len(part)]
 
     @property
     def responses(self) -> Responses:
-        """All answers: of the one mechanism, under the published subsets if there are any, or of a `Mixed` of all."""
+        """All answers: of the one mechanism, under the published subsets if there are any, or of a `Mixed`."""
         joined, size = self._joined, (len(self.questions), self._n)
-        # Whoever has the responses may have appended to them.
+        # Make them again if the caller has appended to them.
         if joined is None or joined[0] != size or len(joined[1]) != self._n:
             joined = self._joined = (size, self._join())
         return joined[1]
@@ -106,7 +106,7 @@ class QuestionAnswers:
 
     @classmethod
     def stored(cls, content: Content) -> "QuestionAnswers":
-        """Return what the file of a collection holds, or raise ValueError if its events do not fit together."""
+        """Return what the file of a collection holds, or raise ValueError if its events are inconsistent."""
         header = content.header
         mechanism = mechanism_from_settings(header.get("mechanism", {}))
         labels = header.get("categories")
@@ -128,7 +128,7 @@ class QuestionAnswers:
                 held.publish(*question_of(event, mechanism))
         held._append_all(waiting, number)
         if not held.questions:
-            raise ValueError("a collection must have published a question")
+            raise ValueError("it has not published a question")
         return held
 
     def _append_all(self, answers: list[Any], number: int) -> None:

@@ -76,14 +76,14 @@ class Responses:
         mechanism : Mechanism
             What the devices ran.
         answers : array of int
-            What the mechanism's `privatize` returns for n people, its first axis the people: of shape (n,) where an
-            answer is one number; (n, d) increasing members for subset selection; a 0/1 matrix (n, K) for unary
-            encoding, by label if its columns have labels; (n, 2) seeds and values for local hashing.
+            What the mechanism's `privatize` returns for n people, one row a person: of shape (n,) if an answer is one
+            number; (n, d) increasing members for subset selection; a 0/1 matrix (n, K) for unary encoding, aligned by
+            label if its columns have labels; (n, 2) seeds and values for local hashing.
         subsets : array, optional
-            Where a subset is published (RRRR), and only there: one subset for all answers (indices or mask), or
-            boolean masks (V, K). A mask with labels, of xarray or pandas, is brought to the order of the categories.
+            The published subsets, for RRRR only: one subset for all answers (indices or mask), or boolean masks (V, K).
+            A mask with labels, of xarray or pandas, is aligned with the categories.
         subset_index : array of int, shape (n,), optional
-            Which row of `subsets` each answer was given under. Without it, `subsets` has one row per answer.
+            Which row of `subsets` was published for each answer. Without it, `subsets` has one row per answer.
         categories : sequence of K labels, optional
             Category names.
         """
@@ -95,7 +95,7 @@ class Responses:
         if not mechanism.publishes_subset:
             raise ValueError(f"subsets must be left out for {type(mechanism).__name__}, which publishes none")
         masks, index = _check_subset_table(subsets, subset_index, len(checked), responses.categories)
-        # Where each subset is used first; those that never are stay out.
+        # Order subsets by first use, and leave out those that are never used.
         first = np.full(len(masks), len(index))
         first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
         order = np.argsort(first)[: np.count_nonzero(first < len(index))]
@@ -105,14 +105,14 @@ class Responses:
         return responses
 
     def append(self, answers: ArrayLike, subset: ArrayLike | None = None) -> None:
-        """Add one answer or several that were given under one subset; on bad input nothing changes.
+        """Add one answer, or several to one published subset. Bad input changes nothing.
 
         Parameters
         ----------
         answers : int or array of int
             As the mechanism's `privatize` returns them.
         subset : indices or boolean mask, optional
-            The subset that was published: needed where the mechanism publishes one, and not allowed elsewhere.
+            The published subset: required if the mechanism publishes one, and not allowed otherwise.
         """
         checked = self._check_answers(answers)
         name = type(self.mechanism).__name__
@@ -125,11 +125,6 @@ class Responses:
             raise ValueError(f"subset must be the one published to these people ({name} needs it), got None")
         masks = check_subset(subset, self.n_categories, self.categories)[None]
         self._store(checked, np.repeat(self._intern(masks if len(checked) else masks[:0]), len(checked)))
-
-    def find_subset(self, subset: ArrayLike) -> int:
-        """Return the row of `subsets` that a subset has, or −1 if no answer was given under it."""
-        key = np.packbits(check_subset(subset, self.n_categories, self.categories)).tobytes()
-        return self._set_places.get(key, -1)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -148,18 +143,18 @@ class Responses:
 
     @property
     def answers(self) -> NDArray[np.int64]:
-        """The answers, one row for each person: of shape (n,) where an answer is one number."""
+        """The answers, one row for each person; of shape (n,) if an answer is one number."""
         stored = self._answers.first(self._n)
         return stored.astype(np.int64) if stored.ndim == 1 else stored.copy()
 
     @property
     def subsets(self) -> NDArray[np.bool_]:
-        """The distinct published subsets as masks of shape (V, K), in order of first use; none if none is published."""
+        """The distinct published subsets as masks of shape (V, K), in order of first use."""
         return np.array(self._published().subsets)
 
     @property
     def subset_index(self) -> NDArray[np.int64]:
-        """The row of `subsets` that each answer was given under, of shape (n,); empty if none is published."""
+        """The row of `subsets` that was published for each answer, of shape (n,); empty without subsets."""
         return np.array(self._published().row)
 
     @property
@@ -200,11 +195,10 @@ class Responses:
         return self.mechanism.total_information(self._answers.first(self._n), self.published(), theta)
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return a labelled dataset; all that `from_xarray` needs is in it.
+        """Return a labelled dataset, from which `from_xarray` rebuilds the responses.
 
-        Answers and subsets are given as codes, which travel along as coordinates: ``category_code`` with the categories
-        and ``subset_code`` with the subsets. So the dataset may be sorted along any of its dimensions, and responses be
-        left out; `from_xarray` gives back what it then says.
+        Answers and subsets refer to the coordinates ``category_code`` and ``subset_code``. So you may sort the dataset
+        along any dimension, and leave out responses, before you pass it to `from_xarray`.
         """
         import xarray as xr
 
@@ -215,11 +209,8 @@ class Responses:
         codes: dict[str, Any] = {"category_code": ("category", np.arange(self.n_categories, dtype=np.int32))}
         if self.mechanism.publishes_subset:
             masks = (("subset", "category"), self.subsets, {"long_name": "whether a subset holds a category"})
-            index = (
-                "response",
-                self.subset_index.astype(np.int32),
-                {"long_name": "subset published to the person, code of subset"},
-            )
+            about = {"long_name": "subset published to the person, code of subset"}
+            index = ("response", self.subset_index.astype(np.int32), about)
             codes["subset_code"] = ("subset", np.arange(len(self.subsets), dtype=np.int32))
             variables |= {"subset_mask": masks, "subset_index": index}
         settings = self.mechanism.settings()
@@ -233,10 +224,10 @@ class Responses:
 
     @classmethod
     def from_xarray(cls, dataset: "xr.Dataset") -> "Responses":
-        """Rebuild from the dataset of `to_xarray`, also after its categories, subsets or responses were sorted.
+        """Rebuild from the dataset of `to_xarray`, even if its categories, subsets or responses were sorted.
 
-        A dataset that lacks some of the categories, or a subset that answers were given under, raises ValueError: the
-        rest would mean something else.
+        Raise ValueError if it lacks a category, or a subset that was published for an answer: the other answers would
+        change their meaning.
         """
         mechanism = _check_schema(dataset)
         category = inverse(dataset, "category", mechanism.n_categories)
@@ -259,17 +250,16 @@ class Responses:
         path : path
             A new file.
         overwrite : bool, default False
-            Replace a file that is there; never one that a `Collection` has open.
+            Whether to replace an existing file; never one that a `Collection` has open.
         """
         check_target(path, overwrite=overwrite)
         write_whole(path, netcdf_bytes(self.to_xarray()), overwrite=overwrite)
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> "Responses":
-        """Read the file of `to_netcdf`, or raise ValueError if it is damaged, newer or not such a file.
+        """Read a file of `to_netcdf`, or raise ValueError if it is damaged, newer or another kind of file.
 
-        A dataset of `to_xarray` that xarray itself wrote is read as well. It has no checksum, so that damage to it may
-        go unnoticed.
+        It also reads a dataset of `to_xarray` that xarray wrote. That has no checksum, so damage may go unnoticed.
         """
         from adobest_pp.answers.netcdf import Damaged, content_of, damaged_or_no, read_dataset
 
@@ -280,8 +270,8 @@ class Responses:
         try:
             dataset = read_dataset(content_of(path))
         except Damaged as reason:
-            told = f"path must name a response file written by Responses.to_netcdf, got {name!r}"
-            raise ValueError(f"{told}, which {damaged_or_no(reason)}") from None
+            allowed = "a response file written by Responses.to_netcdf"
+            raise ValueError(f"path must name {allowed}, got {name!r}, which {damaged_or_no(reason)}") from None
         try:
             return cls.from_xarray(dataset)
         except KeyError as missing:
@@ -291,9 +281,9 @@ class Responses:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Responses":
-        """Read the file of a `Collection`, also while its answers come in, or the file of `to_netcdf`.
+        """Read the file of a `Collection`, even while answers come in, or a file of `to_netcdf`.
 
-        Raise ValueError if it is damaged, newer or not such a file.
+        Raise ValueError if it is damaged, newer or another kind of file.
         """
         from adobest_pp.answers.question_answers import read_collection
         from adobest_pp.answers.store import is_collection
@@ -301,19 +291,19 @@ class Responses:
         return read_collection(path) if is_collection(check_path(path)) else cls.from_netcdf(path)
 
     def to_parquet(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write a Parquet file of the answers, one row a person, which `gather` reads; whole or not at all.
+        """Write a Parquet file of the answers, one row a person, whole or not at all. `gather` reads it.
 
         Parameters
         ----------
         path : path
-            A new file; `gather` knows it by ending in ``.parquet``.
+            A new file; `gather` recognizes the ending ``.parquet``.
         overwrite : bool, default False
-            Replace a file that is there.
+            Whether to replace an existing file.
 
         Notes
         -----
-        `adobest_pp.answers.gather.tables` tells the columns. The mechanism and the categories are in the metadata of
-        the schema. The metadata of the file has its SHA-256, which `gather` checks, so that damage is found.
+        `adobest_pp.answers.gather.tables` describes the columns. The metadata of the schema has the mechanism and the
+        categories, and that of the file its SHA-256, which `gather` checks.
         """
         import pyarrow.parquet as pq
 
@@ -328,7 +318,7 @@ class Responses:
             add_checksum(temporary)
 
     def _intern(self, masks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the place of each mask in the table of distinct sets, adding those that are new as they come."""
+        """Return the place of each mask in the table of distinct sets, to which new ones are added in order."""
         packed = np.packbits(masks, axis=1)
         first, place = unique_rows(packed)
         distinct, keys = masks[first], [row.tobytes() for row in packed[first]]
@@ -361,7 +351,7 @@ def check_mechanism(mechanism: Any) -> Mechanism:
 
 
 def checked_answers(mechanism: Mechanism, categories: Sequence[str], answers: Any) -> NDArray[Any]:
-    """Return answers as the mechanism stores them, or refuse; bits with labels are brought to their order."""
+    """Return answers as the mechanism stores them, or raise ValueError; bits with labels are aligned."""
     if "category" in mechanism.answer_dims:
         align = by_label if getattr(answers, "ndim", 0) == 1 else by_column
         answers = align(answers, categories, "answers")
@@ -369,7 +359,7 @@ def checked_answers(mechanism: Mechanism, categories: Sequence[str], answers: An
 
 
 class Column:
-    """An array that grows along its first axis in amortized constant time. Its owner knows how many rows count."""
+    """An array that grows along its first axis in amortized constant time. Its owner keeps the number of rows."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self._buffer = np.empty((16, *shape), dtype=dtype)
@@ -380,7 +370,7 @@ class Column:
         return self._buffer[:n]
 
     def write(self, start: int, rows: NDArray[Any]) -> None:
-        """Put rows at a place, whatever was there and behind it."""
+        """Write rows at a place, and forget what was there and after it."""
         end = start + len(rows)
         if end > len(self._buffer):
             grown = np.empty((max(end, 2 * len(self._buffer)), *self._buffer.shape[1:]), dtype=self.dtype)
@@ -390,7 +380,7 @@ class Column:
 
 
 def _ndim(subsets: Any) -> int:
-    """Return the number of dimensions; 2 for rows of different lengths, which have none."""
+    """Return the number of dimensions; 2 for rows of different lengths."""
     try:
         return np.ndim(subsets)
     except Exception:  # whatever an object of another library raises
@@ -442,7 +432,7 @@ def _check_schema(dataset: "xr.Dataset") -> Mechanism:
         hint = ": upgrade adobest_pp" if version > SCHEMA_VERSION else ""
         raise ValueError(f"the schema version must be {SCHEMA_VERSION}, got {version}{hint}")
     if "category" not in dataset.coords or dataset["category"].dims != ("category",):
-        raise ValueError("the coordinate 'category' must be there, with the labels")
+        raise ValueError("the coordinate 'category' with the labels is missing")
     try:
         settings = loads(dataset.attrs.get("mechanism_settings", ""))
     except ValueError:
@@ -450,7 +440,7 @@ def _check_schema(dataset: "xr.Dataset") -> Mechanism:
     return mechanism_from_settings(settings)
 
 
-# Reading variables of a dataset by their codes, so that the order of the dataset does not matter.
+# Variables of a dataset, read by their codes, so that the order of the dataset does not matter.
 
 
 def variable(dataset: "xr.Dataset", name: str, dims: tuple[str, ...]) -> NDArray[Any]:

@@ -1,16 +1,16 @@
-"""The file of a collection: a SQLite database of what was published and answered, in the order it happened.
+"""The file of a collection: a SQLite database of what was published and answered, in that order.
 
-Two tables hold everything. ``events`` has one row for each question that was published and for each `record`. ``parts``
-has the header (mechanism, categories, policy; written once), the state of the policy, and the head: how many
-transactions and events there were, the checksum of the last event, and that of the state.
+There are two tables. ``events`` has one row for each published question and for each `record`. ``parts`` has the header
+(mechanism, categories, policy; written once), the state of the policy, and the head: the numbers of transactions and of
+events, the checksum of the last event, and that of the state.
 
-The checksum of an event is over its text and the checksum before it, the first over the header. A row that was changed,
-removed, moved or copied from another collection is found when the file is opened. An acknowledged answer is on disk:
-SQLite waits for the disk in every transaction (``synchronous=FULL``), and takes back one that was cut short.
+The checksum of an event covers its text and the checksum before it; the first covers the header. So opening the file
+detects a row that was changed, removed, moved or copied from another collection. An acknowledged answer is on disk:
+SQLite waits for the disk in every transaction (``synchronous=FULL``), and rolls back one that was cut short.
 
-While a collection is open, SQLite keeps its latest transactions in ``<file>-wal`` (and an index of them in
-``<file>-shm``); ``<file>-lock`` keeps a second writer out. Closing the collection leaves one file. A process that was
-killed leaves them behind, and the next one that opens the collection takes them up.
+While a collection is open, SQLite keeps its latest transactions in ``<file>-wal`` (with an index in ``<file>-shm``),
+and ``<file>-lock`` keeps a second writer out. Closing the collection leaves one file. A killed process leaves all of
+them, and the next process that opens the collection recovers what is in them.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Content(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """How far a collection is: transactions, events, the checksum of the last event and that of the state."""
+    """The numbers of transactions and events, and the checksums of the last event and of the state."""
 
     version: int
     events: int
@@ -70,9 +70,9 @@ class Store:
         self.path = path
         self._connection, self._head = connection, head
         self._file = None if path is None else os.stat(path)
-        # Brings everything into one file and lets go of it; at the latest when the store is garbage collected.
+        # Leaves one file and releases it; at the latest when the store is garbage collected.
         self.close = weakref.finalize(self, _close, connection, path, self._file, guard)
-        # The head that an interrupted transaction would have left, if there was one.
+        # The head that an interrupted transaction would have left, if there is one.
         self._attempted: _Head | None = None
 
     @classmethod
@@ -89,38 +89,32 @@ class Store:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> tuple["Store", Content]:
-        """Open the file of a collection for its one writer, or raise ValueError; return what is in it as well."""
-        target = Path(os.path.realpath(check_path(path)))
-        name = os.fspath(path)
-        _check_exists(target, name)
-        guard = _guard(target)
-        try:
+        """Open the file of a collection for its one writer, and return its content too, or raise ValueError."""
+        target, name = _target_of(path)
+        with ExitStack() as on_failure:
+            guard = _guard(target)
+            on_failure.callback(unlock, guard, target)
             connection = _connect(target, name, "rw")
-        except BaseException:
-            unlock(guard, target)
-            raise
-        try:
+            on_failure.callback(connection.close)
             with telling(name, partial(_damaged, name)):
                 content, head = _read(connection, name)
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-                # Before the first answer: whoever copies the file without <file>-wal from now on is told.
+                # Before the first answer, so that a copy without <file>-wal is recognized from now on.
                 connection.execute("UPDATE parts SET value = 'yes' WHERE name = 'open'")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                return cls(connection, head, target, guard), content
-        except BaseException:
-            connection.close()
-            unlock(guard, target)
-            raise
+                store = cls(connection, head, target, guard)
+            on_failure.pop_all()
+        return store, content
 
     @property
     def version(self) -> int:
-        """How many transactions there were; right even after one that was interrupted."""
+        """The number of transactions, correct even after an interrupted one."""
         self._settle()
         return self._head.version
 
     def write(self, events: Sequence[dict[str, Any]], state: dict[str, Any] | None = None) -> None:
-        """Add events and replace the state, unless it is None, in one transaction that is on disk at the end.
+        """Add events and replace the state, unless it is None, in one transaction. On return, it is on disk.
 
         Raise OSError if that fails; then nothing has changed.
         """
@@ -139,8 +133,8 @@ class Store:
             self._connection.execute("BEGIN IMMEDIATE")
             if self._stored_head() != self._head:
                 raise OSError(
-                    f"path must be left alone while a collection has it open, but another program has changed "
-                    f"{str(self.path)!r}: close this collection and open it again"
+                    f"another program has changed {str(self.path)!r} while this collection had it open: close the "
+                    "collection and open it again"
                 )
             self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
             if text is not None:
@@ -154,7 +148,7 @@ class Store:
         self._settle()
 
     def copy(self, path: str | os.PathLike[str]) -> None:
-        """Write all of the store to a new file, whole or not at all."""
+        """Write the whole store to a new file, or nothing."""
         target = check_target(path, overwrite=False)
         with temporary_beside(target) as temporary:
             try:
@@ -171,7 +165,7 @@ class Store:
                 os.close(descriptor)
 
     def _settle(self) -> None:
-        """Find out what became of a transaction that was interrupted or failed."""
+        """Find out whether an interrupted or failed transaction took place."""
         if self._attempted is None:
             return
         if self._connection.in_transaction:
@@ -186,7 +180,7 @@ class Store:
         return _Head(*json.loads(text))
 
     def _check_untouched(self) -> None:
-        """Raise OSError if the file was closed, deleted or replaced: SQLite would write to what nobody sees."""
+        """Raise OSError if the file was closed, deleted or replaced: SQLite would write to an unlinked file."""
         if self._file is None:
             return
         if not self.close.alive:
@@ -195,8 +189,8 @@ class Store:
             if os.path.samestat(self._file, os.stat(self.path or "")):
                 return
         raise OSError(
-            f"path must be left alone while a collection has it open, but {str(self.path)!r} was deleted or replaced "
-            "by another program: copy the collection to a new file, which has all its answers"
+            f"another program has deleted or replaced {str(self.path)!r} while this collection had it open: copy the "
+            "collection to a new file, which has all its answers"
         )
 
 
@@ -206,8 +200,8 @@ def _close(
     file: os.stat_result | None,
     guard: sqlite3.Connection | None,
 ) -> None:
-    """Close a store. All answers are on disk already; now they are in one file."""
-    # If that fails, as on a full disk, the next one who opens the file takes up what is beside it.
+    """Close a store. All answers are on disk already; now bring them into one file."""
+    # If that fails, as on a full disk, whoever opens the file next recovers what is beside it.
     with suppress(sqlite3.Error, OSError):
         if path is not None and file is not None and os.path.samestat(file, os.stat(path)):
             if connection.in_transaction:
@@ -223,7 +217,7 @@ def _close(
 def is_collection(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file is a SQLite database.
 
-    SQLite itself looks: a program that opens and closes the file of an open collection would take its locks away.
+    SQLite must look itself: closing a file, on POSIX, drops all locks that this process has on it.
     """
     if not os.path.isfile(path):
         return False
@@ -238,9 +232,8 @@ def is_collection(path: str | os.PathLike[str]) -> bool:
 
 
 def read_content(path: str | os.PathLike[str]) -> Content:
-    """Read the file of a collection, also while its answers come in, or raise ValueError if it is damaged or none."""
-    target, name = Path(os.path.realpath(check_path(path))), os.fspath(path)
-    _check_exists(target, name)
+    """Read the file of a collection, even while answers come in, or raise ValueError if it is damaged or not one."""
+    target, name = _target_of(path)
     connection = _connect(target, name, "ro")
     try:
         with telling(name, partial(_damaged, name)):
@@ -248,7 +241,7 @@ def read_content(path: str | os.PathLike[str]) -> Content:
             (is_open,) = connection.execute("SELECT value FROM parts WHERE name = 'open'").fetchone() or ("",)
             if is_open == "yes" and not _is_accompanied(target):
                 logger.warning(
-                    "%r was copied while it was open, without %r: later answers are not in it.", name, f"{name}-wal"
+                    "%r was copied while it was open, without %r: its latest answers are missing.", name, f"{name}-wal"
                 )
             return _read(connection, name)[0]
     finally:
@@ -256,13 +249,13 @@ def read_content(path: str | os.PathLike[str]) -> Content:
 
 
 def _is_accompanied(target: Path) -> bool:
-    """Tell whether the files of an open or killed collection are beside it: any reader makes an empty <file>-wal."""
+    """Tell whether the files of an open or killed collection are beside it. An empty <file>-wal is from a reader."""
     wal = f"{target}-wal"
     return os.path.exists(f"{target}-lock") or (os.path.exists(wal) and os.path.getsize(wal) > 0)
 
 
 def _connect(target: Path, name: str, mode: str) -> sqlite3.Connection:
-    """Connect to a file, whose tables must be ours to the letter: nothing else in it is looked at."""
+    """Connect to a file, or raise ValueError unless its tables are exactly ours."""
     with telling(name, partial(_damaged, name)):
         connection, found = connect(target, mode)
         if found != set(_TABLES):
@@ -272,7 +265,7 @@ def _connect(target: Path, name: str, mode: str) -> sqlite3.Connection:
 
 
 def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:
-    """Return all that is in a store, or raise ValueError if a row was changed, removed, moved or copied in."""
+    """Return the content of a store, or raise ValueError if a row was changed, removed, moved or copied in."""
     parts = dict(connection.execute("SELECT name, value FROM parts LIMIT 10"))
     if set(parts) != {"header", "state", "head", "open"} or not all(isinstance(part, str) for part in parts.values()):
         raise _damaged(name, "whose header, state or head is missing")
@@ -280,7 +273,7 @@ def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:
     if not isinstance(header, dict) or header.get("schema") != SCHEMA:
         raise _damaged(name, "whose header is not as it was written")
     if header.get("version") != VERSION:
-        raise ValueError(f"path must name a collection of version {VERSION}, got {name!r}, which has another")
+        raise ValueError(f"path must name a collection of version {VERSION}, got {name!r}, which has another version")
     fields = loads(parts["head"])
     if not isinstance(fields, list) or len(fields) != len(_Head._fields):
         raise _damaged(name, "whose head is not as it was written")
@@ -292,10 +285,10 @@ def _read(connection: sqlite3.Connection, name: str) -> tuple[Content, _Head]:
             raise _damaged(name, f"whose row {len(events) + 1} is missing or not as it was written")
         event = json.loads(body)
         if not isinstance(event, dict):
-            raise _damaged(name, f"whose row {number} is no event")
+            raise _damaged(name, f"whose row {number} is not an event")
         events.append(event)
     if (len(events), checksum, _checksum("", parts["state"])) != (head.events, head.checksum, head.state):
-        raise _damaged(name, f"which has {len(events)} rows or a state that are not those of its head")
+        raise _damaged(name, f"whose {len(events)} rows or state do not match its head")
     state = loads(parts["state"])
     if not isinstance(state, dict):
         raise _damaged(name, "whose state is not as it was written")
@@ -314,9 +307,12 @@ def _guard(target: Path) -> sqlite3.Connection:
         raise refusal(problem, target) from None
 
 
-def _check_exists(target: Path, name: str) -> None:
+def _target_of(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Return the file that a path leads to, and the path as errors name it, or raise FileNotFoundError."""
+    target, name = Path(os.path.realpath(check_path(path))), os.fspath(path)
     if not target.is_file():
         raise FileNotFoundError(f"path must name the file of a collection, got {name!r}, which does not exist")
+    return target, name
 
 
 def _checksum(before: str, text: str) -> str:

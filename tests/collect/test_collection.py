@@ -206,7 +206,7 @@ def test_a_file_that_is_gone_or_replaced_takes_no_more_answers(path):
     collection.record(1)
     path.rename(path.with_name("other.db"))
     for _ in range(2):
-        with pytest.raises(OSError, match="was deleted or replaced"):
+        with pytest.raises(OSError, match="deleted or replaced"):
             collection.record(2)
         path.write_bytes(b"something else")
     assert collection.responses.answers.tolist() == [1]

@@ -240,7 +240,6 @@ DATA = [
     function("Responses.append", _appended, {"answers": [0, 1], "subset": [0]}, answers=indices(3)),
     function("Responses.append, sets", partial(ad.Responses.from_arrays, SELECTION), {"answers": [0, 1]},
              answers=no_matter),
-    function("Responses.find_subset", RESPONSES.find_subset, {"subset": [0]}),
     function("Responses.from_xarray", ad.Responses.from_xarray, {"dataset": None}, dataset=(never, "must")),
     function("Responses.to_netcdf", RESPONSES.to_netcdf, {"path": "no/folder/x.nc", "overwrite": False},
              path=no_matter, overwrite=flag),

@@ -1,4 +1,4 @@
-"""Any number of answers: files read in pieces of bounded memory, on this machine's cores or on a Dask cluster."""
+"""Count any number of answers: read files in pieces of bounded memory, on this machine or on a Dask cluster."""
 
 import glob
 import logging
@@ -35,12 +35,12 @@ Source = str | os.PathLike[str]
 
 
 class DamagedAnswers(ValueError):
-    """Some files could not be read. All others were, and nothing of the damaged ones is counted.
+    """Some files could not be read. All others were; nothing of the damaged ones is counted.
 
     Attributes
     ----------
     gathered : Gathered
-        The answers of the other files: go on with it if you can do without the rest.
+        The answers of the other files: continue with it if you can do without the rest.
     damaged : dict
         The reason for each damaged file.
     """
@@ -77,25 +77,25 @@ def gather(
     ----------
     paths : path, pattern, or list of them
         Parquet (``.parquet``, ``.pq``), Arrow (``.arrow``, ``.feather``, ``.ipc``) and CSV (``.csv``) files, a folder
-        of them, or a pattern such as ``"answers/*.parquet"``. `adobest_pp.answers.gather.tables` tells what their
-        columns hold; `Responses.to_parquet` writes such files.
+        of them, or a pattern such as ``"answers/*.parquet"``. `adobest_pp.answers.gather.tables` describes their
+        columns; `Responses.to_parquet` writes such files.
     mechanism : Mechanism, optional
-        What the devices ran; by default what the files say, if they were written by `Responses.to_parquet`.
+        What the devices ran; by default what files of `Responses.to_parquet` name.
     column : str or list of str, optional
-        The column of the answers, or the columns, where an answer is several numbers; ``"answer"`` by default, and
+        The column of the answers, or the columns if an answer is several numbers; by default ``"answer"``, or
         ``["seed", "value"]`` for local hashing.
     categories : sequence of K labels, optional
-        Category names; by default what the files say, or else ``"0"``, ``"1"``, ….
+        Category names; by default those that the files name, or else ``"0"``, ``"1"``, ….
     scheduler : str, optional
-        Address of a Dask scheduler of your own, ``tls://host:port`` or ``tcp://host:port``, whose workers see the same
-        files. Whoever reaches it can run code on its workers and here. By default this machine's cores read.
+        Address of your own Dask scheduler, ``tls://host:port`` or ``tcp://host:port``, whose workers see the same
+        files. Whoever reaches it can run code on its workers and here. By default this machine reads the files.
     store : path, optional
         A new folder for answers that hardly ever repeat, such as unary encoding of 100 categories: their bits are kept
-        on disk, from where ``"sgld_cv"`` reads them. By default it is a temporary folder, removed with the result.
+        on disk, and ``"sgld_cv"`` reads them from there. By default a temporary folder, removed with the result.
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
     allow_copies : bool, default False
-        Whether to count files with identical content, where that cannot be chance (see Notes). One file under two
+        Whether to count files with identical content even if that cannot be chance (see Notes). One file under two
         names, such as a link, is never counted twice.
 
     Returns
@@ -111,12 +111,11 @@ def gather(
 
     Notes
     -----
-    What a piece holds does not depend on who reads it. Where a worker dies, another reads its piece again, and that
-    result takes the place of the lost one: nothing is counted twice. A file counts whole or not at all.
+    If a worker dies, another reads its piece again, and nothing is counted twice. A file counts whole or not at all.
 
     A copy of a file would count its people twice. Two files with identical bytes raise ValueError if independent
-    answers would agree in every row with a probability below 10⁻⁹; where they are so few that this may be chance, they
-    are counted, from 20 answers on with a warning. A copy in another format is not noticed.
+    answers would agree in every row with a probability below 10⁻⁹. With so few answers that this may be chance, they
+    are counted, with a warning from 20 answers on. A copy in another format goes unnoticed.
 
     See Also
     --------
@@ -318,7 +317,7 @@ def _files_of(paths: Any) -> dict[str, str]:
 
 
 def _identities(path: str) -> list[Any]:
-    """Return what two names of one file share: the path without links, and the number of the file on its disk."""
+    """Return what two names of one file share: the path without links, and the number of its inode."""
     status = os.stat(path)
     return [os.path.realpath(path), *([(status.st_dev, status.st_ino)] if status.st_ino else [])]
 
