@@ -1,7 +1,7 @@
 """Run a study on this machine's cores or on a Dask cluster: the same tasks, the same numbers, one writer.
 
-Every run is a function of the seed and its settings, so that neither the number of workers nor the order nor an
-interruption can change a number.
+Every run is a function of the seed and its settings. So the number of workers, the order of the runs and interruptions
+change no number.
 """
 
 import math
@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
 
 from adobest_pp._checks import check_integer
 from adobest_pp._dask import Cluster, check_address, connect
@@ -50,20 +49,18 @@ def run_study(
         Raises ValueError if it is of another study, or if files that make a run have changed.
     scheduler : str, optional
         Address of a Dask scheduler, ``tcp://host:port`` or ``tls://host:port``, whose workers have the same files. It
-        must be your own: whoever reaches it can run code on its workers and here. By default workers are started on
-        this machine, and listen on no port.
+        must be your own: whoever reaches it can run code on its workers and here. By default, workers are processes of
+        this machine.
     workers : int, optional
-        How many to start; one for each core by default.
+        How many processes to start; by default one per core.
     retry_failed : bool
-        Whether to make the runs that failed once more; by default only those that are missing are made.
+        Also make the runs that failed once more.
     accept_changed_sources : bool
-        Whether to go on though files that make a run have changed: you know that they give the same numbers. The store
-        records it.
+        Continue if files that make a run have changed: you know that they give the same numbers. The store records it.
     repair : bool
-        Whether to make the runs again that are damaged in the store, and to rewrite its damaged labels. By default a
-        damaged store is refused.
+        Make damaged runs again, and keep the others. By default a damaged store raises ValueError.
     progressbar : bool
-        Whether to show runs a second and the time left.
+        Show runs per second and the time left.
 
     Returns
     -------
@@ -88,27 +85,13 @@ def run_study(
     return study_status(store)
 
 
-class _Workers(Protocol):
-    """Who makes batches of runs: `Processes` of this machine, or a `Cluster`."""
-
-    def slots(self) -> int:
-        """Return how many batches are made at a time."""
-
-    def submit(self, batch: Batch) -> None:
-        """Take a batch."""
-
-    def next(self) -> tuple[Batch, list[Outcome] | None]:
-        """Wait for a batch: its outcomes, or None if workers died that had it."""
-
-
 class _Driver:
     """Keeps the workers busy with batches and commits what comes back."""
 
-    def __init__(self, store: StudyStore, workers: _Workers, left: int, retry_failed: bool) -> None:
+    def __init__(self, store: StudyStore, workers: Processes | Cluster, left: int, retry_failed: bool) -> None:
         self._store, self._workers, self._left = store, workers, left
         self._batches = self._all_batches(retry_failed)
-        self._in_flight = 0
-        self._alone = False
+        self._in_flight, self._alone = 0, False
         self._suspects: deque[Batch] = deque()
         self._cost: dict[str, float] = {}
 
@@ -180,7 +163,7 @@ class _Driver:
 
 
 @contextmanager
-def _workers(scheduler: str | None, count: int | None) -> Iterator[_Workers]:
+def _workers(scheduler: str | None, count: int | None) -> Iterator[Processes | Cluster]:
     """Start so many workers on this machine, one for each core by default, or use those of a scheduler."""
     if scheduler is not None:
         with connect(scheduler) as client:

@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -135,18 +135,14 @@ def axes_of(study: Study) -> tuple[str, ...]:
 
 def cells_of(study: Study) -> tuple[dict[str, Any], ...]:
     """Return the settings of each cell, those that are in several blocks of the grid once."""
-    return tuple({canonical(cell): cell for cell in _all_cells(study)}.values())
+    places = ((block, values) for block in study.grid for values in product(*block.values()))
+    cells = ({**study.settings, **dict(zip(block, values, strict=True))} for block, values in places)
+    return tuple({canonical(cell): cell for cell in cells}.values())
 
 
 def run_once(study: Study, cell: Settings, number: int) -> dict[str, float]:
     """Make one run of one cell in this process: its measures, the same wherever and whenever it is made."""
     return make_run(find_run(study.run), Run(study.seed, number, cell, study.measures))
-
-
-def _all_cells(study: Study) -> Iterator[dict[str, Any]]:
-    for block in study.grid:
-        for values in product(*block.values()):
-            yield {**study.settings, **dict(zip(block, values, strict=True))}
 
 
 def _check_names(study: Study) -> None:
@@ -157,7 +153,7 @@ def _check_names(study: Study) -> None:
         if not name.isidentifier():
             raise ValueError(f"names of settings and measures must be Python names, got {name!r}")
         if name in _TAKEN:
-            raise ValueError(f"names of settings and measures must not be of {', '.join(_TAKEN)}, got {name!r}")
+            raise ValueError(f"names of settings and measures must be your own, got {name!r}, which is reserved")
     twice = [name for name in axes if name in study.settings] + [name for name in axes if name in study.measures]
     if twice:
         raise ValueError(f"{twice[0]} must be in the grid, in the settings or in the measures, got it in two of them")

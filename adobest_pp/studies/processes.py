@@ -16,7 +16,7 @@ from adobest_pp.studies.run_function import Batch, Outcome
 
 Task = Callable[[Batch], list[Outcome]]
 
-# Workers that may die of a batch before it is given up; one may be killed by chance.
+# How many workers may die while they make a batch before it is given up; one may be killed by chance.
 _DEATHS_ALLOWED = 3
 _PATIENCE = 2.0
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -28,7 +28,7 @@ class _Worker:
     process: Any
     connection: "Connection[Any, Any]"
     ready: bool = False
-    job: tuple[Batch, int] | None = None  # and how many workers have died of it
+    job: tuple[Batch, int] | None = None  # and how many workers died while they made it
 
 
 class Processes:

@@ -70,7 +70,7 @@ class Measure(NamedTuple):
 def declares[F: RunFunction](
     measures: Mapping[str, Measure], check: Callable[..., object] | None = None
 ) -> Callable[[F], F]:
-    """Return a decorator that tells a study which measures a run function has; optional.
+    """Declare the measures of a run function, by a decorator; optional.
 
     Parameters
     ----------

@@ -25,61 +25,26 @@ from typing import Any
 CPU_SECONDS, ALARM_SECONDS = 10, 20  # `running.py` ends it earlier; these hold if that is gone
 MEMORY = 2**29
 # What an exercise can import: it is there before the code is, which can open no file.
+# fmt: off
 MODULES = [
-    "bisect",
-    "cmath",
-    "collections",
-    "copy",
-    "dataclasses",
-    "decimal",
-    "enum",
-    "fractions",
-    "functools",
-    "heapq",
-    "itertools",
-    "math",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "time",
-    "typing",
-    "warnings",
+    "bisect", "cmath", "collections", "copy", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq",
+    "itertools", "math", "operator", "random", "re", "statistics", "string", "time", "typing", "warnings",
 ]
+# fmt: on
 # NumPy opens the others itself when they are first used, also by functions such as `median` and `unique`.
 NUMPY = ["numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random"]
 
 # System calls that computing needs, by their numbers on x86-64 and on 64-bit ARM. None takes a path or an address.
+# fmt: off
 CALLS = {
-    "read": (0, 63),
-    "write": (1, 64),
-    "readv": (19, 65),
-    "writev": (20, 66),
-    "close": (3, 57),
-    "fstat": (5, 80),
-    "lseek": (8, 62),
-    "mmap": (9, 222),
-    "mprotect": (10, 226),
-    "munmap": (11, 215),
-    "brk": (12, 214),
-    "mremap": (25, 216),
-    "futex": (202, 98),
-    "sched_yield": (24, 124),
-    "rt_sigreturn": (15, 139),
-    "restart_syscall": (219, 128),
-    "getrandom": (318, 278),
-    "clock_gettime": (228, 113),
-    "clock_getres": (229, 114),
-    "clock_nanosleep": (230, 115),
-    "gettimeofday": (96, 169),
-    "getpid": (39, 172),
-    "gettid": (186, 178),
-    "getcpu": (309, 168),
-    "sched_getaffinity": (204, 123),
-    "exit": (60, 93),
-    "exit_group": (231, 94),
+    "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "close": (3, 57), "fstat": (5, 80),
+    "lseek": (8, 62), "mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214),
+    "mremap": (25, 216), "futex": (202, 98), "sched_yield": (24, 124), "rt_sigreturn": (15, 139),
+    "restart_syscall": (219, 128), "getrandom": (318, 278), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115), "gettimeofday": (96, 169), "getpid": (39, 172), "gettid": (186, 178),
+    "getcpu": (309, 168), "sched_getaffinity": (204, 123), "exit": (60, 93), "exit_group": (231, 94),
 }
+# fmt: on
 # The column above, the number of the architecture for BPF, and that of the call `seccomp`.
 MACHINES = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 LOAD, IF_EQUAL, RETURN = 0x20, 0x15, 0x06  # instructions of BPF

@@ -80,7 +80,7 @@ def test_the_digest_is_of_what_is_said_but_for_the_runs_and_not_of_how(tmp_path)
         ({"settings": 3}, r"^settings must be a table, got 3"),
         ({"settings": {"when": None}}, r"^settings\.when must be of finite numbers, texts"),
         ({"settings": {"rho": 1}}, r"^rho must be in the grid, in the settings or in the measures, got it in two"),
-        ({"settings": {"error": 1}}, r"must not be of cell, .* got 'error'"),
+        ({"settings": {"error": 1}}, r"must be your own, got 'error', which is reserved"),
         ({"settings": {"two words": 1}}, r"must be Python names, got 'two words'"),
         ({"measures": ["rho"]}, r"^rho must be in the grid"),
         ({"grid": 3}, r"^grid must be a table of lists, or several, got 3"),
@@ -92,7 +92,7 @@ def test_the_digest_is_of_what_is_said_but_for_the_runs_and_not_of_how(tmp_path)
         ({"grid": {"rho": [float("inf")]}}, r"^grid\.rho must be of finite numbers"),
         ({"grid": {"rho": [""]}}, r"^grid\.rho must be a text"),
         ({"grid": {"rho": [{}]}}, r"^grid\.rho must be of finite numbers"),
-        ({"grid": {"run": [1]}}, r"must not be of cell, run, .* got 'run'"),
+        ({"grid": {"run": [1]}}, r"must be your own, got 'run', which is reserved"),
     ],
 )
 def test_what_is_wrong_is_said(changes, message):
