@@ -54,12 +54,12 @@ def run(
             help="Use the workers of this Dask scheduler of yours instead: tls://host:port or tcp://host:port."
         ),
     ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Make the failed runs once more too.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also make the failed runs again.")] = False,
     accept_changed_sources: Annotated[
         bool,
         typer.Option(
             "--accept-changed-sources",
-            help="Go on with the store though files that make a run have changed; the store records it.",
+            help="Continue though files that make a run have changed; the store records it.",
         ),
     ] = False,
     repair: Annotated[
@@ -70,10 +70,10 @@ def run(
 ) -> None:
     """Make all runs of a study that its store does not have yet; exit with 1 if any failed.
 
-    Stopped or killed at any moment, only the runs in flight are lost: the same command makes exactly those that are
-    missing, and so it does once `runs` is raised in the file. Failed runs are left as they are, unless --retry-failed
-    is given. The function that makes a run, `run = "module:function"`, may be in the folder where the command is run.
-    So a study file is code: run only those that you trust.
+    You can stop or kill it at any moment: only the runs in progress are lost, and rerunning the command makes exactly
+    the missing ones. If you raise `runs` in the file, it makes the new ones. Failed runs are made again only with
+    --retry-failed. The function that makes a run, `run = "module:function"`, may be in the current folder. So a study
+    file is code: run only those that you trust.
     """
     from adobest_pp.studies.engine import run_study
     from adobest_pp.studies.grid import read_study
@@ -92,7 +92,7 @@ def run(
 
 @app.command(epilog="Example: adobest study status quick.db")
 def status(store: StorePath) -> None:
-    """Tell how many runs are done, failed and missing, and when the rest will be done.
+    """Show how many runs are done, failed and missing, and the time left.
 
     Exit with 1 if any run failed or is damaged.
     """
@@ -129,7 +129,7 @@ def export(
     out: Annotated[Path, typer.Option(help="A netCDF file (.nc), or a CSV file (.csv) with one run a row.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write the results to one file, with their settings: netCDF as in the store, CSV as a long table."""
+    """Write the results with their settings to one file: netCDF with labels, or CSV with one row per run."""
     from adobest_pp.studies.summary import export_study
 
     export_study(store, out, overwrite)

@@ -21,8 +21,7 @@ from adobest_pp.studies.run_function import DONE, FAILED, Batch, Outcome, run_ba
 from adobest_pp.studies.store import StudyStore
 from adobest_pp.studies.summary import StudyStatus, study_status
 
-# Long enough that sending, gathering and committing a batch (some 30 ms) is little beside it, and short enough that a
-# killed process loses little.
+# Long compared with sending, gathering and committing a batch (some 30 ms), and short enough that a kill loses little.
 _BATCH_SECONDS = 2.0
 _BATCHES_PER_THREAD = 2
 
@@ -164,7 +163,7 @@ class _Driver:
 
 @contextmanager
 def _workers(scheduler: str | None, count: int | None) -> Iterator[Processes | Cluster]:
-    """Start so many workers on this machine, one for each core by default, or use those of a scheduler."""
+    """Start `count` workers on this machine, by default one per core, or use those of a scheduler."""
     if scheduler is not None:
         with connect(scheduler) as client:
             yield Cluster(client, run_batch)

@@ -145,7 +145,7 @@ def cell_settings(
         Any name of the registry, or ``"module:Class"``; or ``"design"``, which begins with subset selection and then
         asks the best question in rounds, under the prior of the analysis.
     utility : str, optional
-        How the next subset is chosen, as of `AdaptiveSubset`; given where the mechanism publishes one, and only there.
+        How the next subset is chosen, as in `AdaptiveSubset`. Required if the mechanism publishes subsets.
     alpha : float, optional
         The mass that ``"semi_adaptive"`` asks of its subset.
     rho, theta : float, or K numbers

@@ -14,7 +14,7 @@ from adobest_pp._text import brief
 from adobest_pp.studies.run_function import Run, canonical, check_call, find_run, make_run
 
 DEFAULT_RUN = "adobest_pp.studies.frequency_run:frequency_run"
-# Of a study, of each cell, and in all: whoever reads a store has room for every run in memory.
+# Limits for the cells of a study, the runs of a cell, and all runs: a reader of the store holds all of them in memory.
 _MAX_CELLS, _MAX_RUNS, _MAX_PLACES = 100_000, 1_000_000, 100_000_000
 _NEEDED = ("name", "runs", "seed", "measures", "grid")
 # What a store calls its own.
@@ -110,14 +110,14 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     Parameters
     ----------
     path : path
-        A TOML file with ``name``, ``runs``, ``seed``, ``measures``; a table ``[grid]`` of lists, or several of them,
-        ``[[grid]]``, of which each stands for all combinations of its values; perhaps a table ``[settings]`` of what
-        is the same everywhere; and perhaps ``run = "module:function"``.
+        A TOML file with ``name``, ``runs``, ``seed``, ``measures`` and a table ``[grid]`` of lists. The cells are all
+        combinations of their values; several tables, ``[[grid]]``, give the cells of each. Optional: ``[settings]``,
+        which is the same in all cells, and ``run = "module:function"``.
 
     Returns
     -------
     Study
-        Its form is checked here; whether the function takes such settings, when it is run.
+        Its form is checked. Whether the function takes these settings is checked when the study is run.
     """
     source = check_path(path)
     if not source.is_file():

@@ -1,4 +1,4 @@
-"""The page of a study: settings, how far it is, figures and tables."""
+"""The page of a study: settings, progress, figures and tables."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -158,10 +158,10 @@ WIDE = 10
 def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[np.object_]:
     """Draw box plots of one measure of a study: a color for each label, and up to three axes of numbers as places.
 
-    Of the axes of numbers that vary, the one with most values is within a panel; of the others, the last has a row of
-    panels for each value and the one before it a column. A box spans the quartiles and is cut at the median; whiskers
-    reach to the furthest run within 1.5 times the quartiles' distance, and dots are the runs beyond. Cells that lack
-    one of the numbers are drawn beside every value that others have of it.
+    The numeric axis with the most values lies within a panel. Of the other axes that vary, the last has a row of panels
+    for each value, and the one before it a column. A box spans the quartiles, with a line at the median. Whiskers reach
+    to the furthest run within 1.5 interquartile ranges, and dots are the runs beyond. A cell without a value on an axis
+    is drawn at every value of that axis.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def plot_study(dataset: xr.Dataset, measure: str, axes: Any = None) -> NDArray[n
 
 
 def _roles(study: xr.Dataset) -> tuple[str, str, str]:
-    """Return the axes within a panel, of the columns and of the rows; an empty name where there is none."""
+    """Return the axes within a panel, of the columns and of the rows; an empty name if there is none."""
     names = varying(study, numeric_axes(study))
     if len(names) > 3:
         raise ValueError(
@@ -213,7 +213,7 @@ def _roles(study: xr.Dataset) -> tuple[str, str, str]:
 
 
 def _levels(study: xr.Dataset, name: str) -> list[float]:
-    """Return the values of an axis in order; one place where there is no such axis."""
+    """Return the values of an axis in order; a single 0 if there is no such axis."""
     if not name:
         return [0.0]
     values: list[float] = np.unique(study[name].values.astype(np.float64)).tolist()

@@ -34,7 +34,7 @@ class Run:
     settings : mapping
         The settings of the cell, which the function gets as keywords too.
     measures : tuple of str
-        What is asked for: the function may leave out what is not.
+        What the study keeps. The function may leave out everything else.
     """
 
     seed: int
@@ -48,8 +48,8 @@ class Run:
         Parameters
         ----------
         **shared
-            Any plain values: the seed is the same in every cell that asks with the same ones, whatever else differs
-            (so that cells are compared in pairs). Without any, it is the cell's own, of all its settings.
+            Any plain values. Cells that pass the same ones get the same seed, whatever else differs, so that they are
+            compared in pairs. Without any, the seed is that of all settings of the cell.
         """
         text = canonical(shared or {"cell": dict(self.settings)})
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
@@ -156,7 +156,7 @@ def _known(name: str, known: Collection[str]) -> str:
     return ", ".join(map(repr, known)) + (f" (did you mean {close[0]!r}?)" if close else "")
 
 
-# What a worker does: a few runs of one cell, whose numbers are all that goes back.
+# What a worker does: make a few runs of one cell, and return their numbers.
 
 
 NOT_RUN, DONE, FAILED = 0, 1, 2

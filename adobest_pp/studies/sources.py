@@ -17,7 +17,7 @@ from adobest_pp.studies.grid import Study, cells_of
 
 _LIBRARY = Path(sysconfig.get_path("stdlib"))
 LIBRARIES = ("numba", "numpy", "nutpie")
-# Of this folder, what makes a run; the rest starts runs, keeps them and shows them.
+# The files of this folder that make a run. The others start, keep and show runs.
 _RUN_MAKERS = ("__init__.py", "frequency_run.py", "run_function.py")
 
 
@@ -79,7 +79,7 @@ def _is_installed(path: Path) -> bool:
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, changed_at: int, name: str) -> tuple[str, frozenset[str]]:
-    """Return the hash of a file, and what may be modules of all that it imports."""
+    """Return the hash of a file, and all names in its imports that may be modules."""
     content = path.read_bytes()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     dotted = {*_imports(ast.parse(content), package), name}

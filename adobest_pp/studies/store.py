@@ -5,7 +5,7 @@ the number of the run and of the settings of its cell. ``parts`` has the header 
 versions of libraries) and the head: how many rows there are, the sum of their checksums, and the checksum of the
 header. Whoever reads the store finds a row that was changed, moved, removed or copied from another study.
 
-A batch of runs is one transaction, on disk when `StudyStore.commit` returns. SQLite takes back one that was cut short.
+A batch of runs is one transaction, on disk when `StudyStore.commit` returns. SQLite rolls back one that was cut short.
 It keeps a rollback journal, not a WAL, which needs memory that is shared by all processes: a store may lie in a folder
 that several machines mount. `adobest_pp._database` locks it for its one writer.
 """
@@ -53,7 +53,7 @@ Row = tuple[int, int, str, str]
 
 
 class Head(NamedTuple):
-    """What a store must hold: so many rows, whose checksums have this sum, and a header with this checksum."""
+    """What a store must hold: the number of rows, the sum of their checksums, and the checksum of the header."""
 
     rows: int
     total: str
@@ -208,7 +208,7 @@ class StudyStore:
             reason = as_os_error(problem) if isinstance(problem, sqlite3.Error) else problem
             raise OSError(
                 f"{self.path} could not be written to ({reason}); what was committed before is whole: "
-                "run the same command again, once there is room, to go on"
+                "once there is room, rerun the command to resume"
             ) from problem
         self._status[cell, [one.run for one in outcomes]] = [FAILED if one.error else DONE for one in outcomes]
 

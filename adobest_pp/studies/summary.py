@@ -24,7 +24,7 @@ from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.store import coordinates_of, read_store
 
 _RATE_SECONDS = 120.0
-# What a store holds of every run beside its measures.
+# What a store holds of every run in addition to its measures.
 _OF_THE_STORE: dict[str, dict[str, Any]] = {
     "seconds": {"long_name": "time that the run took", "units": "s"},
     "finished_at": {"long_name": "when the run was committed", "units": "seconds since 1970-01-01"},
@@ -39,10 +39,10 @@ _OF_THE_STORE: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """How far a study is.
+    """The progress of a study.
 
-    `errors` are the texts of failed runs with how many have them, most frequent first; `rate` is runs a second
-    of late, and `seconds_left` follows from it (both NaN unless a process is at work).
+    `errors` are the texts of failed runs with their counts, most frequent first. `rate` is runs per second in the last
+    two minutes, and `seconds_left` follows from it; both are NaN unless a process is running the study.
     """
 
     name: str
@@ -101,7 +101,7 @@ def axes_in(dataset: xr.Dataset) -> list[str]:
 
 
 def study_status(path: str | os.PathLike[str]) -> StudyStatus:
-    """Return how far a study is, from its store alone, also while it is run by another process."""
+    """Return the progress of a study from its store, also while another process runs it."""
     source = check_path(path)
     stored = read_store(source)
     status = stored.values["status"]
@@ -152,9 +152,9 @@ def _rate(finished_at: NDArray[np.float64], now: float) -> float:
 
 # Tables of a study: medians with intervals, as a dataset, CSV and Markdown.
 #
-# Of the axes of a grid, those of text (mechanism, utility, …) name what is compared: together they are the label of a
-# cell. Those of numbers say where: a line of a table, a place in a figure. A cell that does not have one of the numbers
-# stands beside every value that others have.
+# The text axes of a grid (mechanism, utility, …) name what is compared: together they are the label of a cell. Numeric
+# axes say where: a line of a table, a place in a figure. A cell without a value on a numeric axis is shown at every
+# value of that axis.
 
 
 MEANINGS = {
@@ -171,7 +171,7 @@ LEVEL, RESAMPLES, SEED = 0.95, 4000, 7
 
 
 def check_study(dataset: Any) -> None:
-    """Raise ValueError for what is no study."""
+    """Raise ValueError if this is not the dataset of a study."""
     if not isinstance(dataset, xr.Dataset) or not {"cell", "run"} <= set(dataset.dims) or "status" not in dataset:
         raise ValueError(f"dataset must be a study, with the dimensions cell and run, got {type(dataset).__name__}")
 
@@ -209,7 +209,7 @@ def symbol(name: str) -> str:
 
 
 def shown(dataset: xr.Dataset) -> xr.Dataset:
-    """Label the cells, and repeat those that lack a number for every value that others have of it.
+    """Label the cells, and repeat those without a value on a numeric axis for every value of that axis.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> st
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number for a table, a dash where there is none."""
+    """Return a number for a table, or a dash for NaN."""
     return f"{value:.{digits}g}".replace("-", "−") if np.isfinite(value) else "–"
 
 

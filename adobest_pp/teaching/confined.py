@@ -103,7 +103,7 @@ def lock() -> bool:
     libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # end with the server, also if that is killed
     with suppress(OSError):  # and leave nothing: this folder is of no use from here on
         os.rmdir(os.getcwd())
-    libc.prctl(38, 1, 0, 0, 0)  # no new privileges: whoever is not root must promise that
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges: the kernel asks that of all but root
     if libc.syscall(seccomp, 1, 1, ctypes.byref(program)) != 0:  # a filter for every thread
         return False
     try:

@@ -106,7 +106,7 @@ class Confined:
             raise NotRun("The code disturbs the program that checks it.")
         try:
             status = self._process.wait(1.0)
-        except subprocess.TimeoutExpired:  # it goes on without a word
+        except subprocess.TimeoutExpired:  # it keeps running and says nothing
             self._kill()
             status = self._process.wait()
         if self._late:

@@ -205,7 +205,7 @@ class Guard:
         return {**scope, "path": path, "raw_path": quote(path).encode(), "headers": headers}
 
     async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Give the cookie, and go on to the same address without the token.
+        """Set the cookie, and forward to the same address without the token.
 
         A redirect would not do: where a page of another site has the link, browsers keep a strict cookie from it.
         """
