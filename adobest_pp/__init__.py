@@ -1,6 +1,6 @@
 """Bayesian frequency estimation under local differential privacy.
 
-Names are imported on first use: a device that privatizes one answer never loads more than NumPy.
+Names are imported on first use: a device that privatizes one answer loads nothing but NumPy.
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from adobest_pp.evidence import Evidence as Evidence
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
-    from adobest_pp.mechanisms import Audit as Audit
     from adobest_pp.mechanisms import Channel as Channel
     from adobest_pp.mechanisms import HadamardResponse as HadamardResponse
     from adobest_pp.mechanisms import LocalHashing as LocalHashing
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.step import SGLD as SGLD
     from adobest_pp.samplers.steps import SGLDCV as SGLDCV
     from adobest_pp.samplers.steps import DataAugmentationGibbs as DataAugmentationGibbs
-    from adobest_pp.simulate import OnlineRun as OnlineRun
     from adobest_pp.simulate import simulate_adaptive as simulate_adaptive
     from adobest_pp.simulate import simulate_rounds as simulate_rounds
 
@@ -55,7 +53,6 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AdaptiveSubset": "collect",
-    "Audit": "mechanisms",
     "Channel": "mechanisms",
     "Collection": "collect",
     "ConstantSteps": "samplers.sgld.settings",
@@ -64,7 +61,6 @@ _HOMES = {
     "Evidence": "evidence",
     "HadamardResponse": "mechanisms",
     "LocalHashing": "mechanisms",
-    "OnlineRun": "simulate",
     "PaperSteps": "samplers.sgld.settings",
     "PrivateResponse": "model.private_response",
     "RRRR": "mechanisms",

@@ -1,11 +1,16 @@
 """What importing costs, and what it must not bring along."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import adobest_pp
+from tests.docs.blocks import PAGES
+
+ROOT = Path(__file__).parents[1]
 
 
 def run(program):
@@ -50,3 +55,11 @@ def test_every_public_name_is_there():
     assert set(adobest_pp.__all__) <= set(dir(adobest_pp))
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = adobest_pp.nonsense
+
+
+def test_every_top_level_name_occurs_in_a_page_a_lesson_or_a_model():
+    sources = [*PAGES, ROOT / "README.md", *(ROOT / "lessons").glob("*.py"), *(ROOT / "models").glob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    used = {*re.findall(r"\b(?:ad|adobest_pp)\.(\w+)", text), *re.findall(r"`(\w+)[`(]", text)}
+    used |= {name for line in re.findall(r"from adobest_pp import (.+)", text) for name in re.findall(r"\w+", line)}
+    assert {*adobest_pp._HOMES} - used == set()

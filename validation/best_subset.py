@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adobest_pp import RRRR, AdaptiveSubset, OnlineRun, select_subset, simulate_adaptive, utility
+from adobest_pp import RRRR, AdaptiveSubset, select_subset, simulate_adaptive, utility
 from adobest_pp.design import UTILITIES
 from adobest_pp.diagnostics import best_subset_frequency
+from adobest_pp.simulate import OnlineRun
 from validation.common import Finding, Options, each, finding, main, shown, table
 
 SAMPLERS = ("exact", "sgld")

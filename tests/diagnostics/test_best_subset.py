@@ -10,7 +10,6 @@ from matplotlib import pyplot as plt
 from adobest_pp import (
     RRRR,
     AdaptiveSubset,
-    OnlineRun,
     Responses,
     select_subset,
     semi_adaptive_subset,
@@ -19,6 +18,7 @@ from adobest_pp import (
 )
 from adobest_pp.diagnostics.contraction import best_subset, best_subset_frequency
 from adobest_pp.plots.contraction import plot_best_subset
+from adobest_pp.simulate import OnlineRun
 
 THETA = np.array([0.45, 0.35, 0.2])
 MECHANISM = RRRR(3, 3.0, 0.8)
