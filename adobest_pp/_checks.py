@@ -6,7 +6,7 @@ The error about a private category ``x`` never shows its value.
 import math
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
 
-# The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits: beyond
-# this, hardly any are left (and no privacy).
+# The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits. Beyond this
+# budget hardly any are left, and no privacy.
 MAX_EPSILON = 30.0
-# More than anyone needs, and few enough for arrays of that length.
+# More than anyone needs, and few enough for arrays of this length.
 MAX_CATEGORIES = 1_000_000
 # The largest number of people, draws or updates: sums of their squares fit into 64 bits. And the most numbers in one
-# result, 32 GiB of them: asking for more is a slip that would fill the machine's memory.
+# result, 32 GiB: asking for more is a mistake that would fill the memory.
 MAX_COUNT = 2**31 - 1
 MAX_NUMBERS = 2**32
-# The largest concentration of a Dirichlet prior; its inverse is the smallest. Their sums, products and quotients do not
-# overflow.
+# The largest concentration of a Dirichlet prior, and the inverse of the smallest: nothing computed from them overflows.
 MAX_CONCENTRATION = 1e100
 SUM_TOLERANCE = 1e-6
 
@@ -65,8 +64,7 @@ def check_total(sizes: dict[str, int]) -> None:
     """Raise ValueError if a result of these sizes would hold more than MAX_NUMBERS numbers."""
     total = math.prod(sizes.values())
     if total > MAX_NUMBERS:
-        product = " × ".join(sizes)
-        raise ValueError(f"{product} must be at most {MAX_NUMBERS} numbers, got {total}")
+        raise ValueError(f"{' × '.join(sizes)} must be at most {MAX_NUMBERS} numbers, got {total}")
 
 
 def check_n_categories(value: Any) -> int:
@@ -74,26 +72,27 @@ def check_n_categories(value: Any) -> int:
     return check_integer(value, "n_categories", 2, MAX_CATEGORIES)
 
 
-def check_real(value: Any, name: str, allowed: str) -> float:
-    """Return a real number of whatever type as a float, or raise ValueError."""
+def check_real(value: Any, name: str, allowed: str, is_allowed: Callable[[float], bool]) -> float:
+    """Return a real number of any type as a float if it is allowed, or raise ValueError."""
     try:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise TypeError
-        return float(value)
-    except (TypeError, OverflowError):
-        raise ValueError(f"{name} must be {allowed}, got {brief(value)}") from None
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not is_allowed(number):
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
+    return number
 
 
 def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
-    """Return `values` as an array whose dtype is of one of the kinds, or raise TypeError. Any empty array is accepted.
+    """Return `values` as an array with a dtype of one of the kinds, or raise TypeError. Any empty array is accepted.
 
-    NumPy alone would convert strings, bytes, booleans and complex numbers to numbers, and drop a mask.
+    NumPy alone would turn strings, bytes, booleans and complex numbers into numbers, and drop a mask.
     """
     if isinstance(values, np.ma.MaskedArray | bytes | bytearray | memoryview):
         raise TypeError
     try:
         array = np.asarray(values)
-    except Exception:  # whatever an object of another library raises
+    except Exception:  # an object of another library may raise anything
         raise TypeError from None
     if array.dtype.kind in kinds:
         return array
@@ -105,14 +104,11 @@ def as_numbers(values: Any, kinds: str) -> NDArray[Any]:
 def check_epsilon(value: Any, name: str = "epsilon", *, allow_zero: bool = False) -> float:
     """Return a privacy budget in (0, MAX_EPSILON], or raise ValueError."""
     allowed = f"a number {'of at least' if allow_zero else 'above'} 0 and at most {MAX_EPSILON:g}"
-    number = check_real(value, name, allowed)
-    if not (0 < number <= MAX_EPSILON or (allow_zero and number == 0)):
-        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
-    return number
+    return check_real(value, name, allowed, lambda x: 0 < x <= MAX_EPSILON or (allow_zero and x == 0))
 
 
 def check_path(path: Any, name: str = "path") -> Path:
-    """Return a path that the operating system accepts, whether or not there is a file, or raise ValueError."""
+    """Return a path that the operating system accepts, whether or not the file exists, or raise ValueError."""
     allowed = f"{name} must be a path"
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip():
@@ -122,54 +118,39 @@ def check_path(path: Any, name: str = "path") -> Path:
     except UnicodeEncodeError:
         raise ValueError(f"{allowed}, got one with an unpaired surrogate") from None
     if "\0" in text or max(map(len, parts), default=0) > 255:
-        raise ValueError(f"{allowed}, got {brief(text)}, which no file can have")
+        raise ValueError(f"{allowed} that a file can have, got {brief(text)}")
     return Path(text)
 
 
 def check_kappa(value: Any) -> float:
     """Return kappa in (0, 1], or raise ValueError."""
-    number = check_real(value, "kappa", "a number above 0 and at most 1")
-    if not 0 < number <= 1:
-        raise ValueError(f"kappa must be a number above 0 and at most 1, got {brief(value)}")
-    return number
+    return check_real(value, "kappa", "a number above 0 and at most 1", lambda x: 0 < x <= 1)
 
 
 def check_positive(value: Any, name: str) -> float:
     """Return a positive number, infinity included, or raise ValueError."""
-    number = check_real(value, name, "a positive number")
-    if not number > 0:
-        raise ValueError(f"{name} must be a positive number, got {brief(value)}")
-    return number
+    return check_real(value, name, "a positive number", lambda x: x > 0)
 
 
 def check_probability(value: Any) -> float:
-    """Return a probability between 0 and 1, or raise ValueError."""
-    number = check_real(value, "probability", "a number between 0 and 1")
-    if not 0 < number < 1:
-        raise ValueError(f"probability must be a number between 0 and 1, got {brief(value)}")
-    return number
+    """Return a probability in (0, 1), or raise ValueError."""
+    return check_real(value, "probability", "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
 def check_rho(value: Any) -> float:
     """Return the concentration of a symmetric Dirichlet distribution, or raise ValueError."""
-    number = check_real(value, "rho", "a positive number")
-    if not 0 < number < math.inf:
-        raise ValueError(f"rho must be a positive number, got {brief(value)}")
-    return number
+    return check_real(value, "rho", "a positive number", lambda x: 0 < x < math.inf)
 
 
 def check_alpha(value: Any) -> float:
     """Return a probability mass in [0, 1], or raise ValueError."""
-    number = check_real(value, "alpha", "a number from 0 to 1")
-    if not 0 <= number <= 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {brief(value)}")
-    return number
+    return check_real(value, "alpha", "a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.bool_]:
     """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or raise ValueError.
 
-    A mask with labels is brought to the order of the categories.
+    A mask with labels is reordered to match the categories.
     """
     if getattr(getattr(subset, "dtype", None), "kind", "") == "b":
         subset = by_label(subset, categories, "subset")
@@ -192,7 +173,7 @@ def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | Non
         if mask.sum() < indices.size:
             raise refusal
     if mask.all():
-        raise ValueError(f"subset must leave at least one of the {n_categories} categories out, got all of them")
+        raise ValueError(f"subset must leave at least one of the {n_categories} categories out, got all")
     return mask
 
 
@@ -204,8 +185,8 @@ def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
     except TypeError:
         raise ValueError(message) from None
     indices = array.astype(np.int64)
-    # One comparison, in which a negative index is a large one: comparing the least and the greatest index with the
-    # bounds, as numbers of their own, took 20 nanoseconds less for category 0.
+    # One comparison, in which a negative index is a large one: comparing the smallest and the largest index with the
+    # bounds took 20 nanoseconds less for category 0, which would reveal it.
     if (indices.view(np.uint64) >= n_categories).any():
         raise ValueError(message)
     return indices
@@ -227,7 +208,7 @@ def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
 def check_theta(
     theta: ArrayLike, n_categories: int, name: str = "theta", categories: Sequence[str] | None = None
 ) -> NDArray[np.float64]:
-    """Return K finite, non-negative numbers with a positive sum, in the order of the labels, or raise ValueError."""
+    """Return K finite, non-negative numbers with a positive sum, in the order of `categories`, or raise ValueError."""
     allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
     values = by_label(theta, categories, name)
     try:
@@ -249,7 +230,7 @@ def check_probabilities(
     name: str = "theta",
     categories: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
-    """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (θ in single precision does), or raise ValueError."""
+    """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (for single precision), or raise ValueError."""
     if n_categories is None:
         try:
             n_categories = max(2, as_numbers(theta, "fiu").size)
@@ -263,7 +244,7 @@ def check_probabilities(
 
 
 def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.float64]:
-    """Return the K concentrations of a Dirichlet prior, given as one number or as K of them, or raise ValueError."""
+    """Return the K concentrations of a Dirichlet prior, given as one number or as K numbers, or raise ValueError."""
     allowed = f"a positive number, or {n_categories} of them"
     values = prior if isinstance(prior, float | int) else by_label(prior, categories, "prior")
     try:
@@ -279,5 +260,5 @@ def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] |
 
 
 def is_learned(prior: object) -> bool:
-    """Tell whether this names the prior whose concentration is learned."""
+    """Return whether this is the name of the prior whose concentration is learned."""
     return isinstance(prior, str) and prior == "learned"

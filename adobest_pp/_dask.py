@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-# Seconds to wait for a scheduler, or for its workers; between two counts of them; and between two looks at the tasks.
+# Seconds to wait for a scheduler or for workers, between counts of the workers, and between looks at the tasks.
 PATIENCE = 30.0
 RECOUNT_SECONDS = 2.0
 _POLL_SECONDS = 0.01
-# What matters comes back as the result of a task.
+# Workers report what matters as the result of a task.
 _SILENT = logging.CRITICAL
 _RESUME = "run the same command again to resume"
 
 
 def check_address(scheduler: str) -> None:
-    """Refuse what Dask would try to reach for a minute, though it cannot be an address."""
+    """Raise ValueError for an impossible address, which Dask would try to reach for a minute."""
     from distributed.comm.addressing import get_address_host_port
 
     try:
@@ -34,7 +34,7 @@ def check_address(scheduler: str) -> None:
 
 @contextmanager
 def connect(scheduler: str) -> Iterator["Client"]:
-    """Connect to a scheduler that has workers. It runs what its clients send: it must be your own."""
+    """Connect to a scheduler that has workers. It must be your own, since it runs whatever its clients send."""
     from dask.distributed import TimeoutError as NoWorkers
     from distributed import Client
     from distributed.utils import silence_logging_cmgr
@@ -49,20 +49,20 @@ def connect(scheduler: str) -> Iterator["Client"]:
                 client.wait_for_workers(1, timeout=PATIENCE)
             except NoWorkers:
                 raise OSError(
-                    f"scheduler must have workers, got {scheduler!r}, which has had none for {PATIENCE:g} s"
+                    f"scheduler must have workers, got {scheduler!r} without any for {PATIENCE:g} s"
                 ) from None
             yield client
 
 
 class Cluster:
-    """The workers of a scheduler, and the tasks that they have.
+    """The workers of a scheduler and their tasks.
 
     Parameters
     ----------
     client : distributed.Client
         The connection to the scheduler.
     function : callable
-        What workers do with a task; they import it by name.
+        Called by a worker with a task. Workers import it by name.
     """
 
     def __init__(self, client: "Client", function: Callable[..., Any]) -> None:
@@ -72,7 +72,7 @@ class Cluster:
         self._counted_at, self._deserted_at = -math.inf, math.inf
 
     def slots(self) -> int:
-        """Return how many tasks are done at a time."""
+        """Return how many tasks run at a time."""
         if time.monotonic() - self._counted_at >= RECOUNT_SECONDS:
             try:
                 self._threads = sum(self._client.nthreads().values())
@@ -83,17 +83,17 @@ class Cluster:
         return self._threads
 
     def submit(self, task: Any) -> None:
-        """Hand over a task."""
+        """Submit a task."""
         self._running[self._client.submit(self._function, task, pure=False)] = task
 
     def next(self) -> tuple[Any, Any]:
-        """Wait for a task: its result, or None if the workers that had it died.
+        """Wait for a task, and return it with its result, or with None if its workers died.
 
-        Dask suspects every task that a dead worker had, so a suspect should be done once more by itself.
+        Dask blames every task of a dead worker, so run such a task once more by itself.
         """
         from distributed import KilledWorker
 
-        # The result of a task that is "lost" died with its worker: the task is done again.
+        # A "lost" result died with its worker: Dask runs the task again.
         while not (done := [each for each in self._running if each.done() and each.status not in ("lost", "pending")]):
             time.sleep(_POLL_SECONDS)
             self.slots()

@@ -1,7 +1,7 @@
-"""Draws of a Dirichlet distribution that do not underflow to zero where its concentrations are small.
+"""Dirichlet draws that do not underflow to zero if concentrations are small.
 
-With ρ = 0.01 one share in three is below 10⁻⁴³. NumPy breaks a stick there, and a share below the rounding of the rest
-of the stick becomes an exact zero. These draws are made in logarithms, so they stay positive [1]_.
+With ρ = 0.01 one share in three is below 10⁻⁴³. NumPy breaks a stick there, and a share below the rounding error of the
+rest becomes exactly zero. These draws are made in logarithms, so they stay positive [1]_.
 
 References
 ----------
@@ -14,15 +14,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# The learned prior, θ ~ Dirichlet(a, …, a): mean and standard deviation of ln a. With 95 %, a is between 0.0025 and
-# 7.4, from a single held category to all alike. `python -m validation.hyperprior` compares it with others.
+# The learned prior, θ ~ Dirichlet(a, …, a): mean and standard deviation of ln a. With 95 % probability a is between
+# 0.0025 (nearly everybody in one category) and 7.4 (nearly equal shares). `python -m validation.hyperprior` compares it
+# with others.
 LOG_CONCENTRATION = (-2.0, 2.0)
 
-# The prior of every estimate that people are shown: of `plan`, of collections, of reports and of commands. Where most
-# categories are empty its mean is several times closer to the truth than that under the flat prior, and elsewhere as
-# close. Its intervals miss rare answers, so those that are shown do not rest on it (`adobest_pp.intervals`;
-# `python -m validation.fixed_truths` has the trade-off). `sample` itself has the paper's flat prior, which every
-# sampler takes.
+# The prior of every estimate that people see: in `plan`, collections, reports and commands. If most categories are
+# empty, its mean is several times closer to the truth than under the flat prior, and otherwise as close. Its intervals
+# miss rare answers, so the intervals that people see do not use it (`adobest_pp.intervals`). `sample` itself has the
+# paper's flat prior, which every sampler accepts. `python -m validation.fixed_truths` shows the trade-off.
 ESTIMATE_PRIOR: Final = "learned"
 
 # NumPy's gamma variates of this shape and above are zero less than once in 10³⁰ draws.
@@ -30,12 +30,12 @@ SAFE = 0.1
 
 
 def draw_dirichlet(rng: np.random.Generator, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Draw θ ~ Dirichlet(ρ): each share is zero only where it is below the smallest double, 5·10⁻³²⁴.
+    """Draw θ ~ Dirichlet(ρ): a share is zero only if it is below the smallest double, 5·10⁻³²⁴.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Advanced. Where all concentrations are at least 0.1, the draw is NumPy's own.
+        Advanced by the draw. If all concentrations are at least 0.1, the draw is NumPy's own.
     concentration : array of shape (K,)
         ρ, positive.
     """

@@ -1,9 +1,9 @@
-"""Writing files whole or not at all, and never over an existing file unless the caller asks for it.
+"""Write files whole or not at all, and never over an existing file unless the caller asks for it.
 
 The rule of every writer of the package: a target is a new file, or an ordinary file that the caller asked to replace
-and that no collector has open. A link is followed. Anything else (a folder, a device, a pipe) raises an error. A writer
-that is killed or runs out of space leaves the old file or the new one, never a part of it. What a killed writer leaves
-beside the target, a hidden file that ends in ``.tmp``, the next writer to the same target removes.
+and that no collector has open. Links are followed. Anything else (a folder, a device, a pipe) raises an error. A writer
+that is killed or runs out of space leaves the old file or the new one, never a part. It may leave a hidden file that
+ends in ``.tmp`` beside the target; the next writer to the same target removes it.
 """
 
 import errno
@@ -26,31 +26,31 @@ from adobest_pp._checks import check_flag, check_path
 
 try:
     import fcntl
-except ImportError:  # not on Windows, where a second process is noticed only after it has written
+except ImportError:  # Windows: a second process is noticed only after it has written
     fcntl = None  # type: ignore[assignment]
 
-# What the last line of our other netCDF files begins with, behind the HDF5 part; the SHA-256 of all before it follows.
+# The start of the last line of our netCDF files, after the HDF5 part. The SHA-256 of everything before it follows.
 CHECKSUM = b"adobest_pp sha256 "
-# What the attribute _NCProperties of such a file ends with: that the last line must be there.
+# The end of the attribute _NCProperties of such a file: it says that the last line must be there.
 SAYS_CHECKSUM = b",adobest_pp=sha256"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# Seconds after which a temporary file is nobody's, whatever process made it.
+# Seconds after which a temporary file is abandoned, whatever process made it.
 _ABANDONED = 86_400.0
-# Seconds to wait for another process that has locked a folder.
+# Seconds to wait for a folder that another process has locked.
 _PATIENCE = 10.0
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "path") -> Path:
-    """Return the file that a path leads to, with links followed, or raise an error if it must not be written to.
+    """Return the file that a path leads to, with links followed, or raise an error if it must not be written.
 
     Parameters
     ----------
     path : path
-        What the caller was given.
+        The path as given.
     overwrite : bool
-        Whether an ordinary file that is there may be replaced.
+        Whether an existing ordinary file may be replaced.
     name : str
-        How errors name the path.
+        The name of the argument in errors.
     """
     given, target = os.fspath(check_path(path, name)), Path(os.path.realpath(path))
     check_flag(overwrite, "overwrite")
@@ -61,11 +61,10 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "
     except FileNotFoundError:
         return target
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{name} must name a new file or an ordinary one, got {given!r}, which is neither")
+        raise ValueError(f"{name} must name a new or an ordinary file, got {given!r}")
     if not overwrite:
         raise FileExistsError(
-            f"{name} must name a new file, got {given!r}, which exists: choose another name, or ask for it to be "
-            "replaced (overwrite)"
+            f"{name} must name a new file, got {given!r}, which exists: choose another name, or replace it (overwrite)"
         )
     if os.path.exists(f"{target}-wal"):
         raise ValueError(
@@ -76,7 +75,7 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool, name: str = "
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = True, name: str = "path") -> Iterator[Path]:
-    """Yield a temporary path beside the target; what is written there takes the target's place on success."""
+    """Yield a temporary path beside the target. On success, the file there replaces the target."""
     target = check_target(path, overwrite=overwrite, name=name)
     with temporary_beside(target) as temporary:
         yield temporary
@@ -100,7 +99,7 @@ def write_whole(
 
 
 def refusal(problem: OSError, target: Path) -> OSError:
-    """Return the error that tells of a failed write, in one sentence with the name of the target."""
+    """Return the error of a failed write, in one sentence that names the target."""
     reason = problem.strerror or str(problem)
     return OSError(
         problem.errno or errno.EIO, f"{str(target)!r} could not be written, and nothing was changed: {reason}"
@@ -109,9 +108,9 @@ def refusal(problem: OSError, target: Path) -> OSError:
 
 @contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
-    """Make an empty file beside the target, and remove it at the end if it is still there.
+    """Make an empty file beside the target, and remove it at the end if it still exists.
 
-    An OSError within, such as a full disk, is raised again as `refusal` words it.
+    An OSError in the block, such as a full disk, is raised again as a `refusal`.
     """
     remove_leftovers(target.parent, f".{target.name[:100]}.")
     temporary = target.with_name(temporary_name(f".{target.name[:100]}."))
@@ -127,14 +126,14 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
 
 def temporary_name(prefix: str) -> str:
-    """Return a new name for a file or folder that belongs to this process until it is finished."""
+    """Return a new name for a file or folder that this process has not finished."""
     return f"{prefix}{_machine()}-{os.getpid()}-{secrets.token_hex(6)}.tmp"
 
 
 def remove_leftovers(folder: Path, prefix: str) -> None:
-    """Remove what has a `temporary_name` with this prefix and was left by a process of ours that has ended.
+    """Remove files and folders that have a `temporary_name` with this prefix and whose process has ended.
 
-    A process of another machine, and one that cannot be asked for, is taken to have ended after a day.
+    A process on another machine, or one whose state is unknown, counts as ended after a day.
     """
     pattern = re.compile(re.escape(prefix) + r"(?:([0-9a-f]{8})-([0-9]{1,10})-)?[0-9a-f]{12}\.tmp")
     try:
@@ -144,7 +143,7 @@ def remove_leftovers(folder: Path, prefix: str) -> None:
     for entry, match in found:
         try:
             status = entry.stat(follow_symlinks=False)
-        except OSError:  # removed meanwhile
+        except OSError:  # removed in the meantime
             continue
         is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
         if match is None or not is_ours or not _is_abandoned(match, status.st_mtime):
@@ -163,7 +162,7 @@ def _is_abandoned(name: "re.Match[str]", modified: float) -> bool:
     if machine != _machine() or fcntl is None or int(process) == os.getpid():
         return False
     try:
-        os.kill(int(process), 0)  # only asks whether it is there
+        os.kill(int(process), 0)  # sends nothing: it only checks that the process exists
     except ProcessLookupError:
         return True
     except OSError:
@@ -172,7 +171,7 @@ def _is_abandoned(name: "re.Match[str]", modified: float) -> bool:
 
 
 def _machine() -> str:
-    """Return a name for this machine, and this container, within which the numbers of processes are unique."""
+    """Return a name for this machine and container, within which process numbers are unique."""
     try:
         processes = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -181,7 +180,7 @@ def _machine() -> str:
 
 
 def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool) -> None:
-    """Put a finished file, open as `descriptor`, in the place of the target, and wait until that is on disk."""
+    """Replace the target by a finished file, open as `descriptor`, and wait until that is on disk."""
     if overwrite and target.exists():
         os.fchmod(descriptor, stat.S_IMODE(os.stat(target).st_mode))
     os.fsync(descriptor)
@@ -194,7 +193,7 @@ def install(descriptor: int, temporary: Path, target: Path, *, overwrite: bool) 
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block for the same folder, where the file system has locks."""
+    """Wait until no other process is in such a block for the same folder, if the file system has locks."""
     if fcntl is None:
         yield
         return
@@ -228,13 +227,13 @@ def seal(content: dict[str, Any]) -> bytes:
 
 
 def unseal(sealed: bytes, loads: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
-    """Return what was sealed, parsed by `loads`, or raise ValueError if it is not as it was written."""
+    """Return what was sealed, parsed by `loads`, or raise ValueError if it has changed."""
     found = loads(sealed)
     if not isinstance(found, dict) or not isinstance(found.get("content"), dict):
         raise ValueError("not a sealed file")
     content: dict[str, Any] = found["content"]
     if found.get("sha256") != json_digest(content):
-        raise ValueError("not as it was written")
+        raise ValueError("changed since it was written")
     return content
 
 
@@ -254,7 +253,7 @@ def start_digest(handle: BinaryIO, size: int) -> str:
 
 
 def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:
-    """Return the netCDF file of a dataset or a tree, made in memory.
+    """Return a dataset or a tree as a netCDF file in memory.
 
     HDF5 does not recover from a full disk: it fails again when the process ends. So we write the bytes ourselves.
 
@@ -275,13 +274,13 @@ def netcdf_bytes(dataset: Any, *, checksum: bool = True) -> bytes:
 
 
 def _with_checksum(netcdf: bytes) -> bytes:
-    """Return a netCDF file with its SHA-256 in a last line, and the note that this line must be there."""
+    """Return a netCDF file with its SHA-256 in a last line, and a note that this line must be there."""
     import h5py  # type: ignore[import-untyped]
     import numpy as np
 
     held = io.BytesIO(netcdf)
     with h5py.File(held, "r+") as file:
-        # The one attribute that no program copies to another file with the rest of a dataset.
+        # The only attribute that no program copies to another file together with a dataset.
         properties = np.bytes_(file.attrs["_NCProperties"])
         file.attrs["_NCProperties"] = np.bytes_(properties + SAYS_CHECKSUM)
     content = held.getvalue()
@@ -289,7 +288,7 @@ def _with_checksum(netcdf: bytes) -> bytes:
 
 
 def netcdf_end(handle: BinaryIO) -> int | None:
-    """Return where the HDF5 part of a file ends, as its first block states; None if this is no HDF5 file."""
+    """Return the end of the HDF5 part of a file, as its first block states; None if it is not an HDF5 file."""
     handle.seek(0)
     block = handle.read(48)
     if len(block) < 48 or not block.startswith(_SIGNATURE) or block[8] > 3:
@@ -300,7 +299,7 @@ def netcdf_end(handle: BinaryIO) -> int | None:
 
 
 def _link(temporary: Path, target: Path) -> None:
-    """Give a file a new name, or raise FileExistsError if another program has made that file meanwhile."""
+    """Give a file a new name, or raise FileExistsError if another program has made that file in the meantime."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -314,36 +313,32 @@ def _link(temporary: Path, target: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Wait until a new name is on disk, if the system can do that."""
-    try:
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def cache_path() -> Path:
-    """Return where the user's cache folder of this package is, which may not exist."""
+    """Return the user's cache folder for this package, which may not exist."""
     from platformdirs import user_cache_path
 
     return user_cache_path("adobest_pp", appauthor=False)
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder of this package, made if need be, into which nobody else can write.
+    """Return the user's cache folder for this package, which nobody else can write to; make it if necessary.
 
-    Files of known names belong here and not in the temporary folder, where anybody can make them first. Raises OSError
-    if the folder is somebody else's.
+    Files with known names belong here, not in the temporary folder, where anybody could create them first. Raises
+    OSError if the folder belongs to somebody else.
     """
     folder = cache_path()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if hasattr(os, "getuid") and found.st_uid != os.getuid():
-        raise PermissionError(f"the cache folder must be yours, got {str(folder)!r}: set XDG_CACHE_HOME to another one")
+        raise PermissionError(f"the cache folder must be yours, got {str(folder)!r}: set XDG_CACHE_HOME to your own")
     if found.st_mode & 0o022:
         folder.chmod(0o700)
     return folder

@@ -1,7 +1,7 @@
-"""Category labels: checking them, and putting labelled values in their order.
+"""Category labels: check them, and put labeled values in their order.
 
-Labels that look the same raise ValueError, and so does a labelled vector whose labels are not the categories: no value
-is ever given to another category in silence. Labels that are easily mistaken for each other give a warning.
+Labels that look the same raise ValueError, and so does a labeled vector whose labels are not the categories: no value
+silently goes to another category. Labels that are easily mistaken for each other give a warning.
 """
 
 import sys
@@ -14,14 +14,14 @@ import numpy as np
 
 from adobest_pp._text import brief, is_hidden, visible
 
-# The longest label, in characters, and the most marks on one of them (as in stream-safe text of Unicode): runs of marks
-# are sorted in time that grows with the square of their length.
+# The longest label, in characters, and the most marks on one of them (as in Unicode's stream-safe text): sorting a run
+# of marks takes time that grows with the square of its length.
 MAX_LABEL, MAX_MARKS = 500, 30
-# Variation selectors: they choose a form of the character before, and show nothing themselves.
+# Variation selectors: they choose a form of the previous character, and show nothing themselves.
 _SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
-# Embeddings, overrides and isolates: a terminal shows the text behind them in another order.
+# Embeddings, overrides and isolates: a terminal shows the text after them in another order.
 _REORDERING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-# Cyrillic and Greek letters, each above the Latin one that it looks like.
+# Cyrillic and Greek letters, each above the Latin letter that it looks like.
 _LATIN = str.maketrans(
     "АВЕКМНОРСТУХЅІЈԚԜасеорхуѕіјһԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧαινορυχϲϳ",
     "ABEKMHOPCTYXSIJQWaceopxysijhdqwlABEZHIKMNOPTYXaivopuxcj",
@@ -31,8 +31,8 @@ _LATIN = str.maketrans(
 def appearance(label: str) -> str:
     """Return a label as a reader sees it: equal for two labels that look alike.
 
-    Characters are composed (NFC), white space counts as one space and not at all at the ends, and characters that show
-    nothing, such as a zero-width space, are left out.
+    Characters are composed (NFC), white space becomes a single space and is stripped at the ends, and characters that
+    show nothing, such as a zero-width space, are left out.
     """
     seen = "".join(c for c in unicodedata.normalize("NFC", label) if not _shows_nothing(c))
     return visible(seen)
@@ -44,10 +44,10 @@ def _shows_nothing(c: str) -> bool:
 
 
 def resemblance(label: str) -> str:
-    """Return what labels have in common that are easily mistaken for each other.
+    """Return a text that is equal for labels that are easily mistaken for each other.
 
-    Those are labels that differ only in capitals, in the form of characters (a full-width or a raised digit), or in
-    letters of the Latin, Cyrillic and Greek alphabets that look the same.
+    These are labels that differ only in capitals, in the form of characters (a full-width or a raised digit), or in
+    Latin, Cyrillic and Greek letters that look the same.
     """
     if label.isascii():
         return label.casefold()
@@ -62,7 +62,7 @@ def flaw_of(label: str) -> str | None:
     if any(ord(c) in _REORDERING for c in label):
         return "one with a character that changes the direction of the text"
     if not appearance(label):
-        return "one with nothing to see in it"
+        return "one without visible characters"
     if label != label.strip():
         return "one with white space at its ends"
     return None
@@ -78,7 +78,7 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
         raise ValueError(f"{allowed}, got {brief(categories)}")
     labels = tuple(_label(each, allowed) for each in categories)
     if len(labels) != n_categories:
-        raise ValueError(f"{allowed}, got {len(labels)} of them")
+        raise ValueError(f"{allowed}, got {len(labels)}")
     seen: dict[str, str] = {}
     for label in labels:
         flaw = flaw_of(label)
@@ -93,21 +93,21 @@ def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[s
 
 
 def check_stored_labels(categories: Any, n_categories: int) -> tuple[str, ...]:
-    """Return the labels of a file, which must be K distinct texts as we write them, or raise ValueError."""
+    """Return the K labels of a file, which must be a list of text as we write it, or raise ValueError."""
     if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
         raise ValueError(f"categories must be a list of {n_categories} texts, got {brief(categories)}")
     return check_labels(categories, n_categories)
 
 
 def _warn_of_resemblance(labels: Sequence[str]) -> None:
-    """Warn of labels that are easily mistaken for each other. Python shows the same warning once."""
+    """Warn about the first pair of labels that are easily mistaken for each other."""
     seen: dict[str, str] = {}
     for label in labels:
         other = seen.setdefault(resemblance(label), label)
         if other is not label:
             warnings.warn(
                 f"categories {other!r} and {label!r}{_alphabets(other, label)} are easily mistaken for each other: "
-                "check that they are meant to be two",
+                "check that they are really different",
                 UserWarning,
                 stacklevel=1,
             )
@@ -124,20 +124,20 @@ def _alphabets(*labels: str) -> str:
 def _label(value: Any, allowed: str) -> str:
     """Return a label, which must be text or a number, as text."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
-        value = value.item()  # a scalar of NumPy
+        value = value.item()  # a NumPy scalar
     if not isinstance(value, str | int | float) or value != value:
         raise ValueError(f"{allowed}, got {brief(value)} among them")
     label = str(value)
     if len(label) > MAX_LABEL:
         raise ValueError(f"{allowed}, of at most {MAX_LABEL} characters each, got one of {len(label):,}")
-    # A byte for each character, 0 where it is a mark.
+    # One byte for each character, 0 for a mark.
     if not label.isascii() and bytes(MAX_MARKS + 1) in bytes(unicodedata.combining(c) == 0 for c in label):
         raise ValueError(f"{allowed}, got one with more than {MAX_MARKS} marks on a character")
     return label
 
 
 def labels_of(values: Any) -> tuple[str, ...] | None:
-    """Return the labels of a vector of xarray or pandas, or None if it has none."""
+    """Return the labels of an xarray or pandas vector, or None if it has none."""
     xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
     if xarray is not None and isinstance(values, xarray.DataArray) and values.ndim == 1:
         (dim,) = values.dims
@@ -149,28 +149,28 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
 
 
 def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
-    """Return a vector in the order of the categories; one without labels is in that order already.
+    """Return a vector in the order of the categories. A vector without labels is returned as it is.
 
     Parameters
     ----------
     values : array, xarray.DataArray or pandas.Series
         If it has labels, they must be exactly the categories.
     categories : sequence of str or None
-        The labels. With None there are none, and a labelled vector raises ValueError.
+        The labels. If None, a labeled vector raises ValueError.
     name : str
-        The argument, as the error names it.
+        The name of the argument in errors.
     """
     labels = labels_of(values)
     return values if labels is None else np.asarray(values)[_order(labels, categories, name)]
 
 
 def by_column(table: Any, categories: Sequence[str] | None, name: str) -> Any:
-    """Return a table (n, K) with its columns in the order of the categories, as `by_label` does with a vector.
+    """Return a table (n, K) with its columns in the order of the categories, as `by_label` does for a vector.
 
     Parameters
     ----------
     table : array, xarray.DataArray or pandas.DataFrame
-        Its columns are the dimension ``category``, or else the last one.
+        Its columns are the dimension ``category``, or otherwise the last one.
     categories, name
         As for `by_label`.
     """
@@ -189,8 +189,8 @@ def _order(labels: Sequence[str], categories: Sequence[str] | None, name: str) -
     """Return the place of each category among the labels, or refuse labels that are not exactly the categories."""
     if categories is None:
         raise ValueError(
-            f"{name} must come without labels here, where there are none to hold them to, got {brief(list(labels))}: "
-            "bring it to the order of the categories and pass its values"
+            f"{name} must have no labels here, because there are no categories to compare them with, got "
+            f"{brief(list(labels))}: put it in the order of the categories and pass its values"
         )
     if not same_labels(labels, categories):
         raise ValueError(f"{name} must have the labels {brief(list(categories))}, got {brief(list(labels))}")
@@ -199,5 +199,5 @@ def _order(labels: Sequence[str], categories: Sequence[str] | None, name: str) -
 
 
 def same_labels(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether two lists have the same labels, each once, in any order."""
+    """Return whether two lists have the same distinct labels, in any order."""
     return len(one) == len(other) == len(set(one)) and set(one) == set(other)

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use: a device that privatizes one answer loads NumPy and no more."""
+"""Import the names of a package on first use: a device that privatizes one answer loads nothing but NumPy."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -15,9 +15,9 @@ def lazy_names(
     package : str
         Its ``__name__``.
     homes : mapping
-        The module, below the package, that each name is in.
+        The module below the package that defines each name.
     modules : tuple of str
-        Modules and packages below it that are names of their own.
+        Public modules below the package.
     """
 
     def get(name: str) -> Any:

@@ -17,7 +17,7 @@ def zero_sum_basis(n_categories: int) -> NDArray[np.float64]:
 
 @njit(cache=True)
 def normalize_logs(values, least):  # type: ignore[no-untyped-def]
-    """Turn logarithms into shares with a sum of one, in place. Before they are summed, none is below `least`."""
+    """Turn logarithms into shares that sum to one, in place. Before normalizing, none is below `least`."""
     largest = -np.inf
     for i in range(values.size):
         largest = max(largest, values[i])

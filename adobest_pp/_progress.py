@@ -1,4 +1,4 @@
-"""What a call that takes long owes a person: a progress bar after two seconds, and Ctrl-C that always works."""
+"""For calls that take long: a progress bar after two seconds, and Ctrl-C that always works."""
 
 import _thread
 import signal
@@ -17,14 +17,14 @@ PATIENCE = 2.0
 
 
 class SlowProgress:
-    """Count work done, and show it from two seconds on, also where nothing is done yet (while code is compiled).
+    """Count the work done and show it after two seconds, even if nothing is done yet because code is being compiled.
 
     Parameters
     ----------
     total : int
-        Units of work in all.
+        Units of work in total.
     label : str
-        What is being done.
+        A name for the work.
     enabled : bool
         Whether to show anything at all.
     """
@@ -45,7 +45,7 @@ class SlowProgress:
         return self
 
     def advance(self, amount: int, note: str = "") -> None:
-        """Note that so many units more are done, and what to show behind the bar."""
+        """Add to the units done, and show a note behind the bar."""
         self._done, self._note = self._done + amount, note
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, note=note)
@@ -75,24 +75,22 @@ class SlowProgress:
             self._bar = bar
 
 
-# Ctrl-C is raised, also where a compiler has swallowed it.
-
-
 # Seconds until an interrupt that has not ended the block is raised again.
 AGAIN_AFTER = 1.0
 
 
 @contextmanager
 def raising_interrupts(*signals: signal.Signals) -> Iterator[None]:
-    """End a block by KeyboardInterrupt after a signal, whatever has become of the exception within.
+    """End a block with KeyboardInterrupt after a signal, even if the exception is lost inside.
 
-    Python raises it at the next line that it runs. While LLVM compiles for Numba, that line is in a callback from C,
-    where exceptions are dropped: the compiled function then lacks its code, or the call goes on as if nothing had been.
+    Python raises the exception at the next line that it runs. While LLVM compiles for Numba, that line is in a callback
+    from C, where exceptions are dropped: the compiled function then lacks its code, or the call continues as if nothing
+    had happened.
 
     Parameters
     ----------
     *signals : signal.Signals
-        SIGINT by default. A signal that is ignored, or that the program handles itself, is left alone.
+        SIGINT by default. Signals that are ignored, or that the program handles itself, are left alone.
     """
     timers: list[threading.Timer] = []
     over = False

@@ -1,7 +1,7 @@
 """A fast generator for compiled simulations: xoshiro256++ [1]_, with normal and integer variates.
 
-The state is an array of four 64-bit words, made by `seed_state` and advanced in place: the array alone repeats or
-resumes a run. It is for simulation and sampling only. A person's answer is protected by `adobest_pp.mechanisms.exact`.
+The state is an array of four 64-bit words from `seed_state`, advanced in place: the array is all that is needed to
+repeat or resume a run. It is for simulation and sampling only. People's answers use `adobest_pp.mechanisms.exact`.
 
 References
 ----------
@@ -22,7 +22,7 @@ _TAIL = 3.6541528853610088  # where the bottom layer of 256 equal areas under ex
 
 
 def seed_state(seed: int | np.random.SeedSequence | None) -> NDArray[np.uint64]:
-    """Return the four words of a generator, well mixed from any seed."""
+    """Return the state of a generator for any seed."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     return np.asarray(sequence.generate_state(4, np.uint64), dtype=np.uint64)
 
@@ -103,17 +103,3 @@ def integer(state, bound):  # type: ignore[no-untyped-def]
         while (product & _LOW_HALF) < threshold:
             product = (next_word(state) >> _U32) * limit
     return np.int64(product >> _U32)
-
-
-@njit(cache=True)
-def fill_normals(state, out):  # type: ignore[no-untyped-def]
-    """Overwrite `out` with standard normal numbers."""
-    for i in range(out.size):
-        out[i] = normal(state)
-
-
-@njit(cache=True)
-def fill_integers(state, bound, out):  # type: ignore[no-untyped-def]
-    """Overwrite `out` with integers uniform on 0 … bound−1, for bound < 2³²."""
-    for i in range(out.size):
-        out[i] = integer(state, bound)

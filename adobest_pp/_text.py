@@ -1,36 +1,33 @@
-"""Text that comes from outside, made fit to be shown."""
+"""Make text from outside safe to show."""
 
 import html
 import unicodedata
 from typing import Any
 
 LONGEST = 80
-# Also as the wide characters of East Asian keyboards.
+# Also the wide characters of East Asian keyboards.
 _FORMULAS = tuple("=+-@＝＋－＠")
 
-# Format characters that are seen, as the Arabic number sign is, or that scripts and emoji need: the zero-width joiners.
+# Visible format characters, such as the Arabic number sign, and zero-width joiners, which scripts and emoji need.
 _FORMATS = {0x200C, 0x200D, *range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
 # Fillers and blanks that show nothing, though Unicode counts them as letters, marks and symbols.
 _BLANKS = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
 
 
 def is_hidden(character: str) -> bool:
-    """Tell whether a character could deceive a reader: it shows nothing, controls a terminal or reorders the text.
-
-    Bidirectional controls are among them: they make a terminal show the letters behind them in another order.
-    """
+    """Return whether a character could deceive a reader: it shows nothing, controls a terminal or reorders the text."""
     code, category = ord(character), unicodedata.category(character)
     return category in ("Cc", "Cs") or (category == "Cf" and code not in _FORMATS) or code in _BLANKS
 
 
 def visible(text: object) -> str:
-    """Return a text on one line, with a replacement character for each that `is_hidden`."""
+    """Return a text on one line, with a replacement character in place of each one that `is_hidden`."""
     line = " ".join(str(text).split())
     return line if line.isascii() and line.isprintable() else "".join("\ufffd" if is_hidden(c) else c for c in line)
 
 
 def brief(value: object) -> str:
-    """Return the repr of a value on one line and cut short, for the end of an error."""
+    """Return the repr of a value on one line, shortened, for the end of an error."""
     try:
         text = visible(repr(value)[: 10 * LONGEST])
     except Exception:  # an integer of thousands of digits, or an object whose repr fails
@@ -39,7 +36,7 @@ def brief(value: object) -> str:
 
 
 def csv_cell[T](value: T) -> T | str:
-    """Return what to write into a cell of a CSV file: a text that a spreadsheet would take for a formula gets a ``'``.
+    """Return the content of a cell of a CSV file: text that a spreadsheet would run as a formula gets a ``'`` in front.
 
     Examples
     --------
@@ -57,12 +54,12 @@ def csv_cell[T](value: T) -> T | str:
 
 
 def markdown(text: object) -> str:
-    """Return a text on one line of a Markdown page, where it is neither HTML nor a link nor the end of a table cell."""
+    """Return a text for one line of Markdown, escaped so that it is neither HTML nor a link nor ends a table cell."""
     return html.escape(visible(text), quote=False).replace("](", "]\\(").replace("|", "\\|")
 
 
 def listed(text: str | None, option: str = "--categories") -> list[str] | None:
-    """Return the labels of a list separated by commas, as the command line takes them, or raise ValueError."""
+    """Return the labels in a comma-separated option of the command line, or raise ValueError."""
     if text is None:
         return None
     labels = [label.strip() for label in text.split(",")]

@@ -1,11 +1,11 @@
-"""Responses collapsed to what they tell about θ: a few numbers each, and how often each occurs.
+"""Responses reduced to what they say about θ: distinct rows of a few numbers, and how often each occurs.
 
 Whatever the mechanism, a response has probability e^log_scale · h with
 
     h = base + own·θ[y] + inside·θ(S),
 
-where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_i. Equal rows merge into one with a count, so
-nothing downstream grows with the number of responses where answers repeat.
+where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_i. Equal rows become one with a count. So if
+answers repeat, the cost of sampling does not grow with the number of responses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ from adobest_pp._text import brief
 __all__ = ["BITS", "Evidence", "merged", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
 
 
-# Sets whose masks are unpacked at a time: bounds the memory that making the list of members takes.
+# Sets whose masks are unpacked at a time, to bound the memory.
 _SETS_AT_ONCE = 1 << 16
-# Categories that one look-up table covers: see `adobest_pp.likelihood.core`.
+# Categories per look-up table: see `adobest_pp.likelihood.core`.
 BITS = 10
 
 
@@ -33,21 +33,20 @@ class Evidence(NamedTuple):
     base, own, inside : array of shape (U,)
         The three numbers of each row.
     log_scale : array of shape (U,)
-        The logarithm of a factor that θ is not in; it belongs to the log-probability of each response of the row.
+        The logarithm of a factor without θ, to be added to the log-probability of each response of the row.
     category : array of int, shape (U,)
         The y of ``own·θ[y]``.
     set_index : array of int, shape (U,)
-        The set or pattern of ``inside·θ(S)``: sets first, patterns behind them, and −1 for rows that need neither.
+        The set or pattern of ``inside·θ(S)``: sets first, then patterns, and −1 for rows without either.
     count : array of int, shape (U,)
         How many responses the row stands for.
     members, offsets : array of int
         The V sets: ``members[offsets[v]:offsets[v+1]]`` are the categories of set v.
     patterns : array of shape (D, K)
-        The weights w of each pattern, non-negative. D is 0 for all mechanisms but those without structure.
+        The non-negative weights w of each pattern. D is 0 unless the mechanism is a general matrix.
     codes : array of int, shape (T, V)
-        The sets once more, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set
-        v. There are such codes only where there are so many sets that looking masses up costs less than adding up the
-        members, and T is 0 elsewhere.
+        The sets again, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set v.
+        T is 0 unless there are so many sets that looking up masses costs less than adding up the members.
     """
 
     base: NDArray[np.float64]
@@ -84,12 +83,12 @@ class Evidence(NamedTuple):
 
     @property
     def constant(self) -> float:
-        """What the scales of all responses add to the log-likelihood."""
+        """The part of the log-likelihood that does not depend on θ."""
         return float(self.count @ self.log_scale)
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the rows written out, of shape (U, K): h is its product with θ."""
-        # One more set, the empty one, which rows without a set find at the end.
+        # The last set is empty: rows without a set have the index −1.
         sets = np.zeros((self.n_sets + len(self.patterns) + 1, self.n_categories))
         sets[np.repeat(np.arange(self.n_sets), np.diff(self.offsets)), self.members] = 1.0
         sets[self.n_sets : -1] = self.patterns
@@ -98,18 +97,18 @@ class Evidence(NamedTuple):
         return np.asarray(rows)
 
     def merge(self, *others: "Evidence") -> "Evidence":
-        """Return the evidence of all answers together: evidence is a sum.
+        """Return the evidence of all answers together.
 
         Parameters
         ----------
         *others : Evidence
-            About the same categories in the same order, from any mechanisms, each of answers of other people.
+            Evidence about the same categories in the same order, from any mechanism and from other people.
 
         Returns
         -------
         Evidence
-            To the last bit that of all the answers at once, whatever the pieces and their order; where mechanisms
-            differ, that of what `concat` gives.
+            The same to the last bit as the evidence of all answers at once (for different mechanisms, of `concat`),
+            whatever the pieces and their order.
 
         Examples
         --------
@@ -121,13 +120,13 @@ class Evidence(NamedTuple):
         """
         for other in others:
             if not isinstance(other, Evidence):
-                raise ValueError(f"others must be Evidence, such as of Responses.evidence, got {brief(other)}")
+                raise ValueError(f"others must be Evidence, as from Responses.evidence, got {brief(other)}")
             if other.n_categories != self.n_categories:
                 raise ValueError(
                     f"others must be about the same {self.n_categories} categories, got one about {other.n_categories}"
                 )
         if len({id(each) for each in (self, *others)}) <= len(others) and self.n_responses:
-            raise ValueError("others must be of the answers of other people, got the same Evidence twice")
+            raise ValueError("others must be evidence from other people, got the same Evidence twice")
         return merged([self, *others])[0]
 
     def __repr__(self) -> str:
@@ -139,7 +138,7 @@ class Evidence(NamedTuple):
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self._fields)
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # a tuple has its own, which compares arrays one by one
+        return not self == other  # tuple.__ne__ would compare arrays
 
 
 def set_rows(
@@ -153,9 +152,9 @@ def set_rows(
     n_categories: int,
     log_scale: NDArray[np.float64] | float = 0.0,
 ) -> Evidence:
-    """Return evidence whose rows have sets, given as packed bits of shape (V, ⌈K/8⌉), or none (−1).
+    """Return evidence whose rows have a set, given as packed bits of shape (V, ⌈K/8⌉), or none (−1).
 
-    `row_of` tells the row of each response, of shape (n,); the other arrays have one entry a row.
+    `row_of` is the row of each response, of shape (n,). The other arrays have one entry per row.
     """
     members, sizes = _members(packed_sets, n_categories)
     return Evidence(
@@ -176,39 +175,29 @@ def set_rows(
 def support_rows(
     packed_sets: NDArray[np.uint8], inside: float, log_scale: NDArray[np.float64], row_of: NDArray[np.int64], k: int
 ) -> Evidence:
-    """Return evidence of answers that are their support sets: row u is ``1 + inside·θ(set u)`` of K categories."""
+    """Return evidence of answers given by their support sets: row u is ``1 + inside·θ(set u)``."""
     n = len(packed_sets)
     zeros = np.zeros(n, dtype=np.int64)
     return set_rows(row_of, np.ones(n), np.zeros(n), np.full(n, inside), zeros, np.arange(n), packed_sets, k, log_scale)
 
 
 def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tuple[Evidence, NDArray[np.int64]]:
-    """Return evidence of answers that are rows of a matrix ``G[y, x]``, and the row of evidence of each answer."""
+    """Return evidence of answers y by the rows of a matrix ``G[y, x]``, and the row of each answer."""
     used, output_of = np.unique(outputs, return_inverse=True)
-    # Outputs whose rows are the same tell the same.
+    # Outputs with equal rows say the same about θ.
     patterns, pattern_of = np.unique(np.asarray(matrix[used], dtype=np.float64), axis=0, return_inverse=True)
     n, row_of = len(patterns), pattern_of[output_of]
-    evidence = Evidence(
-        base=np.zeros(n),
-        own=np.zeros(n),
-        inside=np.ones(n),
-        log_scale=np.zeros(n),
-        category=np.zeros(n, dtype=np.int64),
-        set_index=np.arange(n),
-        count=np.bincount(row_of, minlength=n),
-        members=np.zeros(0, dtype=np.int32),
-        offsets=np.zeros(1, dtype=np.int64),
-        patterns=np.ascontiguousarray(patterns),
-        codes=np.zeros((0, 0), dtype=np.uint16),
-    )
-    return evidence, row_of
+    empty = np.zeros((0, -(-matrix.shape[1] // 8)), dtype=np.uint8)
+    levels = (np.zeros(n), np.zeros(n), np.ones(n), np.zeros(n, dtype=np.int64), np.arange(n))
+    evidence = set_rows(row_of, *levels, empty, matrix.shape[1])
+    return evidence._replace(patterns=np.ascontiguousarray(patterns)), row_of
 
 
 def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]]:
-    """Return several pieces of evidence as one, in the order of all evidence, and where the rows of each piece went.
+    """Return several pieces of evidence as one, and for each piece the new places of its rows.
 
-    Rows are ordered by their set (none first, patterns last), then by falling base, own, inside, scale and category;
-    equal rows are one. Sets are in the order of their packed bits, patterns in that of their weights.
+    Rows are sorted by set (none first, patterns last), then by falling base, then by own, inside, scale and category;
+    equal rows become one. Sets are sorted by their packed bits, patterns by their weights.
     """
     n_categories = parts[0].n_categories
     packed = np.concatenate([_packed(part) for part in parts])
@@ -219,7 +208,7 @@ def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]
     for part in parts:
         of_set = rank[sets_before : sets_before + part.n_sets]
         of_pattern = first.size + pattern_rank[patterns_before : patterns_before + len(part.patterns)]
-        # One more at the end, which rows without a set find.
+        # The last entry is for rows without a set, whose index is −1.
         place = np.append(place, np.concatenate([of_set, of_pattern, [-1]])[part.set_index])
         sets_before, patterns_before = sets_before + part.n_sets, patterns_before + len(part.patterns)
     base, own, inside, log_scale, category, count = (
@@ -242,7 +231,7 @@ def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]
 
 
 def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the place of one of each distinct row of packed bits, in a fixed order, and for each row its rank."""
+    """Return the index of each distinct row of packed bits, in a fixed order, and the rank of every row."""
     if len(packed) == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
@@ -277,7 +266,7 @@ def _members(packed: NDArray[np.uint8], n_categories: int) -> tuple[NDArray[np.i
 
 
 def _codes(packed: NDArray[np.uint8], n_categories: int, n_members: int) -> NDArray[np.uint16]:
-    """Return the codes of the sets, or none where look-up tables would cost more than adding up the members."""
+    """Return the codes of the sets, or none if look-up tables would cost more than adding up the members."""
     n_tables = -(-n_categories // BITS)
     if n_tables * (len(packed) + 2**BITS) >= n_members:
         return np.zeros((0, len(packed)), dtype=np.uint16)

@@ -139,7 +139,7 @@ def test_a_channel_has_no_labels_to_hold_a_matrix_to():
         pd.DataFrame(matrix, columns=["b", "a"]),
         xr.DataArray(matrix, coords={"x": ["b", "a"]}, dims=("y", "x")),
     ):
-        with pytest.raises(ValueError, match=r"matrix must come without labels here, .*, got \['b', 'a'\]"):
+        with pytest.raises(ValueError, match=r"matrix must have no labels here.* \['b', 'a'\]"):
             Channel(labelled_matrix)
 
 
@@ -147,7 +147,7 @@ def test_labels_that_are_not_the_categories_are_refused():
     for vector in labelled([0.5, 0.3, 0.2], (0, 1, 2)):
         with pytest.raises(ValueError, match=r"theta must have the labels \['red', 'green', 'white'\]"):
             check_probabilities(vector, 3, categories=("red", "green", "white"))
-        with pytest.raises(ValueError, match="theta must come without labels here"):
+        with pytest.raises(ValueError, match="theta must have no labels here"):
             check_probabilities(vector, 3)
     # Positions are no labels.
     np.testing.assert_array_equal(check_probabilities(pd.Series([0.5, 0.3, 0.2]), 3, categories=NAMES), [0.5, 0.3, 0.2])
@@ -206,7 +206,7 @@ def test_labels_that_are_easily_mistaken_for_each_other_are_taken_with_a_warning
     with pytest.warns(UserWarning, match="easily mistaken") as told:
         assert Responses(SRR(3, 1.0), [*pair, "other"]).categories[:2] == tuple(pair)
     assert [str(each.message) for each in told] == [
-        f"categories {named} are easily mistaken for each other: check that they are meant to be two"
+        f"categories {named} are easily mistaken for each other: check that they are really different"
     ]
 
 

@@ -194,9 +194,7 @@ def _check_numbers(people: Any, epsilon: Any, half_width: Any) -> dict[str, Any]
             raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a plan, got {epsilon:g}")
     if half_width is not None:
         allowed = "a number above 0 and below 0.5, half the width of an interval of a share"
-        half_width = check_real(half_width, "half_width", allowed)
-        if not 0 < half_width < 0.5:
-            raise ValueError(f"half_width must be {allowed}, got {brief(half_width)}")
+        half_width = check_real(half_width, "half_width", allowed, lambda x: 0 < x < 0.5)
     return {"people": people, "epsilon": epsilon, "half_width": half_width}
 
 

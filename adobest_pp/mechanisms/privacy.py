@@ -174,7 +174,8 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
         raise ValueError("epsilon must be given to audit a matrix: it is the promise to check")
     promise = check_epsilon(epsilon)
     if rounding is not None:
-        return _audit_rounded(_check_entries(subject), promise, _check_rounding(rounding))
+        error = check_real(rounding, "rounding", "a number above 0 and at most 0.1", lambda x: 0 < x <= 0.1)
+        return _audit_rounded(_check_entries(subject), promise, error)
     matrix = check_matrix(subject)
     weights = np.array([[Fraction(value) for value in row] for row in matrix.tolist() if any(row)], dtype=object)
     outputs = [y for y, row in enumerate(matrix) if row.any()]
@@ -199,11 +200,7 @@ def _check_promise(mechanism: Mechanism) -> float:
     """Return the ε of a mechanism, which may be 0, or raise ValueError."""
     allowed = f"a number from 0 to {LARGEST_LOSS:g}"
     name = f"epsilon of {type(mechanism).__name__}"
-    given = getattr(mechanism, "epsilon", None)
-    epsilon = check_real(given, name, allowed)
-    if not 0 <= epsilon <= LARGEST_LOSS:
-        raise ValueError(f"{name} must be {allowed}, got {brief(given)}")
-    return epsilon
+    return check_real(getattr(mechanism, "epsilon", None), name, allowed, lambda x: 0 <= x <= LARGEST_LOSS)
 
 
 def _check_case(case: Any, mechanism: Mechanism) -> AuditCase:
@@ -345,14 +342,6 @@ def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fra
             below[x] = max(least, 1 - (ceiling - greatest))
             above[x] = min(greatest, 1 - (floor - least))
     return low, high
-
-
-def _check_rounding(rounding: Any) -> float:
-    allowed = "a number above 0 and at most 0.1"
-    number = check_real(rounding, "rounding", allowed)
-    if not 0 < number <= 0.1:
-        raise ValueError(f"rounding must be {allowed}, got {brief(rounding)}")
-    return number
 
 
 def _check_entries(matrix: ArrayLike) -> NDArray[np.float64]:

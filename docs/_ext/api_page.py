@@ -49,6 +49,10 @@ def page() -> str:
 def _write(app: Sphinx, config: Config) -> None:
     target = Path(app.confdir) / "api" / "index.rst"
     target.parent.mkdir(exist_ok=True)
+    names = {name for names in public_names().values() for name in names}
+    for old in (target.parent / "generated").glob("*.rst"):
+        if old.stem not in names:  # a name that is no longer public
+            old.unlink()
     if not target.is_file() or target.read_text(encoding="utf-8") != page():
         target.write_text(page(), encoding="utf-8")
 

@@ -161,5 +161,5 @@ def test_a_warning_is_one_line(tmp_path):
     done = adobest("collect", path, "--column", "vote", "--epsilon", 1, "--out", tmp_path / "a.nc", "--quiet")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        "adobest: categories 'Yes' and 'yes' are easily mistaken for each other: check that they are meant to be two"
+        "adobest: categories 'Yes' and 'yes' are easily mistaken for each other: check that they are really different"
     ]
