@@ -14,6 +14,7 @@ from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._text import visible
 from adobest_pp._wording import CENTRAL
 from adobest_pp.cli.planning import COPIES_HELP, PRIOR_HELP, mechanisms, plan
+from adobest_pp.cli.poll import app as poll_app
 from adobest_pp.cli.study import app as study_app
 from adobest_pp.cli.study import telling_how_to_resume
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
+app.add_typer(poll_app, name="poll")
 app.command(epilog="Example: adobest plan --epsilon 1 --half-width 0.02 --categories 4")(plan)
 app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --out efficiency.png")(mechanisms)
 

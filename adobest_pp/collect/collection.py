@@ -200,6 +200,12 @@ class Collection:
         return self._held.responses
 
     @property
+    def questions(self) -> tuple[PublishedQuestion, ...]:
+        """Every question that was published, by its number."""
+        self._settle()
+        return tuple(self._held.questions)
+
+    @property
     def records(self) -> list[dict[str, Any]]:
         """With `Rounds`, for each round: its question, the answers so far, and the prediction; else empty.
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import webbrowser
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
 from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
@@ -178,12 +178,7 @@ class Guard:
 
     def _is_ours(self, scope: Scope) -> bool:
         """Whether it is meant for this server, and comes from its own pages or from no page."""
-        hosts, origins = _header(scope, b"host"), _header(scope, b"origin")
-        if len(hosts) != 1 or hosts[0].lower() not in self.hosts or not scope["path"].startswith(f"{self.folder}/"):
-            return False
-        if not origins:  # browsers leave it out where nothing is changed, and only there
-            return scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        return origins == [f"http://{hosts[0]}"]
+        return scope["path"].startswith(f"{self.folder}/") and is_own(scope, self.hosts)
 
     def _has_token(self, scope: Scope) -> bool:
         if scope["type"] != "http" or scope["method"] != "GET":
@@ -212,6 +207,16 @@ class Guard:
         cookie = f"{self.cookie}={self.token}; Path={self.folder}/; HttpOnly; SameSite=Strict"
         page = GO_ON.format(html.escape(quote(scope["path"])))
         await _answer(send, 200, b"text/html; charset=utf-8", page, [(b"set-cookie", cookie.encode())])
+
+
+def is_own(scope: Scope, hosts: Container[str], schemes: Iterable[str] = ("http",)) -> bool:
+    """Tell whether a request is for one of these hosts, and comes from a page of the same host or from no page."""
+    given, origins = _header(scope, b"host"), _header(scope, b"origin")
+    if len(given) != 1 or given[0].lower() not in hosts:
+        return False
+    if not origins:  # browsers leave it out where nothing is changed, and only there
+        return scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+    return len(origins) == 1 and origins[0] in [f"{scheme}://{given[0]}" for scheme in schemes]
 
 
 def _header(scope: Scope, name: bytes) -> list[str]:

@@ -1,0 +1,243 @@
+// The page that people see. It loads the questions, randomizes on this device (adobest.js) and sends the answer.
+// What a person chooses is read once, handed to `privatize`, and cleared from the page. It is never stored or sent.
+import { readQuestion } from "./adobest.js";
+
+const $ = (id) => document.getElementById(id);
+const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+const RETRY = 3000;
+
+let texts = {};
+let poll = null;
+const agreed = []; // by question: the ε that this page showed first, which later rounds must keep
+const sent = []; // by question: what was sent, to show it until the page is left
+
+// What this browser remembers: a random token, which questions are answered, and a randomized answer until it is taken.
+const memory = new Map();
+const shelf = {
+  get: (name) => {
+    try {
+      return localStorage.getItem(`adobest:${poll.name}:${name}`) ?? null;
+    } catch {
+      return memory.get(name) ?? null;
+    }
+  },
+  set: (name, value) => {
+    try {
+      localStorage.setItem(`adobest:${poll.name}:${name}`, value);
+    } catch {
+      memory.set(name, value);
+    }
+  },
+  remove: (name) => {
+    try {
+      localStorage.removeItem(`adobest:${poll.name}:${name}`);
+    } catch {
+      memory.delete(name);
+    }
+  },
+};
+
+// Requests
+
+async function post(path, body) {
+  const options = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  return fetch(path, { cache: "no-store", ...options });
+}
+
+async function load(path) {
+  const response = await fetch(path, { cache: "no-store" });
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
+}
+
+async function join() {
+  if (shelf.get("token") !== null || !poll.open) return;
+  const response = await post("join", {});
+  if (!response.ok) return;
+  const { token, question } = await response.json();
+  if (shelf.get("token") !== null) return; // another tab was faster
+  shelf.set("token", token);
+  if (question !== null) shelf.set("question", String(question));
+}
+
+/** Send the answers that wait, each until it is taken; whatever happens, none is drawn again. */
+async function deliver(index) {
+  const waiting = shelf.get(`waiting:${index}`);
+  if (waiting === null) return;
+  let response;
+  try {
+    response = await post("answer", { token: shelf.get("token"), ...JSON.parse(waiting) });
+  } catch {
+    status(index, texts.waiting);
+    setTimeout(() => deliver(index), RETRY);
+    return;
+  }
+  if (response.status >= 500) {
+    status(index, texts.waiting);
+    setTimeout(() => deliver(index), RETRY);
+    return;
+  }
+  shelf.remove(`waiting:${index}`);
+  if (response.ok || response.status === 409) {
+    shelf.set(`done:${index}`, "yes");
+  } else if (response.status === 410) {
+    poll.open = false;
+  } else {
+    tell(fill(texts.failed, { reason: (await response.text()).trim() }));
+  }
+  show(index, true);
+}
+
+// Parts of the page
+
+function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [attribute, value] of Object.entries(attributes)) node.setAttribute(attribute, value);
+  node.append(...children);
+  return node;
+}
+
+/** Text of the poll's author: in its own direction, whatever that of the page is. */
+const theirs = (text) => element("bdi", {}, text);
+const percent = (share) => `${(100 * share).toLocaleString(document.documentElement.lang, { maximumFractionDigits: share < 0.1 ? 1 : 0 })} %`;
+const short = (value) => value.toLocaleString(document.documentElement.lang, { maximumSignificantDigits: 3 });
+
+function tell(text) {
+  $("problem").textContent = text;
+}
+
+function status(index, text) {
+  $(`status-${index}`).textContent = text;
+}
+
+function table(caption, headings, rows) {
+  const head = element("tr", {}, ...headings.map((text) => element("th", { scope: "col" }, text)));
+  const body = rows.map(([name, isNamed, ...cells]) =>
+    element("tr", isNamed ? { class: "named" } : {}, element("th", { scope: "row" }, theirs(name)), ...cells.map((cell) => element("td", {}, cell))));
+  return element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, ...body));
+}
+
+function oddsTable(question) {
+  const between = ([low, high]) => (high - low < 0.0005 ? percent(high) : `${percent(low)} – ${percent(high)}`);
+  const rows = question.odds().map(({ category, named, otherwise }) => [category, false, percent(named), between(otherwise)]);
+  return table(texts.odds_caption, [texts.odds_option, texts.odds_if, texts.odds_if_not], rows);
+}
+
+/** What was sent, beside why it does not give the answer away. */
+function receipt({ question, answer }) {
+  const odds = question.odds(answer);
+  const most = Math.max(...odds.map((each) => each.probability));
+  const least = Math.min(...odds.map((each) => each.probability));
+  const named = odds.filter((each) => each.probability > least && each.probability >= most * (1 - 1e-9));
+  const words = named.length === 1 ? texts.sent_one : named.length === 0 ? texts.sent_none : fill(texts.sent_many, { count: named.length, all: odds.length });
+  const names = element("strong", {}, ...named.flatMap((each, i) => (i ? [", ", theirs(each.category)] : [theirs(each.category)])));
+  const rows = odds.map((each) => [each.category, named.includes(each), short(100 * each.probability)]);
+  return [
+    element("p", { class: "sent" }, `${words} `, names),
+    element("p", {}, fill(texts.why, { factor: short(Math.exp(question.epsilon)) })),
+    table(texts.why_caption, [texts.why_option, texts.why_share], rows),
+  ];
+}
+
+function show(index, focus = false) {
+  const asked = poll.questions[index];
+  const heading = element("h2", { id: `heading-${index}`, dir: "auto", tabindex: "-1" }, asked.text);
+  const live = element("p", { id: `status-${index}`, role: "status" });
+  const section = element("section", { id: `question-${index}`, "aria-labelledby": `heading-${index}` });
+  const isDone = shelf.get(`done:${index}`) !== null;
+  const isWaiting = shelf.get(`waiting:${index}`) !== null;
+  if (isDone || isWaiting || !poll.open) {
+    live.textContent = isDone ? texts.done : isWaiting ? texts.sending : texts.closed;
+    section.append(heading, live, ...(isDone && sent[index] ? receipt(sent[index]) : []));
+  } else {
+    section.append(form(index, asked, live));
+  }
+  $(`question-${index}`).replaceWith(section);
+  if (focus) (section.querySelector("h2") ?? section).focus();
+}
+
+function form(index, asked, live) {
+  let question;
+  try {
+    agreed[index] ??= JSON.parse(asked.published).question.epsilon;
+    question = readQuestion(asked.published, { epsilon: agreed[index] });
+  } catch (problem) {
+    live.textContent = fill(texts.refused, { reason: problem.message });
+    return element("div", {}, element("h2", { id: `heading-${index}`, dir: "auto" }, asked.text), live);
+  }
+  const legend = element("legend", { id: `heading-${index}`, dir: "auto" }, asked.text);
+  const choices = question.categories.map((category, x) =>
+    element("label", { class: "choice" }, element("input", { type: "radio", name: `choice-${index}`, value: String(x), autocomplete: "off" }), theirs(category)));
+  const send = element("button", { type: "submit", disabled: "" }, texts.send);
+  const values = { epsilon: short(question.epsilon), factor: short(Math.exp(question.epsilon)) };
+  const curious = element("details", {}, element("summary", {}, texts.odds));
+  curious.addEventListener("toggle", () => curious.children.length > 1 || curious.append(oddsTable(question)));
+  const made = element("form", { autocomplete: "off" }, element("fieldset", {}, legend, element("p", { class: "note" }, fill(texts.epsilon, values)), ...choices), send, live, curious);
+  made.addEventListener("change", () => { send.disabled = false; });
+  made.addEventListener("submit", (event) => {
+    event.preventDefault();
+    answer(index, question, made);
+  });
+  return made;
+}
+
+function answer(index, question, made) {
+  const chosen = made.querySelector("input:checked");
+  if (chosen === null) return;
+  if (shelf.get(`done:${index}`) === null && shelf.get(`waiting:${index}`) === null) { // not in another tab either
+    const randomized = question.privatize(Number(chosen.value));
+    sent[index] = { question, answer: randomized };
+    shelf.set(`waiting:${index}`, JSON.stringify({ question: index, number: question.number, answer: randomized }));
+  }
+  made.reset();
+  show(index);
+  deliver(index);
+}
+
+// The page
+
+async function speak(language) {
+  texts = await load(`${language}.json`);
+  document.documentElement.lang = language;
+  document.documentElement.dir = texts.direction ?? "ltr";
+  $("promise").textContent = texts.promise;
+  $("language-name").textContent = texts.language_label;
+  $("limits").querySelector("summary").textContent = texts.limits;
+  $("limits").querySelector("ul").replaceChildren(...texts.limits_list.map((text) => element("li", {}, text)));
+  $("hash-name").textContent = texts.hash;
+  const values = { count: poll.questions.length, total: short(poll.total_epsilon) };
+  $("sum").hidden = poll.questions.length < 2;
+  $("sum").textContent = fill(poll.each_person === "one" ? texts.sum_one : texts.sum_all, values);
+  for (const index of mine()) show(index);
+}
+
+function mine() {
+  const drawn = shelf.get("question");
+  if (poll.each_person === "one") return drawn === null ? [] : [Number(drawn)];
+  return poll.questions.map((_, index) => index);
+}
+
+async function start() {
+  poll = await load("poll");
+  document.title = poll.title;
+  $("title").textContent = poll.title;
+  $("title").hidden = poll.questions.length === 1 && poll.title === poll.questions[0].text;
+  $("hash").textContent = poll.hash;
+  await join();
+  $("questions").replaceChildren(...mine().map((index) => element("section", { id: `question-${index}` })));
+  const wished = navigator.languages.map((each) => each.slice(0, 2));
+  const language = wished.find((each) => poll.languages.includes(each)) ?? poll.languages[0];
+  const select = $("language");
+  for (const each of poll.languages) select.append(element("option", { value: each, lang: each }, new Intl.DisplayNames([each], { type: "language" }).of(each)));
+  select.value = language;
+  select.addEventListener("change", () => speak(select.value));
+  $("language-label").hidden = poll.languages.length < 2;
+  await speak(language);
+  for (const index of mine()) deliver(index);
+  addEventListener("online", () => mine().forEach((index) => deliver(index)));
+  addEventListener("storage", () => mine().forEach((index) => {
+    if ((shelf.get(`done:${index}`) ?? shelf.get(`waiting:${index}`)) !== null && $(`question-${index}`).querySelector("form")) show(index);
+  }));
+}
+
+start().catch(() => tell(texts.broken ?? "The poll could not be loaded. Check the connection and reload the page."));

@@ -1,0 +1,390 @@
+"""A poll in files: its questions, each a collection, and the desk that takes answers in.
+
+The answers of the first question are the collection ``poll.db``, those of the second ``poll-2.db``, and so on: files
+like those of any collection. Beside them ``poll.db-desk``, a SQLite database, has what a server needs.
+
+An answer comes in with a token. In one transaction the desk notes that the token is spent and keeps the answer in its
+inbox: then it is on disk, and acknowledged. Both tables are in random order, so that nothing on disk links a token to
+an answer. Every half second the inbox is emptied into the collections, several answers at a time. A note in the desk
+says how many answers the collection had before: so after a crash it is known whether they have arrived.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adobest_pp._checks import check_count, check_epsilon, check_path
+from adobest_pp._database import as_os_error, connect, lock, telling, unlock
+from adobest_pp._files import check_target
+from adobest_pp._text import brief
+from adobest_pp.answers.responses import Responses
+from adobest_pp.collect import Collection
+from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
+from adobest_pp.mechanisms.published_question import ASKABLE, PublishedQuestion
+
+# How often a design or a subset is chosen again, unless somebody asks for it earlier.
+ROUNDS = 8
+MAX_QUESTIONS, MAX_WORDS, MAX_TOKEN = 50, 1000, 100
+ALL, ONE = "all", "one"
+_TABLES = (
+    "CREATE TABLE parts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE spent (token BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE inbox (id BLOB PRIMARY KEY, question INTEGER NOT NULL, number INTEGER NOT NULL, "
+    "answer TEXT NOT NULL, leaving INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+
+@dataclass(frozen=True)
+class PollQuestion:
+    """One question of a poll.
+
+    Parameters
+    ----------
+    text : str
+        The question, as people read it.
+    categories : sequence of str
+        The possible answers.
+    epsilon : float, default 1
+        Privacy budget of one answer.
+    mechanism : str
+        ``"subset-selection"`` (the default), ``"srr"``, ``"hadamard-response"``, ``"rrrr"`` or ``"design"``.
+    people : int, default 200
+        How many people are expected. A design is chosen for those who are left.
+    """
+
+    text: str
+    categories: Sequence[str]
+    epsilon: float = 1.0
+    mechanism: str = DEFAULT_MECHANISM
+    people: int = 200
+
+
+class Refusal(Exception):
+    """A request that is not granted: a status of HTTP, and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+def create_poll(
+    path: str | os.PathLike[str],
+    questions: Sequence[PollQuestion],
+    *,
+    title: str | None = None,
+    each_person: str = ALL,
+    steps: Sequence[dict[str, Any]] | None = None,
+    random_seed: int | None = None,
+) -> None:
+    """Write the files of a new poll.
+
+    Parameters
+    ----------
+    path : path
+        The collection of the first question; the others, and the desk, are beside it.
+    questions : sequence of PollQuestion
+        What is asked.
+    title : str, optional
+        The heading of the pages; the first question by default.
+    each_person : {"all", "one"}
+        Whether a person answers all questions, which adds up their ε, or one that is drawn at random.
+    steps : sequence of dict, optional
+        A lesson plan for the projector.
+    random_seed : int, optional
+        Seed of what chooses questions. It plays no part in anyone's privacy.
+    """
+    target = check_target(path, overwrite=False)
+    if not questions or len(questions) > MAX_QUESTIONS:
+        raise ValueError(f"questions must be 1 to {MAX_QUESTIONS}, got {len(questions)}")
+    if each_person not in (ALL, ONE):
+        raise ValueError(f"each_person must be {ALL!r} or {ONE!r}, got {brief(each_person)}")
+    policies = [_policy(question) for question in questions]
+    files = [
+        target if not i else target.with_name(f"{target.stem}-{i + 1}{target.suffix}") for i in range(len(questions))
+    ]
+    desk = check_target(f"{target}-desk", overwrite=False)
+    for file in files[1:]:
+        check_target(file, overwrite=False)
+    texts = [_checked_text(question.text) for question in questions]
+    settings = {
+        "title": _checked_text(title or texts[0]),
+        "name": secrets.token_urlsafe(9),
+        "each_person": each_person,
+        "steps": None if steps is None else list(steps),
+        "questions": [
+            {
+                "text": text,
+                "file": file.name,
+                "people": question.people,
+                "mechanism": mechanism_name(question.mechanism),
+            }
+            for text, file, question in zip(texts, files, questions, strict=True)
+        ],
+    }
+    for file, policy, question in zip(files, policies, questions, strict=True):
+        with Collection.create(file, policy=policy, categories=question.categories, random_seed=random_seed) as made:
+            made.next_question().to_json()  # devices read it
+    connection = sqlite3.connect(desk, isolation_level=None)
+    try:
+        parts = {"poll": json.dumps(settings), "secret": secrets.token_hex(32), "joined": "0", "open": "yes"}
+        connection.execute("BEGIN")
+        for table in _TABLES:
+            connection.execute(table)
+        connection.executemany("INSERT INTO parts VALUES (?, ?)", [*parts.items(), ("leaving", "")])
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _policy(question: PollQuestion) -> Any:
+    people, epsilon = check_count(question.people, "people"), check_epsilon(question.epsilon)
+    name = mechanism_name(question.mechanism)
+    # The server decides when a round ends, so the policy may choose after every answer.
+    options = {"rounds": people} if name == "design" else {}
+    policy = policy_by_name(name, len(list(question.categories)), epsilon, people, options)
+    if type(policy.mechanism).__name__ not in ASKABLE:
+        raise ValueError(f"mechanism must be one that browsers know ({', '.join(ASKABLE)}), got {brief(name)}")
+    return policy
+
+
+def _checked_text(text: Any) -> str:
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_WORDS:
+        raise ValueError(f"text must be a question of at most {MAX_WORDS} characters, got {brief(text)}")
+    return " ".join(text.split())
+
+
+class Desk:
+    """Takes answers in, each once a token. All its calls must come from one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        name = str(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"path must name a poll of `adobest poll new`, got {name!r}, which is not there")
+
+        def damaged(what: str) -> ValueError:
+            return ValueError(f"path must name an undamaged poll, got {name!r}, {what}")
+
+        try:
+            self._guard = lock(path)
+        except BlockingIOError as reason:
+            raise ValueError(f"path must not be in use: {reason}") from None
+        try:
+            with telling(name, damaged):
+                self._connection, found = connect(path, "rw")
+                if found != set(_TABLES):
+                    raise damaged("which is another database")
+                for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
+                    self._connection.execute(f"PRAGMA {pragma}")
+                parts = dict(self._connection.execute("SELECT name, value FROM parts"))
+                self.settings: dict[str, Any] = json.loads(parts["poll"])
+                self._secret = bytes.fromhex(parts["secret"])
+                self.joined, self.is_open = int(parts["joined"]), parts["open"] == "yes"
+        except BaseException:
+            unlock(self._guard, path)
+            raise
+
+    def join(self) -> tuple[str, int | None]:
+        """Return a new token, and the question that is drawn for the person; None where all are asked."""
+        if not self.is_open:
+            raise Refusal(410, "This poll is closed.")
+        drawn = None
+        if self.settings["each_person"] == ONE:
+            drawn = secrets.randbelow(len(self.settings["questions"]))
+        body = f"{'a' if drawn is None else drawn}.{secrets.token_urlsafe(16)}"
+        self._connection.execute("UPDATE parts SET value = ? WHERE name = 'joined'", (str(self.joined + 1),))
+        self.joined += 1
+        return f"{body}.{self._sign(body)}", drawn
+
+    def question_of(self, token: Any) -> int | None:
+        """Return the question that a token is for, None for any, or raise Refusal if it is not ours."""
+        text = token if isinstance(token, str) and len(token) <= MAX_TOKEN and token.isascii() else ""
+        body, _, signature = text.rpartition(".")
+        if not hmac.compare_digest(signature, self._sign(body)):
+            raise Refusal(403, "The token is not one of this poll: load the page again.")
+        first = body.partition(".")[0]
+        return None if first == "a" else int(first)
+
+    def take(self, token: str, question: int, number: int, answer: Any) -> None:
+        """Keep a checked answer on disk, or raise Refusal if the token is spent."""
+        if not self.is_open:
+            raise Refusal(410, "This poll is closed.")
+        only = self.question_of(token)
+        if only is not None and only != question:
+            raise Refusal(403, "Another question was drawn for you.")
+        key = hmac.digest(self._secret, f"{question} {token}".encode(), "sha256")[:16]
+        row = (secrets.token_bytes(16), question, number, json.dumps(answer))
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("INSERT INTO spent VALUES (?)", (key,))
+            self._connection.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, 0)", row)
+            self._connection.execute("COMMIT")
+        except sqlite3.IntegrityError:
+            self._connection.execute("ROLLBACK")
+            raise Refusal(409, "Your answer has been counted already.") from None
+        except sqlite3.Error as problem:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise Refusal(507, f"The answer could not be kept: {as_os_error(problem).strerror}.") from None
+
+    def waiting(self) -> list[tuple[int, int]]:
+        """Return the questions, and their numbers, that have answers in the inbox."""
+        return list(self._connection.execute("SELECT DISTINCT question, number FROM inbox WHERE leaving = 0"))
+
+    def begin_leaving(self, question: int, number: int, before: int) -> None:
+        """Note that the answers to a question go to its collection, which has so many answers before."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        mark = "UPDATE inbox SET leaving = 1 WHERE question = ? AND number = ?"
+        self._connection.execute(mark, (question, number))
+        note = json.dumps({"question": question, "number": number, "before": before})
+        self._connection.execute("UPDATE parts SET value = ? WHERE name = 'leaving'", (note,))
+        self._connection.execute("COMMIT")
+
+    def leaving(self) -> tuple[dict[str, int], list[Any]] | None:
+        """Return what is noted of answers on their way, and the answers in random order; None if there are none."""
+        (note,) = self._connection.execute("SELECT value FROM parts WHERE name = 'leaving'").fetchone()
+        if not note:
+            return None
+        rows = self._connection.execute("SELECT answer FROM inbox WHERE leaving = 1")
+        return json.loads(note), [json.loads(text) for (text,) in rows]
+
+    def end_leaving(self) -> None:
+        """Forget answers that have arrived."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute("DELETE FROM inbox WHERE leaving = 1")
+        self._connection.execute("UPDATE parts SET value = '' WHERE name = 'leaving'")
+        self._connection.execute("COMMIT")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # with it goes the order of arrival
+
+    def close_poll(self) -> None:
+        """Take no more answers, for good."""
+        self._connection.execute("UPDATE parts SET value = 'no' WHERE name = 'open'")
+        self.is_open = False
+
+    def close(self) -> None:
+        """Leave one file."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.execute("PRAGMA journal_mode = DELETE")
+        self._connection.close()
+        unlock(self._guard, self.path)
+
+    def _sign(self, body: str) -> str:
+        return hmac.new(self._secret, body.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+class Poll:
+    """A poll that is open: two threads, one for the desk, one for the collections.
+
+    Parameters
+    ----------
+    path : path
+        What `create_poll` wrote.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        first = Path(os.path.realpath(check_path(path)))
+        self.at_desk = ThreadPoolExecutor(1, "desk")
+        self.at_files = ThreadPoolExecutor(1, "collections")
+        self._collections: list[Collection] = []
+        try:
+            self.desk: Desk = self.at_desk.submit(Desk, Path(f"{first}-desk")).result()
+            self.settings = self.desk.settings
+            self.at_files.submit(self._open, first.parent).result()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, folder: Path) -> None:
+        for question in self.settings["questions"]:
+            self._collections.append(Collection.open(folder / Path(question["file"]).name))
+        self._resume()
+        # By question: what is published now, every question that was, and how many answers there are.
+        self.published = [collection.next_question() for collection in self._collections]
+        self.known = [{each.number: each for each in collection.questions} for collection in self._collections]
+        self.texts = [question.to_json() for question in self.published]
+        self.counts = [len(collection) for collection in self._collections]
+        self._chosen_at = list(self.counts)
+        self.rounds = [max(1, len(collection.records)) for collection in self._collections]
+
+    def question(self, index: Any, number: Any) -> PublishedQuestion:
+        """Return a question that was published, also in an earlier round, or raise Refusal."""
+        if type(index) is not int or not 0 <= index < len(self.known):
+            raise Refusal(400, "The poll has no such question.")
+        if type(number) is not int or number not in self.known[index]:
+            raise Refusal(400, "No such question was published.")
+        return self.known[index][number]
+
+    @property
+    def total_epsilon(self) -> float:
+        """What a person spends in all: the sum over the questions, or the most if one is drawn."""
+        budgets = [question.mechanism.epsilon for question in self.published]
+        return sum(budgets) if self.settings["each_person"] == ALL else max(budgets)
+
+    def drain(self) -> bool:
+        """Move answers from the desk to the collections, in the thread of the files; tell whether there were any."""
+        waiting = self.at_desk.submit(self.desk.waiting).result()
+        for question, number in waiting:
+            self.at_desk.submit(self.desk.begin_leaving, question, number, self.counts[question]).result()
+            self._resume()
+            self.counts[question] = len(self._collections[question])
+        for index, asked in enumerate(self.settings["questions"]):
+            if self.counts[index] - self._chosen_at[index] >= max(1, asked["people"] // ROUNDS):
+                self.advance(index)
+        return bool(waiting)
+
+    def _resume(self) -> None:
+        """Hand the answers that are on their way to their collection, unless it has them."""
+        found = self.at_desk.submit(self.desk.leaving).result()
+        if found is None:
+            return
+        note, answers = found
+        collection = self._collections[note["question"]]
+        arrived = len(collection) - note["before"]
+        if arrived == 0 and answers:
+            collection.record(answers, note["number"])
+        elif arrived != len(answers):
+            raise ValueError(
+                f"{collection.path!r} must be left alone between two runs of its poll: its answers changed"
+            )
+        self.at_desk.submit(self.desk.end_leaving).result()
+
+    def advance(self, index: int) -> None:
+        """Choose the next question if the policy can, in the thread of the files."""
+        before = self.published[index]
+        question = self._collections[index].next_question()
+        self._chosen_at[index] = self.counts[index]
+        self.known[index][question.number] = question
+        self.published[index], self.texts[index] = question, question.to_json()
+        self.rounds[index] += question is not before and self.can_advance(index)
+
+    def can_advance(self, index: int) -> bool:
+        """Tell whether the question may change."""
+        return self.settings["questions"][index]["mechanism"] in ("rrrr", "design")
+
+    def responses(self, index: int) -> Responses:
+        """Return the answers to a question, in the thread of the files."""
+        return self._collections[index].responses
+
+    def close(self) -> None:
+        """Move the last answers, and leave closed files."""
+        try:
+            self.at_files.submit(self._close_files).result()
+        finally:
+            if hasattr(self, "desk"):
+                self.at_desk.submit(self.desk.close).result()
+            self.at_files.shutdown()
+            self.at_desk.shutdown()
+
+    def _close_files(self) -> None:
+        if hasattr(self, "desk") and len(self._collections) == len(self.settings["questions"]):
+            self.drain()
+        for collection in self._collections:
+            collection.close()
