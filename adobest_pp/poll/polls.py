@@ -280,7 +280,7 @@ class Desk:
         return hmac.new(self._secret, body.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-class Poll:
+class OpenPoll:
     """A poll that is open: two threads, one for the desk, one for the collections.
 
     Parameters

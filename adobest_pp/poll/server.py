@@ -35,7 +35,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.device import integrity, read_device
 from adobest_pp.mechanisms.registry import loads
 from adobest_pp.poll import projection
-from adobest_pp.poll.polls import ROUNDS, Poll, Refusal
+from adobest_pp.poll.polls import ROUNDS, OpenPoll, Refusal
 from adobest_pp.teaching.serving import LOCAL, Receive, Scope, Send, is_own
 
 try:
@@ -88,7 +88,7 @@ def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, add
     listening = _listen(host, port)
     chosen = listening.getsockname()[1]
     seen = address or f"http://{_reachable(host)}:{chosen}/"
-    server = PollServer(Poll(path), seen, {f"{name}:{chosen}" for name in (*LOCAL, _reachable(host))})
+    server = PollServer(OpenPoll(path), seen, {f"{name}:{chosen}" for name in (*LOCAL, _reachable(host))})
     config = uvicorn.Config(
         server,
         log_level="error",
@@ -137,7 +137,7 @@ class PollServer:
 
     Parameters
     ----------
-    poll : Poll
+    poll : OpenPoll
         The poll, which is closed with the server.
     address : str
         Where people reach it.
@@ -145,7 +145,7 @@ class PollServer:
         More hosts, with ports, under which browsers may know it.
     """
 
-    def __init__(self, poll: Poll, address: str, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, poll: OpenPoll, address: str, hosts: Iterable[str] = ()) -> None:
         self.poll, self.address, self.key = poll, address, secrets.token_urlsafe(18)
         self._hosts = {urlsplit(address).netloc.lower(), *(host.lower() for host in hosts)}
         self._version, self._watching = 0, 0
