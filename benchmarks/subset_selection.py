@@ -16,7 +16,7 @@ from timing import best_seconds, show, shown
 
 from adobest_pp import RRRR
 from adobest_pp.design import UTILITIES, UTILITY_CODES
-from adobest_pp.design.subsets import choose_size
+from adobest_pp.design.utilities import choose_size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracles import DENSE_UTILITIES

@@ -21,7 +21,7 @@ import xarray as xr
 
 from adobest_pp.plots import plot_frontier
 from adobest_pp.plots._common import save_figure
-from adobest_pp.plots.frontier import is_on_frontier
+from adobest_pp.plots.comparison import is_on_frontier
 from adobest_pp.studies import Study, cells_of, open_study, read_study, run_once, run_study
 from validation.common import Finding, Options, finding, main, shown, table
 from validation.frontier_run import DRAWS, EXACT, TUNE

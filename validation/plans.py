@@ -18,7 +18,7 @@ import numpy as np
 
 import adobest_pp as ad
 from adobest_pp.design.overview import candidate, shape, unit_half_widths
-from adobest_pp.design.plan_search import reliable_from, simulated_half_widths
+from adobest_pp.design.plan import reliable_from, simulated_half_widths
 from validation.common import Finding, Options, each, finding, main, table
 
 # Added to the seed: with 1 as it is, the switch would be judged by the simulations that it was chosen by.

@@ -22,11 +22,10 @@ from scipy.optimize import brentq
 from scipy.stats import t as student
 
 import oracles
-from adobest_pp import RRRR, AdaptiveSubset, select_subset, simulate_adaptive
+from adobest_pp import RRRR, AdaptiveSubset, select_subset, simulate, simulate_adaptive
 from adobest_pp.adaptive.loop import new_chain
-from adobest_pp.design.subsets import UTILITY_CODES, choose_size
+from adobest_pp.design.utilities import UTILITY_CODES, choose_size
 from adobest_pp.samplers.sgld.settings import ConstantSteps
-from adobest_pp.simulate import simulation
 from validation.common import Finding, Options, Shown, each, finding, main, shown, table
 
 # The paper's settings: K, ε, κ.
@@ -337,7 +336,7 @@ def started_at(total: float, job: tuple[str, int]) -> float:
         chain.phi[:] = total / k
         return chain
 
-    with patch.object(simulation, "new_chain", scaled):
+    with patch.object(simulate, "new_chain", scaled):
         run = simulate_adaptive(
             theta, AdaptiveSubset(RRRR(k, 1.0, 0.9), "honest", schedule=schedule), n_people=n, random_seed=seed
         )

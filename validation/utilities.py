@@ -13,8 +13,7 @@ import numpy as np
 
 from adobest_pp import RRRR, select_subset
 from adobest_pp.design import UTILITIES
-from adobest_pp.design.subsets import best_size
-from adobest_pp.design.utilities import fisher
+from adobest_pp.design.utilities import best_size, fisher
 from adobest_pp.plots.mechanisms import family
 from validation.common import Finding, Options, each, finding, main, table
 

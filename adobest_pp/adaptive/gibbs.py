@@ -1,9 +1,9 @@
 """Gibbs sampling on the records of the loop: the paper's alternative to SGLD, on counts.
 
-A sweep draws the categories behind all answers given θ, and then θ given those. The paper allocates the people one by
-one, which costs O(tK) at step t. Here equal responses are one row with a count: binomials split each row among the
-answer itself, the members of its set and the others, and the parts are pooled over the rows of a set. So a sweep costs
-O(rows + sets·K) however many people answered, and has the same law.
+A sweep draws the categories behind all answers given θ, then θ given the categories. The paper allocates people one by
+one, which costs O(tK) at step t. Here equal responses are one row with a count. Binomials split each row among the
+answer itself, the members of its set and the other categories, and the parts are pooled over the rows of a set. So a
+sweep has the same distribution and costs O(rows + sets·K), however many people answered.
 
 References
 ----------
@@ -23,12 +23,12 @@ from adobest_pp._linalg import normalize_logs
 from adobest_pp._random import normal, uniform
 from adobest_pp.adaptive.records import KINDS, ROWS
 
-# A share is never exactly zero: its logarithm must stay finite.
+# A share is never exactly zero, so that its logarithm is finite.
 _LEAST = 1e-300
 
 
 class GibbsState(NamedTuple):
-    """Work space of a sweep, shape (K,): how many people each category has. Nothing is kept between sweeps but φ."""
+    """Work space of a sweep: the number of people in each category, shape (K,). Only φ is kept between sweeps."""
 
     allocation: NDArray[np.float64]
 
@@ -40,9 +40,9 @@ def new_gibbs_state(prior: NDArray[np.float64]) -> GibbsState:
 
 @njit(cache=True, error_model="numpy")
 def gibbs_updates(state, phi, records, prior, n_updates, mean, first_kept, work):  # type: ignore[no-untyped-def]
-    """Run `n_updates` sweeps from φ, in place; θ of those from number `first_kept` on is added to `mean`.
+    """Run `n_updates` sweeps from φ, in place; add θ after sweep `first_kept` and later ones to `mean`.
 
-    Returns how many sweeps are in `mean`. φ is θ itself: it sums to one.
+    Returns how many θ were added. Here φ is θ itself and sums to one.
     """
     for j in range(n_updates):
         _allocate(state, phi, records, work.allocation)
@@ -61,7 +61,7 @@ def _allocate(state, phi, records, allocation):  # type: ignore[no-untyped-def]
     near, far, own = records.near, records.far, records.own
     members, starts, stops = records.members, records.starts, records.stops
     n_kinds = records.used[KINDS]
-    # Mass of the members of each set; then `inside` and `outside` are the pools of people to allocate.
+    # The mass of the members of each set, and the pools of people to allocate inside and outside of it.
     mass, inside = records.level, records.pull
     total = 0.0
     for i in range(phi.size):
@@ -111,14 +111,14 @@ def _scatter_others(state, phi, left, weight, members, allocation):  # type: ign
         left -= part
         weight -= phi[x]
         last = x
-    allocation[last] += left  # what rounding of the weights left over
+    allocation[last] += left  # left over by rounding of the weights
 
 
 @njit(cache=True, error_model="numpy")
 def binomial(state, n, p):  # type: ignore[no-untyped-def]
-    """Return how many of n (a whole number as a float) independent trials succeed with probability p, as a float.
+    """Draw from the binomial distribution; n and the result are whole numbers as floats.
 
-    By inversion where few succeed or fail, and by transformed rejection [1]_ (algorithm BTRS) otherwise.
+    This uses inversion if few trials succeed or fail, and transformed rejection [1]_ (algorithm BTRS) otherwise.
     """
     if n <= 0.0 or not p > 0.0:
         return 0.0
@@ -164,7 +164,7 @@ def _by_rejection(state, n, p):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def log_gamma_variate(state, shape):  # type: ignore[no-untyped-def]
-    """Return the logarithm of a Gamma(shape, 1) number [2]_, which underflows itself where the shape is small."""
+    """Draw the logarithm of a Gamma(shape, 1) variate [2]_; the variate itself underflows if the shape is small."""
     boost = 0.0
     if shape < 1.0:
         boost = math.log1p(-uniform(state)) / shape

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo on the records of the loop: draws of Θ_t from the true posterior.
 
 It moves z = ln φ, which is unconstrained, and accepts or rejects whole trajectories, so it leaves the posterior given
-the responses invariant [1]_. Its metric is diagonal and comes from a running estimate of θ that depends on the
-responses alone, never on the chain. So every kernel is correct for the posterior given the responses so far.
+the responses invariant [1]_. The metric is diagonal and comes from a running estimate of θ that depends only on the
+responses, never on the chain. So every kernel is correct for the posterior given the responses so far.
 
 References
 ----------
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from adobest_pp._random import integer, normal, uniform
 from adobest_pp.adaptive.records import KINDS, RESPONSES, ROWS
 
-# Step sizes in units of the metric, drawn again for each trajectory, and the largest number of steps. Of six choices,
-# this one had the most effective draws per gradient on K = 4 … 50, ε = 0.5 … 5.
+# The range of step sizes in units of the metric, drawn anew for each trajectory, and the largest number of steps. Of
+# six choices, this one had the most effective draws per gradient for K = 4 … 50, ε = 0.5 … 5.
 SHORTEST_STEP, LONGEST_STEP, MOST_STEPS = 0.15, 0.45, 16
 
 
 class ExactState(NamedTuple):
-    """What the exact sampler keeps between rounds, and its work space; each of shape (K,)."""
+    """What the exact sampler keeps between rounds (the first two), and its work space; each of shape (K,)."""
 
     center: NDArray[np.float64]
     prior_precision: NDArray[np.float64]
@@ -47,11 +47,10 @@ def new_exact_state(prior: NDArray[np.float64]) -> ExactState:
 
 @njit(cache=True, error_model="numpy")
 def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept, exact):  # type: ignore[no-untyped-def]
-    """Run trajectories from φ, in place, until `n_updates` gradients have been taken; the last one is completed.
+    """Run trajectories from φ, in place, until at least `n_updates` gradients have been computed.
 
-    θ of each trajectory that ends after more than `first_kept` gradients is added to `mean`. That is at least the last
-    trajectory, unless `first_kept` is `n_updates`: then it is none. Returns the numbers of trajectories, of accepted
-    ones, and of those in `mean`.
+    Adds θ of each trajectory that ends after more than `first_kept` gradients to `mean`: at least the last trajectory,
+    or none if `first_kept` is `n_updates`. Returns the numbers of trajectories, of accepted ones, and of those added.
     """
     k = phi.size
     _update_metric(records, prior, exact)
@@ -76,7 +75,7 @@ def hamiltonian_updates(state, phi, records, prior, n_updates, mean, first_kept,
 
 @njit(cache=True, error_model="numpy")
 def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-untyped-def]
-    """Propose the end of one trajectory of the leapfrog integrator for z; return whether it was accepted."""
+    """Propose the end of one leapfrog trajectory for z; return whether it was accepted."""
     k = phi.size
     step = SHORTEST_STEP + (LONGEST_STEP - SHORTEST_STEP) * uniform(state)
     for i in range(k):
@@ -95,7 +94,7 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
             exact.momentum[i] += 0.5 * step * exact.width[i] * exact.slope[i]
     for i in range(k):
         after -= 0.5 * exact.momentum[i] ** 2
-    # A trajectory that became NaN or infinite compares false, and is rejected.
+    # A trajectory that became NaN or infinite compares false and is rejected.
     accept = math.log1p(-uniform(state)) < after - before
     if accept:
         for i in range(k):
@@ -105,11 +104,11 @@ def _trajectory(state, n_steps, phi, records, prior, exact):  # type: ignore[no-
 
 @njit(cache=True, error_model="numpy")
 def _log_density(z, phi, records, prior, slope, with_value):  # type: ignore[no-untyped-def]
-    """Write the gradient of the log-density of z = ln φ into `slope` and φ = e^z too; return the value if asked to.
+    """Write φ = e^z and the gradient of the log-density of z into `phi` and `slope`; return the value if `with_value`.
 
-    The logarithms cost more than all the rest, and only the ends of a trajectory need them.
+    Only the ends of a trajectory need the value, whose logarithms cost more than everything else.
     """
-    # Fields of a named tuple are unpacked once: see `langevin_updates`.
+    # Unpack the fields once: see `langevin_updates`.
     near, far, own = records.near, records.far, records.own
     members, starts, stops = records.members, records.starts, records.stops
     level, pull = records.level, records.pull
@@ -138,11 +137,11 @@ def _log_density(z, phi, records, prior, slope, with_value):  # type: ignore[no-
 
 @njit(cache=True, error_model="numpy")
 def _update_metric(records, prior, exact):  # type: ignore[no-untyped-def]
-    """Take one step of expectation-maximization for θ, and the information about ln θ_i at it.
+    """Compute the information about ln θ_i at the running estimate, then update it by expectation-maximization.
 
-    A response has the score p_i − θ_i, with p_i = θ_i·g_i/h the probability that i is behind it. Its square is summed
-    over the responses, apart for what all categories share, what members of a set differ by, and the answer itself
-    (which is outside its set, where the weight is 1).
+    A response has the score p_i − θ_i, where p_i = θ_i·g_i/h is the probability that category i is behind it. The
+    squared scores are summed in three parts: what all categories share, what the members of a set add, and what the
+    answer itself adds (it is outside its set, where the weight is 1).
     """
     near, far, own = records.near, records.far, records.own
     members, starts, stops = records.members, records.starts, records.stops
@@ -173,7 +172,7 @@ def _update_metric(records, prior, exact):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _levels(phi, total, n_kinds, near, far, members, starts, stops, level, pull):  # type: ignore[no-untyped-def]
-    """Write the part of h that all answers of a kind share into `level`, and clear `pull`."""
+    """Write the part of h that all answers of a kind share into `level`; set `pull` to zero."""
     for v in range(n_kinds):
         mass = 0.0
         for i in range(starts[v], stops[v]):
@@ -184,7 +183,7 @@ def _levels(phi, total, n_kinds, near, far, members, starts, stops, level, pull)
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _pull_sets(n_kinds, near, far, members, starts, stops, pull, slope):  # type: ignore[no-untyped-def]
-    """Add what members of the sets get of `pull` beyond the others to `slope`; return what all categories get."""
+    """Add to `slope` what the members of each set get of `pull` beyond the others; return what all categories get."""
     shared = 0.0
     for v in range(n_kinds):
         shared += pull[v] * far[v]

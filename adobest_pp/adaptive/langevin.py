@@ -1,8 +1,7 @@
-"""Reflected SGLD on the records of the loop. Nearly all the time of the loop is spent here.
+"""Reflected SGLD on the records of the loop, where the loop spends nearly all its time.
 
-This is the update of `samplers/sgld/loop.py`, on codes instead of evidence rows, for speed; a test compares the
-two. Draws from the generator come in a fixed order, m indices and then K normals for each update, so that a plain
-transcription can follow them.
+This is the update of `samplers/sgld/loop.py` on codes instead of evidence rows, for speed; a test compares the two.
+Each update draws m indices and then K normals from the generator, so that a plain transcription can follow it.
 """
 
 import math
@@ -21,7 +20,7 @@ _1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(1, BLOCK))
 
 
 class Workspace(NamedTuple):
-    """Arrays that every update overwrites; `position` is φ, and like `slope` has room for the places of no category."""
+    """Arrays that every update overwrites. `position` (which is φ) and `slope` have room for the padding of sets."""
 
     position: NDArray[np.float64]
     tally: NDArray[np.int32]
@@ -32,7 +31,7 @@ class Workspace(NamedTuple):
 
 
 def new_workspace(n_categories: int, batch_size: int) -> Workspace:
-    """Return work space for batches of at most `batch_size` responses."""
+    """Return a work space for batches of at most `batch_size` responses."""
     return Workspace(
         position=np.zeros(n_categories + BLOCK),
         tally=np.empty(3 * n_categories, dtype=np.int32),
@@ -49,39 +48,16 @@ def langevin_updates(  # type: ignore[no-untyped-def]
 ):
     """Run one update φ ← |φ + (γ/2)·slope + √γ·W| for each step size γ in `steps`, on all responses recorded so far.
 
-    Parameters
-    ----------
-    state : uint64[4]
-        The generator, advanced in place.
-    phi : float64[K]
-        Moved in place. An update that is not finite is rejected.
-    records, prior, steps
-        The responses, ρ and the step sizes.
-    batch_size : int
-        m, or the number of responses if that is smaller. Responses are drawn with replacement.
-    mean : float64[K]
-        θ after update number `first_kept` and those that follow is added to it.
-    first_kept : int
-        ``steps.size`` to add nothing.
-    work : Workspace
-        Overwritten.
-
-    Returns
-    -------
-    int
-        How many θ were added to `mean`.
+    `state` (the generator) and `phi` change in place; an update that is not finite is rejected. A batch has m =
+    `batch_size` responses, or all if there are fewer, drawn with replacement. Adds θ after update `first_kept` and
+    later ones to `mean` and returns how many these are; ``first_kept = steps.size`` adds nothing.
     """
-    # Numba counts a reference at every use of a field of a named tuple, which costs more than the arithmetic. So the
-    # fields are unpacked once.
+    # Numba counts a reference at every use of a field of a named tuple, which costs more than the arithmetic. So unpack
+    # the fields once.
     used, code, last_of_size = records.used, records.code, records.last_of_size
-    near, far, own, members, starts, stops = (
-        records.near,
-        records.far,
-        records.own,
-        records.members,
-        records.starts,
-        records.stops,
-    )
+    near, far, own = records.near, records.far, records.own
+    members, starts, stops = records.members, records.starts, records.stops
+    sets = near, far, own, members, starts, stops
     stamp, level, pull = records.stamp, records.level, records.pull
     position, tally, outside, touched, slope, proposal = work
     k, n = phi.size, used[RESPONSES]
@@ -97,31 +73,14 @@ def langevin_updates(  # type: ignore[no-untyped-def]
         n_outside = _draw_batch(state, code, n, m, k, tally, outside)
         for i in range(k):
             slope[i] = 0.0
-        shared = _set_slope(
-            position,
-            total,
-            outside,
-            n_outside,
-            near,
-            far,
-            own,
-            members,
-            starts,
-            stops,
-            stamp,
-            level,
-            pull,
-            now,
-            touched,
-            slope,
-        )
+        shared = _set_slope(position, total, outside, n_outside, sets, stamp, level, pull, now, touched, slope)
         shared += _free_slope(position, total, tally, INSIDE, own[INSIDE], slope, proposal)
         if last_of_size[0] >= 0:
             shared += _free_slope(position, total, tally, SRR, own[SRR], slope, proposal)
         half, root = 0.5 * steps[j], math.sqrt(steps[j])
         constant = half * (scale * (shared - m / total) - 1.0)
         for i in range(k):
-            # (ρ−1)/φ is taken no closer to zero than the width of the noise: see `least_phi`.
+            # (ρ−1)/φ is evaluated no closer to zero than the width of the noise: see `least_phi`.
             drift = scale * slope[i] + (prior[i] - 1.0) / max(position[i], root)
             slope[i] = position[i] + half * drift + constant
         for i in range(k):
@@ -143,9 +102,10 @@ def langevin_updates(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _draw_batch(state, code, n, m, k, tally, outside):  # type: ignore[no-untyped-def]
-    """Count the answers of a batch by kind, and put those outside their subset aside; return how many these are.
+    """Count the answers of a batch by kind, and collect those outside their subset; return how many these are.
 
-    Without a branch, which would be mispredicted: every answer is written, and the place advances for those that stay.
+    This avoids a branch, which would be mispredicted: every answer is written, and the place advances only for those
+    outside.
     """
     for i in range(tally.size):
         tally[i] = 0
@@ -161,7 +121,7 @@ def _draw_batch(state, code, n, m, k, tally, outside):  # type: ignore[no-untype
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[no-untyped-def]
-    """Add Σ own·1{i=y}/h of the counted answers, which need no set, to `slope`; return their Σ 1/h."""
+    """Add Σ own·1{i=y}/h of the answers that need no set to `slope`; return their Σ 1/h."""
     k = weights.size
     for i in range(k):
         weights[i] = tally[kind * k + i] / (total + own * phi[i])
@@ -172,7 +132,7 @@ def _free_slope(phi, total, tally, kind, own, slope, weights):  # type: ignore[n
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _total(values):  # type: ignore[no-untyped-def]
-    """Sum in four strands, so that an addition need not wait for the one before."""
+    """Sum in four strands, so that no addition has to wait for the one before."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = values.size // 4 * 4
     for i in range(0, whole, 4):
@@ -186,10 +146,9 @@ def _total(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _set_slope(  # type: ignore[no-untyped-def]
-    phi, total, outside, n_outside, near, far, own, members, starts, stops, stamp, level, pull, now, touched, slope
-):
-    """Do the same for answers outside their subset; the mass of a set is summed once for all of its answers."""
+def _set_slope(phi, total, outside, n_outside, sets, stamp, level, pull, now, touched, slope):  # type: ignore[no-untyped-def]
+    """Do the same as `_free_slope` for answers outside their subset; sum the mass of each set only once."""
+    near, far, own, members, starts, stops = sets
     n_touched = 0
     for j in range(n_outside):
         y, v = outside[j] & _LOW, outside[j] >> _HALF
@@ -199,7 +158,7 @@ def _set_slope(  # type: ignore[no-untyped-def]
                 mass += ((phi[members[b]] + phi[members[b + _1]]) + (phi[members[b + _2]] + phi[members[b + _3]])) + (
                     (phi[members[b + _4]] + phi[members[b + _5]]) + (phi[members[b + _6]] + phi[members[b + _7]])
                 )
-            # Both parts are non-negative, so nothing cancels however large ε is.
+            # Both parts are non-negative, so nothing cancels even if ε is large.
             level[v] = near[v] * mass + far[v] * max(total - mass, 0.0)
             pull[v] = 0.0
             stamp[v] = now

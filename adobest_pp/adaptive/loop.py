@@ -1,24 +1,39 @@
-"""Algorithm 1, compiled: choose a subset, take answers, sample; and again."""
+"""Algorithm 1, compiled: choose a subset, take answers, update the sampler, repeat. And its settings, checked."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import overload
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from adobest_pp._checks import check_alpha, check_count, check_integer, check_prior
 from adobest_pp._random import seed_state, uniform
+from adobest_pp._text import brief
 from adobest_pp.adaptive.gibbs import GibbsState, gibbs_updates, new_gibbs_state
 from adobest_pp.adaptive.hamiltonian import ExactState, hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import Workspace, langevin_updates, new_workspace
 from adobest_pp.adaptive.records import KINDS, RESPONSES, Records, publish, record
-from adobest_pp.design.subsets import choose_size
+from adobest_pp.design.utilities import (
+    GIVEN,
+    UTILITIES,
+    UTILITY_CODES,
+    Utility,
+    best_size,
+    choose_size,
+    ranked_values,
+)
+from adobest_pp.mechanisms import RRRR, check_rrrr
 from adobest_pp.mechanisms.drawing import simulate_answer
+from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule, evaluate_schedule, schedule_settings
+
+SAMPLERS = ("sgld", "gibbs", "exact")
 
 
 class LoopPlan(NamedTuple):
-    """How the loop is run: the utility (see `choose_size`), m, and people per round."""
+    """What compiled code needs to know: the utility (see `choose_size`), the batch size m, and people per round."""
 
     code: tuple[()]
     alpha: float
@@ -27,10 +42,108 @@ class LoopPlan(NamedTuple):
     round_size: int
 
 
-class Chain(NamedTuple):
-    """The state of the sampler, changed in place: generator, φ, the categories in order of the last choice, ρ.
+@dataclass(frozen=True)
+class LoopSettings:
+    """Checked settings of Algorithm 1; build them with `LoopSettings.of`. `utility` is a name or the user's own."""
 
-    `work` tells which sampler it is: SGLD has a `Workspace`, the exact one an `ExactState`, Gibbs a `GibbsState`.
+    mechanism: RRRR
+    utility: str | Utility
+    alpha: float | None
+    prior: NDArray[np.float64]
+    updates: int
+    schedule: Schedule
+    sampler: str
+    plan: LoopPlan
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: RRRR,
+        utility: str | Utility,
+        *,
+        alpha: float | None,
+        prior: ArrayLike,
+        updates: int,
+        batch_size: int,
+        step_size: float | None,
+        schedule: Schedule | None,
+        adapt_every: int,
+        sampler: str,
+        smallest_size: int = 0,
+        categories: Sequence[str] | None = None,
+    ) -> "LoopSettings":
+        """Check every setting, or raise ValueError."""
+        check_rrrr(mechanism)
+        chosen = _check_utility(utility)
+        if (alpha is not None) != (chosen == "semi_adaptive"):
+            given = f"{brief(alpha)} with {_name_of(chosen)!r}"
+            raise ValueError(f"alpha must be given for 'semi_adaptive' and for no other utility, got {given}")
+        if not isinstance(sampler, str) or sampler not in SAMPLERS:
+            raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
+        langevin = LangevinSettings.of(check_count(batch_size, "batch_size"), step_size, schedule)
+        plan = LoopPlan(
+            UTILITY_CODES[chosen] if isinstance(chosen, str) else GIVEN,
+            0.0 if alpha is None else check_alpha(alpha),
+            check_integer(smallest_size, "smallest_size", 0, mechanism.n_categories - 1),
+            check_count(batch_size, "batch_size"),
+            check_count(adapt_every, "adapt_every"),
+        )
+        densities = check_prior(prior, mechanism.n_categories, categories)
+        n_updates = check_count(updates, "updates")
+        return cls(mechanism, chosen, alpha, densities, n_updates, langevin.schedule, sampler, plan)
+
+    def choose_size(self, chain: "Chain") -> int:
+        """Sort ``chain.order`` by φ, and return the size of the next subset, ``order[:size]``."""
+        plan = self.plan
+        if isinstance(self.utility, str):
+            coefficients = self.mechanism.coefficients
+            return int(choose_size(plan.code, plan.alpha, chain.phi, coefficients, chain.order, plan.smallest_size))
+        values, chain.order[:] = ranked_values(self.utility, chain.phi / chain.phi.sum(), self.mechanism)
+        return int(best_size(values, plan.smallest_size))
+
+    def steps(
+        self, done: int | NDArray[np.int64], n_updates: int, n_responses: int | NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the step sizes of the `n_updates` after the first `done`, given `n_responses`."""
+        return evaluate_schedule(self.schedule, done + 1 + np.arange(n_updates), n_responses)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values to store with a run."""
+        return {
+            **self.mechanism.settings(),
+            "utility": _name_of(self.utility),
+            **({} if self.alpha is None else {"alpha": self.alpha}),
+            "prior": self.prior.tolist(),
+            "updates": self.updates,
+            "batch_size": self.plan.batch_size,
+            "schedule": schedule_settings(self.schedule),
+            "adapt_every": self.plan.round_size,
+            "smallest_size": self.plan.smallest_size,
+            "sampler": self.sampler,
+        }
+
+
+def _check_utility(utility: Any) -> str | Utility:
+    """Return the name of a built-in utility, or the user's own utility, or raise ValueError."""
+    if isinstance(utility, Utility) and utility.name not in UTILITY_CODES:
+        return utility
+    name = utility.name if isinstance(utility, Utility) else utility
+    if isinstance(utility, Utility) and utility != UTILITIES.get(name):
+        raise ValueError(f"utility must have a name of its own, got {name!r}, the name of a built-in utility")
+    if not isinstance(name, str) or name not in UTILITY_CODES:
+        allowed = f"one of {', '.join(map(repr, UTILITY_CODES))} or a Utility"
+        raise ValueError(f"utility must be {allowed}, got {brief(utility)}")
+    return name
+
+
+def _name_of(utility: str | Utility) -> str:
+    return utility if isinstance(utility, str) else utility.name
+
+
+class Chain(NamedTuple):
+    """The state of the sampler, changed in place: generator, φ, the categories in the order of the last choice, ρ.
+
+    The type of `work` is the sampler: `Workspace` for SGLD, `ExactState` for the exact one, `GibbsState` for Gibbs.
     """
 
     state: NDArray[np.uint64]
@@ -43,7 +156,7 @@ class Chain(NamedTuple):
 def new_chain(
     prior: NDArray[np.float64], batch_size: int, seed: int | np.random.SeedSequence | None, sampler: str = "sgld"
 ) -> Chain:
-    """Return a chain at Θ₀ = 1/K, and at the prior mean of Σφ (kept where its square is a number)."""
+    """Return a chain at Θ₀ = 1/K, with Σφ at its prior mean (clipped so that its square is finite)."""
     k = prior.size
     start = np.full(k, np.clip(prior, 1e-150, 1e150).mean())
     makers: dict[str, Callable[[], Workspace | ExactState | GibbsState]] = {
@@ -51,8 +164,7 @@ def new_chain(
         "exact": lambda: new_exact_state(prior),
         "gibbs": lambda: new_gibbs_state(prior),
     }
-    work = makers[sampler]()
-    return Chain(seed_state(seed), start, np.arange(k), prior, work)
+    return Chain(seed_state(seed), start, np.arange(k), prior, makers[sampler]())
 
 
 def sample_round(
@@ -63,19 +175,18 @@ def sample_round(
     mean: NDArray[np.float64],
     first_kept: int,
 ) -> int:
-    """Sample on all that is recorded, with one gradient for each of `steps` (whose sizes are those of SGLD).
+    """Update the chain on all recorded responses, with one gradient for each of `steps` (the step sizes of SGLD).
 
-    θ of the updates from number `first_kept` on is added to `mean`; returns how many that are. It takes m and not the
-    plan, whose type is the utility's: so it is compiled once for all utilities.
+    Adds θ after update `first_kept` and later ones to `mean`, and returns how many these are. It takes m instead of the
+    plan, whose type depends on the utility, so it is compiled once for all utilities.
     """
     updates: Callable[..., int] = _ROUNDS[type(chain.work)]
     return updates(batch_size, chain, records, steps, mean, first_kept)
 
 
 def _exact_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
-    return hamiltonian_updates(chain.state, chain.phi, records, chain.prior, steps.size, mean, first_kept, chain.work)[
-        2
-    ]
+    state, phi, _, prior, work = chain
+    return hamiltonian_updates(state, phi, records, prior, steps.size, mean, first_kept, work)[2]
 
 
 def _gibbs_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
@@ -83,34 +194,29 @@ def _gibbs_round(batch_size, chain, records, steps, mean, first_kept):  # type: 
 
 
 def _sgld_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
-    return langevin_updates(
-        chain.state, chain.phi, records, chain.prior, steps, batch_size, mean, first_kept, chain.work
-    )
+    state, phi, _, prior, work = chain
+    return langevin_updates(state, phi, records, prior, steps, batch_size, mean, first_kept, work)
 
 
-_ROUNDS: dict[type, Callable[..., int]] = {
-    Workspace: _sgld_round,
-    ExactState: _exact_round,
-    GibbsState: _gibbs_round,
-}
+_ROUNDS: dict[type, Callable[..., int]] = {Workspace: _sgld_round, ExactState: _exact_round, GibbsState: _gibbs_round}
 
 
 @overload(sample_round, inline="always")
 def _compiled_round(batch_size, chain, records, steps, mean, first_kept):  # type: ignore[no-untyped-def]
-    """Choose the sampler when the loop is compiled: it compiles the one that it runs and no other."""
+    """Choose the sampler when the loop is compiled, so that only this one is compiled."""
     return _ROUNDS[chain.types[chain.fields.index("work")].instance_class]
 
 
 @njit(cache=True, error_model="numpy")
 def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, path_every):  # type: ignore[no-untyped-def]
-    """Run Algorithm 1 on simulated people, for as many rounds as there are rows of `steps`.
+    """Run Algorithm 1 on simulated people, for as many rounds as `steps` has rows.
 
-    Each person takes one uniform number of the generator; each round then takes what its updates take.
+    Each person takes one uniform number from the generator; the updates of the round take theirs after that.
 
     Parameters
     ----------
     plan, chain, records, coefficients
-        Settings, sampler, responses so far (with room for all T) and the mechanism's `Coefficients`.
+        Settings, sampler, responses so far (with room for all T people) and the mechanism's `Coefficients`.
     x : int64[T]
         The people's categories.
     first_round : int
@@ -118,14 +224,14 @@ def run(plan, chain, records, coefficients, x, first_round, steps, sizes, path, 
     steps : float64[rounds, M]
         Step sizes of each round.
     sizes : int32[T]
-        |S_t| of each person, written.
+        Written: |S_t| of each person.
     path : float64[P, K]
-        Θ_t after every `path_every` rounds, written.
+        Written: Θ_t after every `path_every` rounds.
 
     Returns
     -------
     int
-        The round to go on with: earlier than asked where the tables of subsets are full.
+        The next round to run; this is before the last one if the tables of subsets are full.
     """
     for r in range(first_round, first_round + len(steps)):
         if records.used[KINDS] == records.near.size:

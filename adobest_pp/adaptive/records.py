@@ -1,12 +1,12 @@
 """What Algorithm 1 keeps of the responses: one 64-bit code each, and tables of the published subsets.
 
-Sampling needs ln h only up to a constant, so a factor of h without θ drops out. Divided by `inner`, h of an answer
+Sampling needs ln h only up to a constant, so factors of h without θ drop out. Divided by `inner`, h of an answer
 inside its subset is 1 + (e^ε₁ − 1)·θ[y] for every subset of every size. Divided by `outer`, h of an answer outside is
 θ(Sᶜ) + (cross/outer)·θ(S) + (e^ε₂ − 1)·θ[y]. So a response is an answer y and a kind: `INSIDE`, `SRR` (the empty
-subset) or the set that the answer is outside of (docs/math.md, section 5).
+subset), or the set that the answer lies outside (docs/math.md, section 5).
 
-`adobest_pp.Evidence` cannot grow by one response in constant time, and its rows are four arrays apart in
-memory. An update on codes takes about a microsecond, so the loop has this form of h of its own; a test holds it to
+`adobest_pp.Evidence` cannot grow by one response in constant time, and a row of it is spread over four arrays. An
+update on codes takes about a microsecond, so the loop has its own form of h; a test compares it with
 `adobest_pp.likelihood.core`.
 """
 
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from adobest_pp.mechanisms import Coefficients
 
-# Kinds of responses: two that need no set, and from FIRST_SET on the sets themselves.
+# Kinds of responses: two that need no set, then from FIRST_SET on the sets.
 INSIDE, SRR, FIRST_SET = 0, 1, 2
 # The upper half of a code is the kind of the response, the lower half its answer.
 _HALF = np.uint64(32)
 
-# Members of a set are summed eight at a time: nearly all sets then take the same number of steps, which the processor
+# Members of a set are summed eight at a time. Nearly all sets then take the same number of steps, which the processor
 # predicts well.
 BLOCK = 8
 
@@ -32,16 +32,16 @@ RESPONSES, KINDS, MEMBERS, ROWS, STAMP = range(5)
 
 
 class Records(NamedTuple):
-    """Arrays with room to grow; `used` tells how much of them is in use (and the last stamp that was given).
+    """Arrays with room to grow; `used` says how much of them is in use (and holds the last stamp).
 
-    For each response its `code` and the subset it was given under, `set_of`. For each kind: the mask of its subset;
-    whichever of S and its complement is smaller as ``members[starts[v]:stops[v]]``, filled up to whole blocks with
-    places K, K+1, … that no category has; and the weights in h of the mass of those (`near`), of the mass of the other
+    For each response: its `code`, and the number of its subset, `set_of`. For each kind v: the mask of its subset S;
+    ``members[starts[v]:stops[v]]``, the smaller of S and its complement, padded to whole blocks with the places
+    K, K+1, … of no category; and the weights in h of the mass of these members (`near`), of the mass of the other
     categories (`far`) and of the answer itself (`own`). `stamp`, `level` and `pull` are work space of the gradients.
-    `last_of_size` finds the last subset of each size, and `previous` the one before it.
+    `last_of_size` is the last subset of each size, and `previous` the one of the same size before.
 
-    For the exact sampler, distinct (kind, answer) pairs are rows with counts, found by `pair_row` (row number plus
-    one); without it, these arrays are empty.
+    For Gibbs and the exact sampler, distinct (kind, answer) pairs are rows with counts, found by `pair_row` (row number
+    plus one); for SGLD these arrays are empty.
     """
 
     used: NDArray[np.int64]
@@ -68,7 +68,7 @@ class Records(NamedTuple):
 def new_records(
     coefficients: Coefficients, n_responses: int = 16, n_sets: int = 16, *, counted: bool = False
 ) -> Records:
-    """Return empty records with room for `n_responses` and `n_sets`; with `counted`, equal responses are counted."""
+    """Return empty records with room for `n_responses` and `n_sets`. With `counted`, equal responses are counted."""
     k, n_kinds = coefficients.inner.size, FIRST_SET + n_sets
     records = Records(
         used=np.array([0, FIRST_SET, 0, 0, 0]),
@@ -98,7 +98,7 @@ def new_records(
 
 
 def reserve(records: Records, coefficients: Coefficients, n_responses: int, n_sets: int) -> Records:
-    """Return records with room for more responses and sets; arrays at least double when they grow."""
+    """Return records with room for this many more responses and sets. Arrays at least double when they grow."""
     responses = _room(records.code.size, int(records.used[RESPONSES]) + n_responses)
     kinds = _room(records.near.size, int(records.used[KINDS]) + n_sets)
     if responses == records.code.size and kinds == records.near.size:
@@ -118,8 +118,9 @@ def _room(have: int, needed: int) -> int:
 def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
     """Return the kind of the set ``order[:size]``, adding it if it is new. There must be room for one more set.
 
-    SGLD looks only at the last set of the same size: once the adaptation has settled, that is nearly always the one,
-    and a set that is stored twice does no harm. The exact sampler pays for every set at every step, so it looks at all.
+    SGLD compares it only with the last set of the same size: once the adaptation has settled, that is nearly always the
+    right one, and a set stored twice does no harm. The other samplers pay for every set at every step, so they compare
+    it with all sets of the same size.
     """
     v = records.last_of_size[size]
     while v >= 0:
@@ -138,7 +139,7 @@ def publish(records, order, size, coefficients):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def add_set(records, size, coefficients):  # type: ignore[no-untyped-def]
-    """Complete the tables for a new set of `size` categories, whose mask is already in its place."""
+    """Complete the tables for a new set of `size` categories whose mask is already written."""
     v = records.used[KINDS]
     mask = records.masks[v]
     inside = coefficients.cross[size] / coefficients.outer[size]
@@ -146,7 +147,7 @@ def add_set(records, size, coefficients):  # type: ignore[no-untyped-def]
     records.near[v] = inside if smaller else 1.0
     records.far[v] = 1.0 if smaller else inside
     records.own[v] = coefficients.outer_own[size] / coefficients.outer[size]
-    # In the order of the categories, so that sums over a set come out the same however it was found.
+    # In the order of the categories, so that sums over a set do not depend on how it was found.
     place = records.used[MEMBERS]
     records.starts[v] = place
     for i in range(mask.size):
@@ -165,7 +166,7 @@ def add_set(records, size, coefficients):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def record(records, answer, v, size):  # type: ignore[no-untyped-def]
-    """Add a response: an answer given under the set of kind `v`, which has `size` categories. There must be room."""
+    """Add an answer that was given under the set of kind `v`, which has `size` categories. There must be room."""
     if size == 0:
         kind = SRR
     elif records.masks[v, answer]:
@@ -189,6 +190,6 @@ def record(records, answer, v, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def record_many(records, answers, v, size):  # type: ignore[no-untyped-def]
-    """Add several responses that were given under one set. There must be room for them."""
+    """Add several answers that were given under one set. There must be room for them."""
     for answer in answers:
         record(records, answer, v, size)

@@ -37,8 +37,7 @@ from adobest_pp.answers.gather.tables import csv_batches, csv_encoding, csv_sche
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.ledger import Entry, Ledger, Values, new_entry
 from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
-from adobest_pp.design.subsets import UTILITY_CODES
-from adobest_pp.design.utilities import Utility
+from adobest_pp.design.utilities import UTILITY_CODES, Utility
 
 logger = logging.getLogger("adobest_pp")
 

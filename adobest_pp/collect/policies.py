@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,14 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp._checks import check_count, check_integer, check_subset
 from adobest_pp._text import brief
 from adobest_pp.adaptive.hamiltonian import ExactState
-from adobest_pp.adaptive.loop import new_chain, sample_round
+from adobest_pp.adaptive.loop import LoopSettings, new_chain, sample_round
 from adobest_pp.adaptive.records import KINDS, RESPONSES, add_set, new_records, record_many, reserve
-from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.question_answers import QuestionAnswers
+from adobest_pp.design.optimal import check_design_prior, check_rounds, check_start, next_question, round_ends
 from adobest_pp.design.overview import DESIGN, WHEN
-from adobest_pp.design.rounds import check_design_prior, check_rounds, check_start, next_question, round_ends
-from adobest_pp.design.subsets import UTILITY_CODES
-from adobest_pp.design.utilities import Utility
+from adobest_pp.design.utilities import UTILITY_CODES, Utility
 from adobest_pp.mechanisms import (
     RRRR,
     Mechanism,
@@ -33,7 +31,6 @@ from adobest_pp.mechanisms import (
     mechanism_names,
     mechanism_parameters,
 )
-from adobest_pp.mechanisms.base import ExtremalMechanism
 from adobest_pp.mechanisms.registry import is_built_from, plain_name
 from adobest_pp.samplers.sgld.settings import Schedule, schedule_from_settings
 
@@ -339,7 +336,7 @@ class _InRounds(Chooser):
         mechanism: Mechanism = self._first
         if n:
             seed = int(np.random.SeedSequence(self._seed, spawn_key=(due,)).generate_state(1)[0])
-            last = cast(ExtremalMechanism, held.questions[self.records[-1]["number"]].mechanism)
+            last: Any = held.questions[self.records[-1]["number"]].mechanism
             left = max(self._n_people - n, 1)
             best = next_question(held.responses, self._first, left, self._prior, seed, last)
             mechanism, told = best.mechanism, best.describe() | {"mean": best.mean.tolist()}

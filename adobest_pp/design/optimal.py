@@ -1,8 +1,13 @@
-"""The best ε-LDP question for a given θ, with a certificate.
+"""The best ε-LDP question for a given θ, with a certificate; and the next question of a collection in rounds.
 
-Every convex measure of an ε-LDP mechanism is best for an extremal one, a weighted family of sets [1]_, and the summed
-variance of an efficient estimator is a convex function of the weights (docs/math.md, section 8). `column_generation`
-finds sets and weights.
+Every convex measure of an ε-LDP mechanism is optimized by an extremal one, a weighted family of sets [1]_. The summed
+variance of an efficient estimator is a convex function of the weights (docs/math.md, section 8). `set_families` finds
+sets and weights.
+
+A collection in rounds asks by subset selection first, the best question while nothing is known. Before each later round
+the exact posterior is sampled. Its mean estimates θ, and its covariance tells what is already known.
+`optimal_mechanism` then finds the family of sets whose answers leave the least uncertainty at the end. If it gains next
+to nothing over subset selection, as for an even θ, subset selection is asked again.
 
 References
 ----------
@@ -12,28 +17,47 @@ References
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from adobest_pp._checks import as_numbers, check_epsilon, check_integer, check_positive, check_probabilities
+from adobest_pp._checks import (
+    as_numbers,
+    check_count,
+    check_epsilon,
+    check_integer,
+    check_positive,
+    check_prior,
+    check_probabilities,
+    is_learned,
+)
+from adobest_pp._linalg import zero_sum_basis
 from adobest_pp._text import brief
-from adobest_pp.design.set_program import Problem, sum_zero_basis
-from adobest_pp.design.set_search import GAP, Objective, best_family
+from adobest_pp.answers.responses import Responses
+from adobest_pp.design.set_families import FEW_SETS, GAP, Floats, Objective, Problem, best_family, variances_of
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.set_family import SetFamily
 from adobest_pp.mechanisms.subset_selection import SubsetSelection
 
 CRITERIA = ("variance", "worst")
-# Numbers with which the arithmetic is sound.
+# Ranges in which the arithmetic is sound.
 LEAST_EPSILON, LEFT = 1e-3, (1e-6, 1e18)
-# Gaps that the search can tell from rounding, and that still are a search.
+# The smallest gap that is not lost in rounding, and the largest that still needs a search.
 GAPS = (1e-5, 0.1)
-# A share of the least information that the answers of SRR would have in any direction.
+# A share of the least information that answers of SRR have in any direction.
 TRIFLE = 1e-5
-# Values nearer than this are equal.
+# Values that differ by less than this share are equal.
 TIE = 1e-3
+
+# Rounds: their default number. A family is asked if it is predicted to lower the summed error by at least this share;
+# variances count twice that, and the search stops at half of it.
+ROUNDS, LEAST_GAIN, ROUND_GAP = 8, 0.005, 0.005
+# Draws behind a design, in each of two chains: enough for a covariance. And draws behind an estimate.
+CHAINS, DRAWS, DRAWS_PER_CATEGORY, TUNE, FINAL_DRAWS = 2, 250, 10, 300, 1000
+# Standard deviations below this share of the largest count as that much: nobody needs them smaller.
+LEAST_SD = 0.01
 
 
 @dataclass(frozen=True)
@@ -43,7 +67,7 @@ class Design:
     Attributes
     ----------
     mechanism : SetFamily or SubsetSelection
-        Exactly ε-LDP. Subset selection where no family as good was found, with a value that is 0.1 % larger at most.
+        Exactly ε-LDP. Subset selection if its value is at least 0.1 % smaller than that of the best family found.
     value : float
         The criterion: by default the sum over the categories of the variances after the answers that are left.
     lower_bound : float
@@ -56,17 +80,13 @@ class Design:
 
     @property
     def gap(self) -> float:
-        """By what share of its value the design may be improved at most."""
+        """The largest possible improvement, as a share of the value."""
         return 1 - self.lower_bound / self.value
 
     def __str__(self) -> str:
-        """Say what was found, and how good it is."""
-        if isinstance(self.mechanism, SubsetSelection):
-            found = f"subset selection, sets of {self.mechanism.size}: no better family of sets was found"
-        else:
-            found = f"a family of {len(self.mechanism.sets)} sets"
-        proved = "nothing is proved" if math.isnan(self.lower_bound) else f"at most {max(self.gap, 0):.2%} too large"
-        return f"{found}; value {self.value:.6g}, {proved}"
+        """Return the mechanism, its value and the proved gap."""
+        proved = "not proved optimal" if math.isnan(self.lower_bound) else f"within {max(self.gap, 0):.2%} of the best"
+        return f"{self.mechanism}; value {self.value:.6g}, {proved}"
 
 
 def optimal_mechanism(
@@ -76,7 +96,7 @@ def optimal_mechanism(
     n_left: float = 1,
     criterion: str = "variance",
     weights: ArrayLike | None = None,
-    start: SetFamily | None = None,
+    start: SetFamily | SubsetSelection | None = None,
     gap: float = GAP,
     max_sets: int | None = None,
 ) -> Design:
@@ -85,39 +105,39 @@ def optimal_mechanism(
     Parameters
     ----------
     theta : array of shape (K,)
-        Where people are thought to be; sums to one.
+        The expected shares; they sum to one.
     epsilon : float
         Privacy budget of one answer.
     prior_precision : array of shape (K, K), optional
-        What is known already: the pseudo-inverse of the posterior covariance. Nothing by default.
+        What is already known: the pseudo-inverse of the posterior covariance. Nothing by default.
     n_left : float, default 1
-        The answers still to come.
+        The number of answers still to come.
     criterion : {"variance", "worst"}
         The sum of the variances of the categories, or the largest of them.
     weights : array of shape (K,) or (r, K), optional
-        For ``"variance"``: weights of the categories in the sum; or contrasts, one a row, whose variances are added.
-    start : SetFamily, optional
-        A design for a similar θ, to begin with.
+        For ``"variance"``: weights of the categories in the sum, or contrasts, one per row, whose variances are summed.
+    start : SetFamily or SubsetSelection, optional
+        The design for a similar θ. The search starts with the sets of a family.
     gap : float, default 0.0005
-        How near to the optimum the search may end, as a share of the value: a larger one takes less time.
+        How close to the optimum the search has to come, as a share of the value. A larger gap takes less time.
     max_sets : int, optional
-        How many sets the family may have, at least 2K; 8K by default. Fewer take less to publish, and may cost some
-        percent of the value.
+        The most sets that the family may have, at least 2K; 8K by default. Fewer sets are shorter to publish, and may
+        cost a few percent of the value.
 
     Returns
     -------
     Design
-        The mechanism, its value, and what no ε-LDP mechanism goes below.
+        The mechanism, its value, and a lower bound for all ε-LDP mechanisms.
 
     Notes
     -----
-    Up to 20 categories all sets are tried, and the bound is proved. Beyond, sets are found by local search, and nothing
+    Up to 20 categories all sets are tried, and the bound is proved. Beyond, local search finds the sets, and nothing
     is proved. Subset selection has far more sets than a family, and may be better for more than 15 categories, most of
     all for an even θ. Then subset selection is returned.
 
     See Also
     --------
-    asymptotic_variance : The same value of any mechanism, for one answer and nothing known.
+    asymptotic_variance : The same value of any mechanism, for one answer and no prior knowledge.
 
     Examples
     --------
@@ -127,36 +147,28 @@ def optimal_mechanism(
     (True, True)
     """
     epsilon = check_epsilon(epsilon)
-    share = check_positive(gap, "gap")
-    if not GAPS[0] <= share <= GAPS[1]:
-        raise ValueError(f"gap must be a number from {GAPS[0]:g} to {GAPS[1]:g}, got {share:g}")
+    share = _check_within(gap, "gap", GAPS)
     sets = None if max_sets is None else check_integer(max_sets, "max_sets", 2 * np.size(theta))
-    problem, worst = _problem(theta, epsilon, prior_precision, n_left, criterion, weights)
+    problem = _problem(theta, epsilon, prior_precision, n_left, criterion, weights)
+    worst, basis = criterion == "worst", problem.basis
     objective = Objective(_with_trifle(problem), worst)
-    # The matrices are small: threads that wait for each other would take most of the time on a busy machine.
+    # The matrices are small: on a busy machine, BLAS threads would spend most of the time waiting for each other.
     with threadpool_limits(1, "blas"):
         best, bound = best_family(objective, epsilon, _masks_of(start, len(problem.theta)), share, sets)
-    mechanism = SetFamily(best.masks, best.weights, epsilon)
-    value = (
-        objective.value(best)
-        if objective.problem.precision is problem.precision
-        else best.value_of_known_directions(problem)
-    )
+    family = SetFamily(best.masks, best.weights, epsilon)
+    if objective.problem.precision is problem.precision:
+        value = objective.value(best)
+    else:
+        value = best.value_of_known_directions(problem)
     selection = SubsetSelection(len(problem.theta), epsilon)
-    of_selection = _value_of(selection, problem, worst)
+    covariance = np.linalg.inv(
+        problem.precision + problem.n_left * basis.T @ selection.information(problem.theta) @ basis
+    )
+    of_selection = float(variances_of(covariance, basis).max() if worst else np.sum(problem.cost * covariance))
     # A tie goes to the family, which is what the caller asks for.
     if of_selection < value * (1 - TIE):
         return Design(selection, of_selection, bound)
-    return Design(mechanism, value, bound)
-
-
-def _value_of(mechanism: Mechanism, problem: Problem, worst: bool) -> float:
-    """Return the criterion of any mechanism that tells of all directions."""
-    basis = problem.basis
-    covariance = np.linalg.inv(
-        problem.precision + problem.n_left * basis.T @ mechanism.information(problem.theta) @ basis
-    )
-    return float(np.sum((basis @ covariance) * basis, axis=1).max() if worst else np.sum(problem.cost * covariance))
+    return Design(family, value, bound)
 
 
 def _problem(
@@ -166,32 +178,29 @@ def _problem(
     n_left: float,
     criterion: str,
     weights: ArrayLike | None,
-) -> tuple[Problem, bool]:
-    """Return the problem, and whether the largest variance counts; or raise ValueError."""
+) -> Problem:
+    """Return the problem to solve, or raise ValueError."""
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}, got {brief(criterion)}")
     if weights is not None and criterion == "worst":
-        raise ValueError(f"weights must be left out for criterion 'worst', got {brief(weights)}")
+        raise ValueError(f"weights must be left out with criterion 'worst', got {brief(weights)}")
     shares = check_probabilities(theta)
     k = shares.size
-    basis = sum_zero_basis(k)
-    n_left = check_positive(n_left, "n_left")
-    if not LEFT[0] <= n_left <= LEFT[1]:
-        raise ValueError(f"n_left must be a number from {LEFT[0]:g} to {LEFT[1]:g}, got {n_left:g}")
-    if epsilon < LEAST_EPSILON:
-        raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a design, got {epsilon:g}")
+    basis = zero_sum_basis(k).T
+    n_left = _check_within(n_left, "n_left", LEFT)
+    _check_least_epsilon(epsilon)
     precision = np.zeros((k - 1, k - 1))
     if prior_precision is not None:
         precision = basis.T @ _check_precision(prior_precision, k) @ basis
     cost = basis.T @ _check_weights(weights, k) @ basis
-    return Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis), criterion == "worst"
+    return Problem(shares, math.expm1(epsilon), precision, n_left, cost, basis)
 
 
 def _with_trifle(problem: Problem) -> Problem:
-    """Return the problem that is searched: with a trifle known of every direction, if some are not asked about.
+    """Return the problem that is searched: if C leaves directions out, with a tiny precision in every direction.
 
-    Those would be given up, and the precision become singular. The trifle never raises the bound, and the value that is
-    reported is without it.
+    Otherwise the search would give those directions up, and the precision would become singular. The tiny precision
+    never raises the bound, and it is not part of the reported value.
     """
     k, odds = len(problem.theta), problem.odds
     if np.linalg.matrix_rank(problem.cost, hermitian=True) == k - 1:
@@ -200,10 +209,22 @@ def _with_trifle(problem: Problem) -> Problem:
     return replace(problem, precision=problem.precision + TRIFLE * least * np.eye(k - 1))
 
 
-def _check_precision(given: ArrayLike, k: int) -> NDArray[np.float64]:
+def _check_within(given: float, name: str, bounds: tuple[float, float]) -> float:
+    number = check_positive(given, name)
+    if not bounds[0] <= number <= bounds[1]:
+        raise ValueError(f"{name} must be a number from {bounds[0]:g} to {bounds[1]:g}, got {number:g}")
+    return number
+
+
+def _check_least_epsilon(epsilon: float) -> None:
+    if epsilon < LEAST_EPSILON:
+        raise ValueError(f"epsilon must be at least {LEAST_EPSILON:g} for a design, got {epsilon:g}")
+
+
+def _check_precision(given: ArrayLike, k: int) -> Floats:
     """Return a positive semi-definite matrix, or raise ValueError."""
     allowed = f"a symmetric, positive semi-definite matrix of shape ({k}, {k})"
-    matrix = _numbers(given, "prior_precision", allowed)
+    matrix = _check_numbers(given, "prior_precision", allowed)
     if matrix.shape != (k, k) or not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
         raise ValueError(f"prior_precision must be {allowed}, got {brief(given)}")
     lowest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
@@ -212,12 +233,12 @@ def _check_precision(given: ArrayLike, k: int) -> NDArray[np.float64]:
     return (matrix + matrix.T) / 2
 
 
-def _check_weights(given: ArrayLike | None, k: int) -> NDArray[np.float64]:
-    """Return the matrix whose product with the covariance is summed up, or raise ValueError."""
+def _check_weights(given: ArrayLike | None, k: int) -> Floats:
+    """Return the matrix C of the criterion Tr[C·covariance], or raise ValueError."""
     if given is None:
         return np.eye(k)
-    allowed = f"{k} non-negative numbers that are not all zero, or contrasts of {k} categories, one a row"
-    array = _numbers(given, "weights", allowed)
+    allowed = f"{k} non-negative numbers that are not all zero, or contrasts of {k} categories, one per row"
+    array = _check_numbers(given, "weights", allowed)
     if array.ndim == 1 and array.shape == (k,) and array.min() >= 0 and array.max() > 0:
         return np.diag(array)
     if array.ndim == 2 and array.shape[1] == k and np.ptp(array, axis=1).max(initial=0) > 0:
@@ -225,22 +246,22 @@ def _check_weights(given: ArrayLike | None, k: int) -> NDArray[np.float64]:
     raise ValueError(f"weights must be {allowed}, got {brief(given)}")
 
 
-def _numbers(given: ArrayLike, name: str, allowed: str) -> NDArray[np.float64]:
+def _check_numbers(given: ArrayLike, name: str, allowed: str) -> Floats:
     try:
         array = as_numbers(given, "fiu").astype(np.float64)
     except TypeError:
-        raise ValueError(f"{name} must be {allowed}, got {brief(given)}") from None
+        array = np.array(np.nan)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be {allowed}, got {brief(given)}")
     return array
 
 
-def _masks_of(start: SetFamily | None, k: int) -> NDArray[np.bool_]:
-    """Return the sets of a design, or none."""
-    if start is None:
+def _masks_of(start: SetFamily | SubsetSelection | None, k: int) -> NDArray[np.bool_]:
+    """Return the sets of a family; none for subset selection, which has too many."""
+    if start is None or (isinstance(start, SubsetSelection) and start.n_categories == k):
         return np.zeros((0, k), dtype=bool)
     if not isinstance(start, SetFamily) or start.n_categories != k:
-        raise ValueError(f"start must be a SetFamily of {k} categories, got {brief(start)}")
+        raise ValueError(f"start must be a SetFamily or SubsetSelection of {k} categories, got {brief(start)}")
     return start.support(np.arange(len(start.sets)))
 
 
@@ -248,22 +269,22 @@ def _masks_of(start: SetFamily | None, k: int) -> NDArray[np.bool_]:
 
 
 def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: ArrayLike | None = None) -> float:
-    """Return the summed variance of an efficient estimator of θ, for one answer: divide it by n for n of them.
+    """Return the summed variance of an efficient estimator of θ from one answer. Divide it by n for n answers.
 
     Parameters
     ----------
     mechanism : Mechanism
-        Any that tells its information, as those of this package do.
+        Any mechanism whose `information` is known, as for all mechanisms of this package.
     theta : array of shape (K,)
-        The truth; sums to one.
+        The true shares; they sum to one.
     subset : array, optional
         The published subset, for a mechanism that publishes one.
 
     Returns
     -------
     float
-        Tr[(BᵀFB)⁻¹], with F the Fisher information and B a basis of the vectors whose sum is zero; ``inf`` where the
-        answers do not determine θ.
+        Tr[(BᵀFB)⁻¹], with F the Fisher information and B a basis of the vectors whose sum is zero; ``inf`` if the
+        answers do not identify θ.
 
     Notes
     -----
@@ -281,26 +302,34 @@ def asymptotic_variance(mechanism: Mechanism, theta: ArrayLike, *, subset: Array
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, got {brief(mechanism)}")
     shares = check_probabilities(theta, mechanism.n_categories)
-    basis = sum_zero_basis(mechanism.n_categories)
-    information = basis.T @ mechanism.information(shares, subset=subset) @ basis
-    values = np.linalg.eigvalsh((information + information.T) / 2)
-    if values[0] <= 1e-12 * values[-1]:
-        return np.inf
-    return float(np.sum(1 / values))
+    values = np.linalg.eigvalsh(reduced_information(mechanism, shares, subset)[0])
+    return float(np.sum(1 / values)) if identifies(values) else math.inf
+
+
+def reduced_information(mechanism: Mechanism, theta: Floats, subset: ArrayLike | None) -> tuple[Floats, Floats]:
+    """Return BᵀFB, of shape (K−1, K−1), and B."""
+    basis = zero_sum_basis(theta.size).T
+    information = basis.T @ mechanism.information(theta, subset=subset) @ basis
+    return (information + information.T) / 2, basis
+
+
+def identifies(eigenvalues: Floats) -> bool:
+    """Tell whether information with these eigenvalues, in ascending order, is invertible."""
+    return bool(eigenvalues[0] > 1e-12 * eigenvalues[-1])
 
 
 def efficiency(mechanism: Mechanism, theta: ArrayLike, *, subset: ArrayLike | None = None) -> float:
-    """Return the least variance that any mechanism of the same ε can have, over that of this one: at most 1.
+    """Return the least variance of any mechanism with the same ε, divided by the variance of this one: at most 1.
 
     Parameters
     ----------
     mechanism, theta, subset
-        As of `asymptotic_variance`.
+        As in `asymptotic_variance`.
 
     Returns
     -------
     float
-        A proved bound over the variance; NaN for more than 20 categories, where no bound is proved.
+        A proved lower bound divided by the variance; NaN for more than 20 categories, where no bound is proved.
 
     Examples
     --------
@@ -310,3 +339,124 @@ def efficiency(mechanism: Mechanism, theta: ArrayLike, *, subset: ArrayLike | No
     """
     variance = asymptotic_variance(mechanism, theta, subset=subset)
     return optimal_mechanism(theta, mechanism.epsilon).lower_bound / variance
+
+
+# A collection in rounds: given the answers so far, the best question for the people who are left.
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to ask the people of a round, and what was known when it was chosen.
+
+    `variance` is the trace of the posterior covariance so far, `predicted` the trace predicted for the end if everybody
+    who is left is asked this question, and `of_selection` the same for subset selection.
+    """
+
+    mechanism: SetFamily | SubsetSelection
+    mean: Floats
+    variance: float
+    predicted: float
+    of_selection: float
+    reason: str
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values to store: the question and its prediction."""
+        return {
+            "question": self.mechanism.settings(),
+            "reason": self.reason,
+            "variance": self.variance,
+            "predicted_variance": self.predicted,
+            "predicted_variance_of_subset_selection": self.of_selection,
+        }
+
+
+def round_ends(n_people: int, rounds: int) -> NDArray[np.int64]:
+    """Return how many people have been asked by the end of each round. Rounds have equal sizes, up to rounding."""
+    return np.arange(1, rounds + 1) * n_people // rounds
+
+
+def check_start(mechanism: Any) -> SubsetSelection:
+    """Return the mechanism of the first round, or raise ValueError."""
+    if not isinstance(mechanism, SubsetSelection):
+        raise ValueError(f"mechanism must be a SubsetSelection to ask in rounds, got {brief(mechanism)}")
+    _check_least_epsilon(mechanism.epsilon)
+    return mechanism
+
+
+def check_rounds(rounds: Any, n_people: int) -> int:
+    """Return the number of rounds, by default 8 and at most one per person, or raise ValueError."""
+    if rounds is None:
+        return min(ROUNDS, n_people)
+    n_rounds = check_count(rounds, "rounds")
+    if n_rounds > n_people:
+        raise ValueError(f"rounds must be at most the number of people, {n_people}, got {n_rounds}")
+    return n_rounds
+
+
+def check_design_prior(prior: Any, n_categories: int, categories: Any = None) -> Floats | str:
+    """Return the concentrations, or "learned", or raise ValueError."""
+    return "learned" if is_learned(prior) else check_prior(prior, n_categories, categories)
+
+
+def posterior_draws(responses: Responses, prior: Floats | str, seed: int, draws: int) -> Floats:
+    """Return draws of θ from the exact posterior, of shape (2·draws, K)."""
+    from adobest_pp.samplers.choice import quick_draws
+
+    return quick_draws(responses, prior, draws, max(TUNE, draws), CHAINS, seed)
+
+
+def next_question(
+    responses: Responses,
+    first: SubsetSelection,
+    n_left: int,
+    prior: Floats | str = "learned",
+    seed: int = 0,
+    start: SetFamily | SubsetSelection | None = None,
+) -> Question:
+    """Return the best question for the `n_left` people who are still to be asked, in all rounds.
+
+    Parameters
+    ----------
+    responses : Responses
+        The answers so far, of any mechanisms; at least one.
+    first : SubsetSelection
+        The question to ask if a design gains next to nothing.
+    n_left : int
+        How many people are left, in all rounds.
+    prior : array of shape (K,) or "learned"
+        Concentrations of the Dirichlet prior, or one that is learned.
+    seed : int
+        Seed of the draws. Equal seeds give equal questions.
+    start : SetFamily or SubsetSelection, optional
+        The question of the last round, where the search starts.
+    """
+    k = first.n_categories
+    theta = posterior_draws(responses, prior, seed, max(DRAWS, DRAWS_PER_CATEGORY * k))
+    mean, basis = theta.mean(axis=0), zero_sum_basis(k).T
+    covariance = basis.T @ np.cov(theta.T) @ basis
+    precision = np.linalg.inv(covariance + 1e-14 * np.eye(k - 1))
+
+    def predict(mechanism: Mechanism) -> Floats:
+        """Return the variance of each category after the answers that are left."""
+        information = basis.T @ mechanism.information(mean) @ basis
+        return variances_of(np.linalg.inv(precision + n_left * information), basis)
+
+    variances = predict(first)
+    weights = 1 / np.sqrt(np.maximum(variances, LEAST_SD**2 * variances.max()))
+    design = optimal_mechanism(
+        mean,
+        first.epsilon,
+        prior_precision=basis @ precision @ basis.T,
+        n_left=n_left,
+        weights=weights / weights.max(),
+        start=start,
+        gap=ROUND_GAP,
+        max_sets=FEW_SETS * k,
+    )
+    better = predict(design.mechanism)
+    gain = 1 - float(np.sqrt(better).sum() / np.sqrt(variances).sum())
+    reason = f"a design is predicted to lower the summed error of subset selection by {max(gain, 0.0):.1%}"
+    of_selection, variance = float(variances.sum()), float(np.trace(covariance))
+    if gain < LEAST_GAIN:
+        return Question(first, mean, variance, of_selection, of_selection, f"{reason}: not worth it")
+    return Question(design.mechanism, mean, variance, float(better.sum()), of_selection, reason)

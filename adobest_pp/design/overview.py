@@ -10,22 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories, check_probabilities
 from adobest_pp._text import brief
-from adobest_pp.design.optimal import Design, asymptotic_variance, optimal_mechanism
-from adobest_pp.design.set_program import sum_zero_basis
-from adobest_pp.design.set_search import MOST_ENUMERATED
-from adobest_pp.design.subsets import select_subset
+from adobest_pp.design.optimal import asymptotic_variance, identifies, optimal_mechanism, reduced_information
+from adobest_pp.design.set_families import MOST_ENUMERATED
+from adobest_pp.design.utilities import select_subset
 from adobest_pp.mechanisms import Mechanism, audit, build_mechanism, find_mechanism
 from adobest_pp.mechanisms.registry import is_built_from, plain_name
-from adobest_pp.mechanisms.set_family import SetFamily
 
 if TYPE_CHECKING:
     import xarray as xr
 
-# What a plan chooses from: mechanisms by name at a given ε and θ, and the half-widths that many answers tend to.
+# The mechanisms that a plan chooses from, and the half-widths that they approach with many answers.
 
 
 DESIGN = "design"
-# The simplest come first: of several that do as well as the best, the first is recommended.
+# The simplest come first: if several are as good as the best, a plan recommends the first of them.
 PLANNED = ("srr", "subset-selection", "hadamard-response", "unary-encoding", "local-hashing", "rrrr", DESIGN)
 SHAPES = ("even", "uneven", "sparse")
 # Half of a 95 % interval, in standard deviations.
@@ -34,7 +32,7 @@ DEVIATIONS = 1.959963984540054
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mechanism that a plan may choose, and the subset that it would publish, where it publishes one."""
+    """A mechanism that a plan may choose, and the subset that it would publish, if any."""
 
     name: str
     mechanism: Mechanism
@@ -42,10 +40,10 @@ class Candidate:
 
 
 def shape(name: str, n_categories: int) -> NDArray[np.float64]:
-    """Return a named example of θ with K categories, in falling order.
+    """Return a named example of θ with K categories, in descending order.
 
-    ``"even"``: all shares are 1/K. ``"uneven"``: they fall as 1, 1/2, 1/3, … ``"sparse"``: a fifth of the categories
-    (at least one) hold 90 %, the others 10 %.
+    ``"even"``: all shares are 1/K. ``"uneven"``: they are proportional to 1, 1/2, 1/3, … ``"sparse"``: a fifth of the
+    categories (at least one) hold 90 %, the others 10 %.
     """
     k = n_categories
     if name == "even":
@@ -58,8 +56,8 @@ def shape(name: str, n_categories: int) -> NDArray[np.float64]:
 
 
 def check_names(names: object) -> tuple[str, ...]:
-    """Return names of mechanisms that K and ε are enough to build, each once, or raise ValueError."""
-    allowed = f"one or more of {', '.join(PLANNED)}, or a mechanism of your own that n_categories and epsilon build"
+    """Return names of mechanisms that can be built from K and ε, without repeats, or raise ValueError."""
+    allowed = f"one or more of {', '.join(PLANNED)}, or your own mechanism built from n_categories and epsilon"
     given = [names] if isinstance(names, str) else names
     if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
         raise ValueError(f"mechanisms must be {allowed}, got {brief(names)}")
@@ -81,13 +79,13 @@ def _known(name: str, allowed: str) -> str:
 
 
 def candidate(name: str, theta: NDArray[np.float64], epsilon: float, before: Candidate | None = None) -> Candidate:
-    """Return the mechanism of this name at ε; where it suits θ, `before` at a similar ε is where to begin.
+    """Return the mechanism with this name at ε. The search for a design starts from `before`, at a similar ε.
 
-    ``"rrrr"`` publishes the subset that −Tr F⁻¹ chooses at θ, to which an adaptive collection tends; where that is
+    ``"rrrr"`` publishes the subset that −Tr F⁻¹ chooses at θ, which an adaptive collection approaches; if that is
     empty, it is SRR.
     """
     if name == DESIGN:
-        start = before.mechanism if before is not None and isinstance(before.mechanism, SetFamily) else None
+        start: Any = None if before is None else before.mechanism
         return Candidate(name, optimal_mechanism(theta, epsilon, start=start).mechanism)
     mechanism = build_mechanism(name, n_categories=theta.size, epsilon=epsilon)
     if not mechanism.publishes_subset:
@@ -99,9 +97,9 @@ def candidate(name: str, theta: NDArray[np.float64], epsilon: float, before: Can
 
 
 def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return √n times the half-widths that n answers tend to, by category, of the intervals of `intervals.summary`.
+    """Return √n times the half-width of `intervals.summary` for many answers n, by category.
 
-    1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or for mechanisms whose counts tell the shares, by the variance of the counts.
+    It is 1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or follows from the variance of the counts if these determine the shares.
     """
     from adobest_pp.likelihood.direct import counts_say_all
 
@@ -110,10 +108,9 @@ def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.f
         truth, other = naming
         h = other + (truth - other) * theta
         return np.asarray(DEVIATIONS * np.sqrt(h * (1 - h)) / (truth - other))
-    basis = sum_zero_basis(theta.size)
-    information = basis.T @ one.mechanism.information(theta, subset=one.subset) @ basis
-    values, vectors = np.linalg.eigh((information + information.T) / 2)
-    if values[0] <= 1e-12 * values[-1]:
+    information, basis = reduced_information(one.mechanism, theta, one.subset)
+    values, vectors = np.linalg.eigh(information)
+    if not identifies(values):
         return np.full(theta.size, np.inf)
     return np.asarray(DEVIATIONS * np.sqrt(np.sum((basis @ vectors) ** 2 / values, axis=1)))
 
@@ -147,14 +144,14 @@ def efficiency_table(
     theta : array of shape (K,), optional
         The shares; by default the examples of `plan`: even, uneven and sparse.
     mechanisms : str or sequence of str, optional
-        Names as of `plan`; all by default, ``"design"`` up to 20 categories.
+        Names, as in `plan`; all by default, ``"design"`` up to 20 categories.
 
     Returns
     -------
     xarray.Dataset
         ``efficiency`` and ``variance`` (`asymptotic_variance`) by ``theta``, ``epsilon`` and ``mechanism``. Up to 20
-        categories the efficiency is a proved bound over the variance; beyond, the least variance of these over it, and
-        the attribute ``proved`` is False.
+        categories the efficiency is a proved bound divided by the variance. Beyond, it is the least variance in the
+        table divided by the variance, and the attribute ``proved`` is False.
 
     Examples
     --------
@@ -166,13 +163,17 @@ def efficiency_table(
     import xarray as xr
 
     k, budgets = check_n_categories(n_categories), _check_budgets(epsilons)
-    names = _names(mechanisms, k)
+    plans = tuple(name for name in PLANNED if name != DESIGN or k <= MOST_ENUMERATED)
+    names = plans if mechanisms is None else check_names(mechanisms)
     thetas = {each: shape(each, k) for each in SHAPES} if theta is None else {"θ": check_probabilities(theta, k)}
     variances = np.empty((len(thetas), len(budgets), len(names)))
     least = np.empty((len(thetas), len(budgets), 1))
     for i, shares in enumerate(thetas.values()):
         for j, epsilon in enumerate(budgets):
-            rows, design = _candidates(names, shares, epsilon)
+            # The design and its bound are found once.
+            design = optimal_mechanism(shares, epsilon) if k <= MOST_ENUMERATED else None
+            known = {DESIGN: Candidate(DESIGN, design.mechanism)} if design is not None else {}
+            rows = [known.get(name) or candidate(name, shares, epsilon) for name in names]
             variances[i, j] = [asymptotic_variance(one.mechanism, shares, subset=one.subset) for one in rows]
             least[i, j] = variances[i, j].min() if design is None else design.lower_bound
     dims = ("theta", "epsilon", "mechanism")
@@ -187,7 +188,7 @@ def mechanism_table(
     theta: ArrayLike | None = None,
     mechanisms: str | Sequence[str] | None = None,
 ) -> "xr.Dataset":
-    """Return all mechanisms at one ε and θ, with what they cost and when to use each.
+    """Compare all mechanisms at one ε and θ: what they cost and when to use each.
 
     Parameters
     ----------
@@ -198,14 +199,14 @@ def mechanism_table(
     theta : array of shape (K,), optional
         The shares; all equal by default.
     mechanisms : str or sequence of str, optional
-        As of `efficiency_table`.
+        As in `efficiency_table`.
 
     Returns
     -------
     xarray.Dataset
         By ``mechanism``: ``privacy_loss``, audited in exact arithmetic over everything that the mechanism may publish,
-        and whether it ``holds``; ``bits`` of an answer; ``efficiency`` and ``variance`` (see `efficiency_table`);
-        ``when`` to use it.
+        and whether it ``holds``; ``bits`` of an answer (of a hash, with its seed) if all answers were equally likely;
+        ``efficiency`` and ``variance`` (see `efficiency_table`); ``when`` to use it.
 
     Examples
     --------
@@ -219,13 +220,13 @@ def mechanism_table(
     table = efficiency_table(k, [budget], shares, mechanisms).isel(theta=0, epsilon=0, drop=True)
     names = table["mechanism"].values.tolist()
     rows = [candidate(name, shares, budget) for name in names]
-    # RRRR is audited for every subset that it may publish, though it may tend to publish none.
+    # RRRR is audited for every subset that it may publish, even if its candidate here publishes none.
     built = build_mechanism("rrrr", n_categories=k, epsilon=budget)
     audits = [audit(built if name == "rrrr" else one.mechanism) for name, one in zip(names, rows, strict=True)]
     columns: dict[str, list[Any]] = {
         "privacy_loss": [float(each.loss) for each in audits],
         "holds": [bool(each.holds) for each in audits],
-        "bits": [_bits(one) for one in rows],
+        "bits": [round(math.log2(one.mechanism.n_outputs), 2) for one in rows],
         "when": [WHEN.get(name, "") for name in names],
     }
     found = table.assign({name: ("mechanism", values) for name, values in columns.items()})
@@ -233,31 +234,11 @@ def mechanism_table(
 
 
 def _check_budgets(epsilons: ArrayLike) -> list[float]:
-    allowed = f"one or more budgets from {LEAST_EPSILON:g} to 30, rising"
+    allowed = f"one or more budgets from {LEAST_EPSILON:g} to 30, in ascending order"
     try:
         budgets = as_numbers(epsilons, "fiu").astype(np.float64)
     except TypeError:
-        raise ValueError(f"epsilons must be {allowed}, got {brief(epsilons)}") from None
+        budgets = np.empty(0)
     if budgets.ndim != 1 or not budgets.size or not (budgets >= LEAST_EPSILON).all() or (np.diff(budgets) <= 0).any():
         raise ValueError(f"epsilons must be {allowed}, got {brief(epsilons)}")
     return [check_epsilon(each, "epsilons") for each in budgets.tolist()]
-
-
-def _names(mechanisms: object, k: int) -> tuple[str, ...]:
-    if mechanisms is not None:
-        return check_names(mechanisms)
-    return tuple(name for name in PLANNED if name != DESIGN or k <= MOST_ENUMERATED)
-
-
-def _candidates(
-    names: Sequence[str], theta: NDArray[np.float64], epsilon: float
-) -> tuple[list[Candidate], Design | None]:
-    """Return the mechanisms, and the best one with its bound, which is found once, where it is proved."""
-    design = optimal_mechanism(theta, epsilon) if theta.size <= MOST_ENUMERATED else None
-    known = {DESIGN: Candidate(DESIGN, design.mechanism)} if design is not None else {}
-    return [known.get(name) or candidate(name, theta, epsilon) for name in names], design
-
-
-def _bits(one: Candidate) -> float:
-    """Return the bits of an answer if all were as likely; those of a hash include its seed."""
-    return round(math.log2(one.mechanism.n_outputs), 2)

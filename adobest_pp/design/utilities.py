@@ -1,37 +1,47 @@
-"""The six utilities of RRRR for every subset size at once, compiled and without a single matrix.
+"""The utilities by which RRRR chooses its subset, and the choice itself, compiled without a single matrix.
 
-Every function takes θ sorted in descending order with Σθ = 1 and the `Coefficients` of the mechanism, and returns
-the values for k = 0 … K−1, where S holds the k most probable categories. Written as in docs/math.md, section 3:
-H = θ(S), T = 1 − H, c = K − k, u = inner_own/inner = e^ε₁ − 1. Two facts keep them short and accurate:
+Every utility takes θ in descending order with Σθ = 1 and the `Coefficients` of the mechanism. It returns a value for
+each k = 0 … K−1, where S holds the k most probable categories. Notation as in docs/math.md, section 3: H = θ(S), T = 1
+− H, c = K − k, u = inner_own/inner = e^ε₁ − 1. Two facts keep the formulas short and accurate:
 
 - at both ends, k = 0 and k = K−1, RRRR is SRR on all categories (with ε and with ε₁), so only 0 < k < K−1, where
   c ≥ 2, needs the general formula;
-- each is a sum of non-negative terms, with 1 − θ[0] taken as the sum of the others: nothing cancels when θ is
+- each is a sum of non-negative terms, with 1 − θ[0] computed as the sum of the others: nothing cancels when θ is
   nearly one-hot or ε is large.
+
+One rule chooses everywhere. Categories are ordered by θ, ties by index. Sizes whose utilities agree to within `TIE`
+(relative) are tied, and the smallest is chosen, so that rounding does not break a tie.
 """
 
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_probabilities
+from adobest_pp._checks import as_numbers, check_alpha, check_probabilities
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
+
+TIE = 1e-12
+# Up to this many categories insertion sort beats merging.
+RUN = 32
 
 
 @njit(cache=True, error_model="numpy")
 def fisher(theta, coefficients):  # type: ignore[no-untyped-def]
-    """Return U1 = −Tr F⁻¹ without the least probable category; −inf where F is singular. O(K) in all.
+    """Return U1 = −Tr F⁻¹ without the least probable category; −inf where F is singular. O(K) for all k.
 
     G⁻¹ is an unbiased estimator of θ from one answer, and Tr F⁻¹ its summed variance. In S it is
     (1{Y=i} − inner)/inner_own; outside it is (1{Y=i} + w·1{Y∈S})/outer_own + constant, which takes three values.
     """
     n = theta.size
     values = np.empty(n)
-    rest = _all_but_first(theta)
+    rest = suffix_sums(theta)[1]
     head, absent, spread = theta[0], rest, theta[0] * rest
     for k in range(1, n):
         values[k] = -_own_variance(k, head, absent, spread, coefficients.inner_own[k] / coefficients.inner[k])
@@ -78,7 +88,7 @@ def _outside_variance(k, m, kept, pairs, last, coefficients):  # type: ignore[no
 
 @njit(cache=True, error_model="numpy")
 def entropy(theta, coefficients):  # type: ignore[no-untyped-def]
-    """Return U2 = Σ h ln h, the negative entropy of the answer. O(K²) in all: one logarithm per answer outside S."""
+    """Return U2 = Σ h ln h, the negative entropy of the answer. O(K²) for all k: one logarithm per answer outside S."""
     n = theta.size
     values = np.empty(n)
     tail = suffix_sums(theta)
@@ -120,11 +130,11 @@ def _h_ln_h(h, missing):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def tv1(theta, coefficients):  # type: ignore[no-untyped-def]
-    """Return U3 = ½ Σ θ_x |G[y,x] − h(y)|. O(K log K) in all.
+    """Return U3 = ½ Σ θ_x |G[y,x] − h(y)|. O(K log K) for all k.
 
-    For each y the differences average to zero over x, so half of Σ|·| is the sum of the positive ones. In S that
-    is inner_own·θ_y(1−θ_y). Outside, with gap = outer − cross, x = y is always positive; the others are
-    gap·H − own·θ_y (x outside S too) and −gap·T − own·θ_y (x in S), and change sign once along the sorted θ.
+    For each y the differences average to zero over x, so half of Σ|·| is the sum of the positive ones. In S this sum
+    is inner_own·θ_y(1−θ_y). Outside S, with gap = outer − cross, the term x = y is always positive. The others are
+    gap·H − own·θ_y (x outside S) and −gap·T − own·θ_y (x in S), and change sign once along the sorted θ.
     """
     n = theta.size
     values = np.empty(n)
@@ -153,19 +163,17 @@ def tv1(theta, coefficients):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
-    """Return U4 = −½ Σ|h − θ|. O(K log K) in all.
+    """Return U4 = −½ Σ|h − θ|. O(K log K) for all k.
 
-    Σ(θ − h) = 0, so half of Σ|·| is the sum of the positive θ − h, and these belong to the most probable categories
-    on each side of S: θ − h is inner·((k+1)θ − 1) in S and (k·inner + c·outer)·θ − (cross·H + outer·T) outside.
+    Σ(θ − h) = 0, so half of Σ|·| is the sum of the positive θ − h. These belong to the most probable categories in S
+    and outside it: θ − h is inner·((k+1)θ − 1) in S and (k·inner + c·outer)·θ − (cross·H + outer·T) outside.
     """
     n = theta.size
     values = np.empty(n)
     tail = suffix_sums(theta)
-    head = np.empty(n + 1)
-    head[0] = 0.0
-    for i in range(n):
-        head[i + 1] = head[i] + theta[i]
-    above = 0  # how many of S have (k+1)θ > 1: more and more of them as k grows
+    head = np.zeros(n + 1)
+    head[1:] = np.cumsum(theta)
+    above = 0  # how many categories of S have (k+1)θ > 1: this grows with k
     for k in range(1, n - 1):
         inner, outer = coefficients.inner[k], coefficients.outer[k]
         while above < k and (k + 1) * theta[above] > 1:
@@ -184,7 +192,7 @@ def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def mse(theta, coefficients):  # type: ignore[no-untyped-def]
-    """Return U5 = Σ G[y,x]²θ_x²/h(y) − 1, minus the squared error of guessing X from Y. O(K²) in all.
+    """Return U5 = Σ G[y,x]²θ_x²/h(y) − 1, minus the squared error of guessing X from Y. O(K²) for all k.
 
     Since Σh = 1, −U5 = Σ_y (h² − Σ_x G²θ²)/h, and each numerator is twice Σ GθG'θ' over the pairs {x, x'}.
     In S this is inner·(u·θ_y(1−θ_y) + pairs)/(1 + uθ_y), where `pairs` is the sum of θ_xθ_x' over all pairs.
@@ -227,7 +235,7 @@ def _srr_error(theta, spread, pairs, shared, own):  # type: ignore[no-untyped-de
 
 @njit(cache=True, error_model="numpy")
 def honest(theta, coefficients):  # type: ignore[no-untyped-def]
-    """Return U6 = P(Y = X). O(K) in all."""
+    """Return U6 = P(Y = X). O(K) for all k."""
     n = theta.size
     values = np.empty(n)
     values[0] = coefficients.outer[0] + coefficients.outer_own[0]
@@ -242,20 +250,12 @@ def honest(theta, coefficients):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def suffix_sums(terms):  # type: ignore[no-untyped-def]
-    """Return the sums of terms[i:] for i = 0 … K, added from the end, where the small ones are."""
+    """Return the sums of terms[i:] for i = 0 … K, added from the end, where the small terms are."""
     sums = np.empty(terms.size + 1)
     sums[terms.size] = 0.0
     for i in range(terms.size - 1, -1, -1):
         sums[i] = sums[i + 1] + terms[i]
     return sums
-
-
-@njit(cache=True, error_model="numpy")
-def _all_but_first(theta):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(theta.size - 1, 0, -1):
-        total += theta[i]
-    return total
 
 
 @njit(cache=True, error_model="numpy")
@@ -270,12 +270,9 @@ def first_below(theta, low, high, factor, level):  # type: ignore[no-untyped-def
     return low
 
 
-RUN = 32  # up to here insertion beats merging
-
-
 @njit(cache=True, error_model="numpy")
 def sort_descending(theta, order):  # type: ignore[no-untyped-def]
-    """Put `order` in the order of θ, greatest first and equal ones by index; return θ in it, divided by its sum."""
+    """Sort `order` by descending θ, ties by index, in place; return the sorted θ, divided by its sum."""
     n = order.size
     for start in range(0, n, RUN):
         _insertion_sort(theta, order, start, min(start + RUN, n))
@@ -312,7 +309,7 @@ def _insertion_sort(theta, order, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy")
 def _merge(theta, order, start, middle, stop):  # type: ignore[no-untyped-def]
-    """Merge two sorted runs; runs that are in order already, as most are from one step to the next, cost nothing."""
+    """Merge two sorted runs. Runs that are already in order, as most are from one step to the next, cost nothing."""
     if not _precedes(theta, order[middle], order[middle - 1]):
         return
     left = order[start:middle].copy()
@@ -327,27 +324,127 @@ def _merge(theta, order, start, middle, stop):  # type: ignore[no-untyped-def]
         place += 1
 
 
-# The utilities by name, and what a user passes to add one.
+# The choice of a subset, which the loop of Algorithm 1 makes at every step.
+#
+# Each utility has a type of its own, so that a loop compiles only the one that it uses.
+Given = namedtuple("Given", ())  # the size was chosen elsewhere, by a utility that is not compiled
+NonAdaptive = namedtuple("NonAdaptive", ())  # size 0, which is SRR
+SemiAdaptive = namedtuple("SemiAdaptive", ())  # the smallest size whose mass reaches α
+Fisher = namedtuple("Fisher", ())
+Entropy = namedtuple("Entropy", ())
+Tv1 = namedtuple("Tv1", ())
+Tv2 = namedtuple("Tv2", ())
+Mse = namedtuple("Mse", ())
+Honest = namedtuple("Honest", ())
+
+GIVEN = Given()
+UTILITY_CODES: dict[str, tuple[()]] = {
+    "nonadaptive": NonAdaptive(),
+    "semi_adaptive": SemiAdaptive(),
+    "fisher": Fisher(),
+    "entropy": Entropy(),
+    "tv1": Tv1(),
+    "tv2": Tv2(),
+    "mse": Mse(),
+    "honest": Honest(),
+}
+_KERNELS = {Fisher: fisher, Entropy: entropy, Tv1: tv1, Tv2: tv2, Mse: mse, Honest: honest}
+
+
+@njit(cache=True, error_model="numpy")
+def choose_size(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+    """Return the size k that a utility chooses; the subset is ``order[:k]``.
+
+    Parameters
+    ----------
+    code : Given, NonAdaptive, …
+        One of `UTILITY_CODES`, or `GIVEN`.
+    alpha : float
+        The mass that ``semi_adaptive`` has to reach; ignored by the others.
+    theta : float64[K]
+        Non-negative, not all zero. It is divided by its sum, so φ will do.
+    coefficients : Coefficients
+        Of the RRRR mechanism.
+    order : int64[K]
+        Any permutation of 0 … K−1, replaced by the order of θ. Starting from the order of the last step is fast.
+    smallest_size : int
+        The smallest size allowed; 0 allows SRR. `GIVEN` returns this size, and ``nonadaptive`` returns 0;
+        neither changes `order`.
+    """
+    return _choose_size(code, alpha, theta, coefficients, order, smallest_size)
+
+
+def _choose_size(code: Any, alpha: Any, theta: Any, coefficients: Any, order: Any, smallest_size: Any) -> int:
+    """Stand in for what `_choice_of` compiles."""
+    raise NotImplementedError
+
+
+@overload(_choose_size, inline="always")
+def _choice_of(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+    kind = code.instance_class
+
+    def given(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return smallest_size
+
+    def nonadaptive(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return 0
+
+    def semi_adaptive(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return max(smallest_size, semi_adaptive_size(alpha, sort_descending(theta, order)))
+
+    def by_utility(code, alpha, theta, coefficients, order, smallest_size):  # type: ignore[no-untyped-def]
+        return best_size(values(sort_descending(theta, order), coefficients), smallest_size)
+
+    values: Any = _KERNELS.get(kind)
+    return {Given: given, NonAdaptive: nonadaptive, SemiAdaptive: semi_adaptive}.get(kind, by_utility)
+
+
+@njit(cache=True, error_model="numpy")
+def best_size(values, smallest_size):  # type: ignore[no-untyped-def]
+    """Return the smallest size from `smallest_size` up whose value is within `TIE` of the greatest."""
+    best = values[smallest_size]
+    for k in range(smallest_size + 1, values.size):
+        best = max(best, values[k])
+    level = best - TIE * abs(best)
+    k = smallest_size
+    while values[k] < level:
+        k += 1
+    return k
+
+
+@njit(cache=True, error_model="numpy")
+def semi_adaptive_size(alpha, ranked):  # type: ignore[no-untyped-def]
+    """Return the smallest k in 0 … K−1 whose k greatest probabilities reach `alpha`, or K−1 if none do."""
+    mass = 0.0
+    k = 0
+    # Eight times 0.1 adds up to slightly less than 0.8, and must count as 0.8.
+    while k < ranked.size - 1 and mass < alpha - TIE:
+        mass += ranked[k]
+        k += 1
+    return k
+
+
+# The utilities by name.
 
 
 @dataclass(frozen=True)
 class Utility:
-    """What a subset is chosen by: a value for every subset size, the greatest of which is chosen.
+    """A rule that chooses a subset: a value for every subset size, of which the greatest wins.
 
     Parameters
     ----------
     name : str
         Its name in tables and messages.
     reference : str
-        Its formula, or where it stands.
+        Its formula, or where to find it.
     function : callable
         ``function(sorted_theta, coefficients)`` → K values for k = 0 … K−1, finite or ``-inf``, never NaN. θ is
-        sorted in descending order and sums to one; S is the first k categories of it; `coefficients` are
+        in descending order and sums to one; S holds its first k categories; `coefficients` are
         ``RRRR.coefficients``. Compiled with Numba or plain Python.
 
     Examples
     --------
-    The probability that an honest answer names one of S:
+    The probability that an honest answer names a category of S:
 
     >>> import numpy as np
     >>> import adobest_pp as ad
@@ -368,7 +465,7 @@ class Utility:
             raise ValueError(f"function must be a function of sorted θ and coefficients, got {brief(self.function)}")
 
 
-# The numbering is the paper's; the authors' program has U3 and U4 the other way round, without the ½
+# The numbering is the paper's. The authors' program swaps U3 and U4 and omits the ½
 # (soneraydin/AdOBEst_LDP, commit 9080c23, calculate_utility.m, lines 20 to 25).
 UTILITIES = {
     item.name: item
@@ -384,21 +481,21 @@ UTILITIES = {
 
 
 def utility(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDArray[np.float64]:
-    """Return a utility for every subset size k = 0 … K−1, S being the k most probable categories.
+    """Return a utility for every subset size k = 0 … K−1, where S holds the k most probable categories.
 
     Parameters
     ----------
     theta : array of shape (K,)
-        Category probabilities: non-negative, with a sum of 1 to within 1e-6, by which they are divided.
+        Category probabilities: non-negative, with a sum within 1e-6 of 1. They are divided by their sum.
     mechanism : RRRR
-        The mechanism whose subset is to be chosen.
+        The mechanism that will run with the subset.
     name : {"fisher", "entropy", "tv1", "tv2", "mse", "honest"} or Utility
         U1 … U6 of [1]_ in this order, or your own.
 
     Returns
     -------
     array of shape (K,)
-        Greater is better. ``-inf`` for ``fisher`` where the answers do not identify θ (ε₂ = 0).
+        Greater is better. ``fisher`` is ``-inf`` where the answers do not identify θ (ε₂ = 0).
 
     See Also
     --------
@@ -428,7 +525,7 @@ def utility(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDArray[n
 def ranked_values(
     chosen: Utility, theta: NDArray[np.float64], mechanism: RRRR
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the values for every size, and the categories in the order of θ; raise ValueError for wrong values."""
+    """Return the value of every size and the categories in descending order of θ, or raise ValueError."""
     order = np.arange(theta.size)
     ranked = sort_descending(theta, order)
     # Adding zero turns the -0.0 of a negated empty sum into 0.0.
@@ -446,9 +543,71 @@ def ranked_values(
 
 
 def find_utility(name: str | Utility) -> Utility:
-    """Return the utility of that name, or the given one, or raise ValueError."""
+    """Return the utility with this name, or the given `Utility`, or raise ValueError."""
     if isinstance(name, Utility):
         return name
     if not isinstance(name, str) or name not in UTILITIES:
         raise ValueError(f"utility must be one of {', '.join(map(repr, UTILITIES))} or a Utility, got {brief(name)}")
     return UTILITIES[name]
+
+
+def select_subset(theta: ArrayLike, mechanism: RRRR, name: str | Utility) -> NDArray[np.int64]:
+    """Return the subset with the greatest utility among the k most probable categories, k = 0 … K−1.
+
+    Parameters
+    ----------
+    theta, mechanism, name
+        As in `utility`.
+
+    Returns
+    -------
+    array of int, of shape (k,) with k = 0 … K−1
+        The categories, most probable first. Empty when SRR on all categories is best.
+
+    See Also
+    --------
+    utility : The values that are compared.
+    semi_adaptive_subset : Chooses by mass alone.
+
+    Notes
+    -----
+    Categories with equal θ are ordered by index. Sizes whose values agree to 1e-12 (relative) are tied, and the
+    smallest is chosen. Algorithm 1 makes the same choice in compiled code.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.select_subset([0.1, 0.7, 0.15, 0.05], ad.RRRR(4, epsilon=1.0, kappa=0.9), "honest")
+    array([1])
+    """
+    mechanism = check_rrrr(mechanism)
+    probabilities = check_probabilities(theta, mechanism.n_categories)
+    values, order = ranked_values(find_utility(name), probabilities, mechanism)
+    return order[: best_size(values, 0)]
+
+
+def semi_adaptive_subset(theta: ArrayLike, alpha: float) -> NDArray[np.int64]:
+    """Return the smallest set of most probable categories whose mass reaches `alpha`.
+
+    Parameters
+    ----------
+    theta : array of shape (K,)
+        Category probabilities, as in `utility`.
+    alpha : float
+        The mass to reach, 0 … 1, with a slack of 1e-12 for rounded sums.
+
+    Returns
+    -------
+    array of int, of shape (k,) with k = 0 … K−1
+        The categories, most probable first. At least one category stays out, even if the others do not reach `alpha`.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.semi_adaptive_subset([0.2, 0.1, 0.6, 0.1], alpha=0.8)
+    array([2, 0])
+    """
+    probabilities = check_probabilities(theta)
+    order = np.arange(probabilities.size)
+    ranked = sort_descending(probabilities, order)
+    return order[: semi_adaptive_size(check_alpha(alpha), ranked)]

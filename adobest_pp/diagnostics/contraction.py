@@ -14,7 +14,7 @@ from adobest_pp._text import brief
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.design.subsets import choose_size
+from adobest_pp.design.utilities import choose_size
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.mechanisms import check_rrrr

@@ -1,4 +1,4 @@
-"""How figures look: colors and markers that color-blind readers can tell apart, and numbers on logarithmic axes."""
+"""What figures share: colors and markers for color-blind readers, axes, labels in any script, and files."""
 
 import logging
 import unicodedata
@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from adobest_pp._files import replacing
 from adobest_pp._text import brief, visible
-from adobest_pp.answers.draws import thetas_of
 
-# The colors of Okabe and Ito (2008), without yellow, which is too pale on white.
+# The colors of Okabe and Ito (2008) without yellow, which is too pale on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-# Up to which ratio of its ends a logarithmic axis has which numbers in each decade, or evenly spaced ones.
+# The numbers to show in each decade of a logarithmic axis, by the largest ratio of its ends; () for evenly spaced ones.
 NUMBERED: tuple[tuple[float, tuple[float, ...]], ...] = (
     (3, ()),
     (10, (1, 1.5, 2, 3, 4, 5, 7)),
@@ -33,12 +32,12 @@ NUMBERED: tuple[tuple[float, tuple[float, ...]], ...] = (
 
 
 def look(i: int) -> dict[str, Any]:
-    """Return the color and the marker of the i-th of several things; no two of the first 49 share both."""
+    """Return the color and marker of the i-th item. No two of the first 49 share both."""
     return {"color": COLORS[i % len(COLORS)], "marker": MARKERS[(i + i // len(COLORS)) % len(MARKERS)]}
 
 
 def number_log_axis(axis: Any) -> None:
-    """Write the numbers of a logarithmic axis as 0.1, 0.2, 0.5, 1, …, as many as it has room for."""
+    """Label a logarithmic axis with 0.1, 0.2, 0.5, 1, …, as many numbers as there is room for."""
     low, high = axis.get_view_interval()
     subs = next((subs for ratio, subs in NUMBERED if high <= ratio * low), (1,))
     axis.set_major_locator(LogLocator(subs=subs, numticks=9) if subs else AutoLocator())
@@ -46,11 +45,16 @@ def number_log_axis(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-# Checks of what plots take: results of diagnostics, trees of draws, categories and axes.
+def legend_beside(panel: Any, *entries: Any) -> None:
+    """Put the legend to the right of a panel."""
+    panel.legend(*entries, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+
+
+# Checks of arguments.
 
 
 def check_result(result: Any, name: str, maker: str, needed: Sequence[str], attributes: Sequence[str] = ()) -> None:
-    """Raise ValueError unless it is a dataset with the variables and attributes that a figure needs."""
+    """Raise ValueError unless `result` is a dataset with the variables and attributes that a figure needs."""
     allowed = f"{name} must be a result of {maker}"
     if not isinstance(result, xr.Dataset):
         raise ValueError(f"{allowed}, got {type(result).__name__}")
@@ -60,8 +64,15 @@ def check_result(result: Any, name: str, maker: str, needed: Sequence[str], attr
         raise ValueError(f"{allowed}, got a dataset without {', '.join(missing)}")
 
 
-def check_axes(axes: Any, n: int, allowed: str) -> NDArray[np.object_]:
-    """Return n matplotlib axes as an array of shape (n,), or raise ValueError."""
+def check_axes(
+    axes: Any, n: int, allowed: str, figsize: tuple[float, float] | None = None, **options: Any
+) -> NDArray[np.object_]:
+    """Return n matplotlib axes as an array of shape (n,), or raise ValueError.
+
+    If axes is None and `figsize` is given, they are a row of a new figure, with these options of `plt.subplots`.
+    """
+    if axes is None and figsize is not None:
+        axes = plt.subplots(1, n, figsize=figsize, layout="constrained", **options)[1]
     try:
         panels = np.asarray(axes, dtype=object).ravel()
     except Exception:  # whatever an object of another library raises
@@ -70,17 +81,12 @@ def check_axes(axes: Any, n: int, allowed: str) -> NDArray[np.object_]:
         raise ValueError(f"axes must be {allowed}, got {panels.size}")
     for panel in panels:
         if not hasattr(panel, "plot"):
-            raise ValueError(f"axes must be axes of matplotlib, got {brief(panel)}")
+            raise ValueError(f"axes must be matplotlib axes, got {brief(panel)}")
     return panels
 
 
-def check_thetas(draws: Any) -> dict[str, xr.DataArray]:
-    """Return θ of each tree by chain, draw and category, in the first tree's order, or raise ValueError."""
-    return thetas_of(draws)
-
-
 def check_categories(categories: Any, known: Sequence[str]) -> list[str]:
-    """Return the labels to draw, at least one of those that there are, or raise ValueError."""
+    """Return the labels to draw, at least one of the known ones, or raise ValueError."""
     is_list = isinstance(categories, Sequence | np.ndarray) and getattr(categories, "ndim", 1) == 1
     if isinstance(categories, str) or not is_list or not len(categories):
         raise ValueError(f"categories must be at least one label, got {brief(categories)}")
@@ -89,18 +95,18 @@ def check_categories(categories: Any, known: Sequence[str]) -> list[str]:
         if label not in known:
             raise ValueError(f"categories must be among {brief(list(known))}, got {brief(label)}")
     if len(set(labels)) < len(labels):
-        raise ValueError(f"categories must be each given once, got {brief(labels)}")
+        raise ValueError(f"categories must be distinct, got {brief(labels)}")
     return labels
 
 
-# Labels on figures: names of categories and of samplers are data, and are shown as they are.
+# Labels: names of categories and samplers are data, and are shown as they are.
 
 
 LONGEST = 24
 
 
 def plain(label: Any) -> str:
-    """Return a label as matplotlib shows it unchanged: a dollar sign would begin a formula.
+    """Return a label that matplotlib shows unchanged: a dollar sign would start a formula.
 
     A character that no installed font has becomes its code point.
     """
@@ -108,29 +114,29 @@ def plain(label: Any) -> str:
 
 
 def shorten(label: Any, longest: int = LONGEST) -> str:
-    """Return a label that fits beside an axis: a long one loses its middle, since names often differ at the end."""
+    """Return a label that fits beside an axis. A long one loses its middle, since names often differ at the end."""
     text = readable(visible(label))  # code points are longer than the characters that they stand for
     return plain(text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}")
 
 
 def legend_entry(label: Any) -> str:
-    """Return a label for a legend, which leaves out what begins with an underscore."""
+    """Return a label for a legend. Matplotlib would leave out one that starts with an underscore."""
     text = plain(label)
     return f" {text}" if text.startswith("_") else text
 
 
-# Fonts for labels in any script: an installed one that has the characters, or else their code points to read.
+# Fonts for labels in any script: an installed font that has the characters, or else their code points.
 
 
 logger = logging.getLogger("adobest_pp")
 
-# This font has a box for every character, which tells nothing: never choose it.
+# This font has a box for every character. Never choose it.
 LAST_RESORT = "Last Resort"
 NORMAL = 400
 
 
 def readable(text: str) -> str:
-    """Return a text with the code point, as U+4E2D, in place of each character that no installed font has."""
+    """Replace each character that no installed font has by its code point, such as U+4E2D."""
     missing = _missing(text) - set().union(*(glyphs(path) for _, path in fallbacks(text)))
     if not missing:
         return text
@@ -140,7 +146,7 @@ def readable(text: str) -> str:
 
 
 def legible(axes: Any) -> Any:
-    """Give every text of the figure the fonts that its characters need, and return the axes."""
+    """Give every text of the figure the fonts that it needs, and return the axes."""
     for axis in np.asarray(axes, dtype=object).ravel()[:1]:
         for text in axis.figure.findobj(Text):
             families = [name for name, _ in fallbacks(text.get_text())]
@@ -150,7 +156,7 @@ def legible(axes: Any) -> Any:
 
 
 def fallbacks(text: str) -> list[tuple[str, str]]:
-    """Return names and files of as few installed fonts as cover the characters that the usual one does not have."""
+    """Return names and files of the fewest installed fonts that cover the characters missing from the usual font."""
     missing, chosen = _missing(text), []
     while missing:
         name, path = max(installed(), key=lambda font: len(missing & glyphs(font[1])), default=("", ""))
@@ -174,7 +180,7 @@ def installed() -> list[tuple[str, str]]:
 
 @cache
 def glyphs(path: str) -> frozenset[int]:
-    """Return the code points that a font file has; none if it cannot be read."""
+    """Return the code points of a font file; none if it cannot be read."""
     try:
         return frozenset(FT2Font(path).get_charmap())
     except (OSError, RuntimeError, ValueError):
@@ -182,7 +188,7 @@ def glyphs(path: str) -> frozenset[int]:
 
 
 def _missing(text: str) -> set[int]:
-    """Return the code points of a text that show something and that the usual font does not have."""
+    """Return the visible code points of a text that the usual font lacks."""
     if text.isascii():
         return set()
     usual = glyphs(font_manager.findfont(font_manager.FontProperties()))
@@ -196,26 +202,25 @@ def _shown(text: str) -> Iterable[str]:
 
 @lru_cache(maxsize=100)
 def _warn(missing: tuple[int, ...]) -> None:
-    """Log, once for the same characters, that figures show code points."""
+    """Log that figures show code points, once for the same characters."""
     codes = ", ".join(f"U+{code:04X}" for code in missing[:10])
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     logger.warning(
-        "No installed font has %s%s: figures show code points in their place. Install a font that has them, such as "
+        "No installed font has %s%s: figures show code points instead. Install a font that has them, such as "
         "Noto Sans CJK.",
         codes,
         more,
     )
 
 
-# Figures as files that are the same for the same figure.
+# Files: the same figure gives the same bytes, so there are no dates and no random names in them.
 
 
-# Without these the same figure would not give the same files: no dates, and no random names within.
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
 
 
 def save_figure(figure: Any, folder: Path, name: str, dpi: int) -> tuple[Path, Path]:
-    """Save a figure as PNG and as SVG, each whole or not at all; close it, and return both paths."""
+    """Save a figure as PNG and SVG, each whole or not at all; close it and return both paths."""
     png, svg = (folder / f"{name}.{suffix}" for suffix in METADATA)
     salt: Any = {"svg.hashsalt": name}
     try:
@@ -224,7 +229,7 @@ def save_figure(figure: Any, folder: Path, name: str, dpi: int) -> tuple[Path, P
                 kind = path.suffix.removeprefix(".")
                 with replacing(path) as temporary:
                     figure.savefig(temporary, format=kind, dpi=dpi, metadata=METADATA[kind])
-                figure.set_layout_engine("none")  # the layout is found, which takes most of the time
+                figure.set_layout_engine("none")  # keep the layout, which takes most of the time
     finally:
         plt.close(figure)
     return png, svg

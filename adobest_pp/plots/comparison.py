@@ -1,4 +1,4 @@
-"""Samplers against their reference, and ranks of the truth against uniform ones."""
+"""Are the draws right, and at what cost? Comparison with a reference, calibration, contraction, error against work."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
 from adobest_pp._wording import verdict_in_words
-from adobest_pp.plots._common import check_axes, check_result, legend_entry, legible, look, shorten
+from adobest_pp.plots._common import (
+    COLORS,
+    check_axes,
+    check_result,
+    legend_beside,
+    legend_entry,
+    legible,
+    look,
+    number_log_axis,
+    shorten,
+)
 
 MAX_NAMED = 12
 MAX_LEGEND = 90
@@ -39,8 +49,8 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     Returns
     -------
     array of matplotlib axes, of shape (4,)
-        Difference of means and ratio of standard deviations to the reference by category, with an open marker
-        where it is within Monte-Carlo error; errors of quantiles by category; effective draws per second.
+        By category: the difference of means and the ratio of standard deviations to the reference, with open markers
+        where they are within Monte Carlo error, and the errors of quantiles. By sampler: effective draws per second.
 
     Examples
     --------
@@ -77,21 +87,21 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     _efficiency(panels[3], dataset)
     if others:
         handles, labels = panels[2].get_legend_handles_labels()
-        title = "Mean and standard deviation: open markers are within Monte-Carlo error"
+        title = "Mean and standard deviation: open markers are within Monte Carlo error"
         panels[0].figure.legend(handles, labels, loc="outside lower center", frameon=False, title=title)
     legible(panels)
     return panels
 
 
-# Not ArviZ's plot_ecdf_pit: it tests each category alone, where this envelope holds for all of them at once.
+# ArviZ's plot_ecdf_pit tests each category alone; this envelope holds for all of them at once.
 def plot_calibration(
     dataset: xr.Dataset, axes: Sequence[Any] | None = None, highlight: int = MAX_NAMED
 ) -> NDArray[np.object_]:
     """Plot whether a sampler is calibrated: ranks of the truth among its draws, and coverage of its intervals.
 
-    Of right draws, all curves of ranks stay within the envelope with the stated probability. A curve above zero at
-    the left and below at the right means that intervals are too narrow, the reverse that they are too wide, and a
-    curve on one side throughout is a bias.
+    If the draws are right, all curves of ranks stay within the envelope with the stated probability. A curve above zero
+    on the left and below on the right means that intervals are too narrow; the reverse means that they are too wide. A
+    curve that stays on one side is a bias.
 
     Parameters
     ----------
@@ -100,7 +110,7 @@ def plot_calibration(
     axes : sequence of 2 matplotlib axes, optional
         Where to draw; a new figure by default.
     highlight : int, default 12
-        Up to how many categories, those of the smallest p-values, are drawn in color and named.
+        The most categories to draw in color and name, those with the smallest p-values.
 
     Returns
     -------
@@ -117,8 +127,6 @@ def plot_calibration(
     """
     check_result(dataset, "dataset", "diagnostics.calibration", CALIBRATED, ["envelope_level", "replications"])
     check_integer(highlight, "highlight", 0)
-    if axes is None:
-        _, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
     panels = _panels(axes, 2)
     points = dataset.point.values
     envelope = f"{dataset.attrs['envelope_level']:.0%} envelope, all categories"
@@ -145,17 +153,17 @@ def plot_calibration(
     lowest = min(levels.min(), dataset.coverage.values.min()) - 0.1
     panels[1].set(xlim=(levels.min() - 0.1, 1), ylim=(max(0, lowest), 1.02))
     panels[0].margins(x=0)
-    # The names of the categories are the same in both panels: once is enough.
+    # The categories are the same in both panels, so name them once.
     entries = {
         label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
-    panels[1].legend(entries.values(), entries, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+    legend_beside(panels[1], entries.values(), entries)
     legible(panels)
     return panels
 
 
 def _comparison_axes(dataset: xr.Dataset) -> list[Any]:
-    """Return new panels: three side by side, with names of categories at the left, and one below that is as wide."""
+    """Return new panels: three side by side, with the categories on the left, and a wide one below."""
     heights = (0.8 + 0.32 * dataset.sizes["category"], 0.6 + 0.45 * dataset.sizes["sampler"])
     figure = plt.figure(figsize=(11, sum(heights) + 1.2), layout="constrained")
     panels = figure.subplot_mosaic("012;333", height_ratios=heights)
@@ -164,8 +172,8 @@ def _comparison_axes(dataset: xr.Dataset) -> list[Any]:
     return list(panels.values())
 
 
-def _panels(axes: Sequence[Any], n: int) -> NDArray[np.object_]:
-    panels = check_axes(axes, n, f"{n} of them")
+def _panels(axes: Sequence[Any] | None, n: int) -> NDArray[np.object_]:
+    panels = check_axes(axes, n, f"{n} of them", (12, 4.5))
     for panel in panels:
         panel.grid(alpha=0.3)
         panel.set_axisbelow(True)
@@ -189,3 +197,209 @@ def _efficiency(panel: Any, dataset: xr.Dataset) -> None:
     panel.set_yticks(places, [f"{shorten(name)}\nR-hat {r:.2f}, ESS {e:.0f}" for name, r, e in mixed])
     panel.invert_yaxis()
     panel.set(title="Mixing", xlabel=f"smallest bulk {measured}")
+
+
+# How fast posteriors close in on the truth, and how often the best question was asked.
+
+
+CONTRACTION = ("label", "n", "error", "error_se", "radius", "bvm", "slope", "slope_se", "runs")
+
+
+def plot_contraction(result: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
+    """Plot how fast posteriors close in on the truth: squared error and radius against the number of responses.
+
+    The dashed line of the error is the prediction of the Bernstein–von Mises theorem: one grey line if it is the same
+    for all labels, otherwise one in the color of each label.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        The result of `adobest_pp.diagnostics.contraction`.
+    axes : sequence of two matplotlib axes, optional
+        For the error and the radius; a new figure by default.
+
+    Returns
+    -------
+    array of two matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> from adobest_pp.diagnostics import checkpoints, contraction
+    >>> run = ad.simulate_adaptive([0.6, 0.4], ad.AdaptiveSubset(ad.RRRR(2, epsilon=2.0)), n_people=4000, random_seed=1)
+    >>> trees = {n: ad.sample(r, "gibbs", random_seed=2) for n, r in checkpoints(run.responses, [250, 4000]).items()}
+    >>> error, radius = ad.plots.plot_contraction(contraction({"gibbs": trees}, [0.6, 0.4]))
+    >>> error.get_xlabel()
+    'number of responses n'
+    """
+    check_result(result, "result", "diagnostics.contraction", CONTRACTION, ["probability"])
+    panels = check_axes(axes, 2, "two, for the error and the radius", (11, 4.2))
+    shared = bool((result["bvm"] == result["bvm"].isel(label=0)).all())
+    for i, label in enumerate(result["label"].values):
+        part = result.sel(label=label).dropna("n", subset=["error"])
+        _draw_label(panels, part, label, look(i))
+        if i == 0 or not shared:
+            _draw_bvm(panels[0], part, "0.4" if shared else look(i)["color"])
+    probability = 100 * float(result.attrs["probability"])
+    for panel in panels:
+        panel.set(xscale="log", yscale="log", xlabel="number of responses n")
+        panel.grid(alpha=0.3)
+        number_log_axis(panel.xaxis)
+        number_log_axis(panel.yaxis)
+    if np.isfinite(result["bvm"]).any():
+        panels[0].plot([], [], color="0.4", linestyle="--", label="Bernstein–von Mises: 2 Tr I⁻¹ / n")
+    panels[0].set(ylabel="E‖θ − θ*‖²", title="Squared error of the posterior")
+    panels[1].set(
+        ylabel=f"radius around θ* of {probability:g} %", title=f"Ball with {probability:g} % of the posterior"
+    )
+    for panel in panels:
+        panel.legend(frameon=False)
+    legible(panels)
+    return panels
+
+
+def _draw_label(panels: NDArray[np.object_], part: xr.Dataset, label: str, style: dict[str, Any]) -> None:
+    n, slope, error = part["n"].values, float(part["slope"]), float(part["slope_se"])
+    # The checkpoints of a single run are not independent, so its standard error would be too small.
+    figures = f"{slope:.2f} ± {error:.2f}" if int(part["runs"]) > 1 else f"{slope:.2f}"
+    name = legend_entry(label)
+    entry = f"{name}: slope " + figures.replace("-", "−") if np.isfinite(slope) else name
+    spread = part["error_se"].values if np.isfinite(part["error_se"].values).all() else None
+    panels[0].errorbar(n, part["error"].values, yerr=spread, label=entry, **style)
+    panels[1].plot(n, part["radius"].values, label=name, **style)
+
+
+def _draw_bvm(panel: Any, part: xr.Dataset, color: str) -> None:
+    known = np.isfinite(part["bvm"].values)
+    panel.plot(part["n"].values[known], part["bvm"].values[known], color=color, linestyle="--")
+
+
+PANELS = {"frequency": "in windows", "cumulative": "since the first person"}
+MEASURED_SUBSETS = ("label", "people", "best_size", *PANELS, *(f"{name}_se" for name in PANELS))
+
+
+def plot_best_subset(result: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
+    """Plot how often an adaptive collection asked about the best subset, in windows and since the first person.
+
+    The shaded bands extend two standard errors to either side.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        The result of `adobest_pp.diagnostics.best_subset_frequency`.
+    axes : sequence of two matplotlib axes, optional
+        For the windows and the cumulative frequency; a new figure by default.
+
+    Returns
+    -------
+    array of two matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> theta = [0.7, 0.2, 0.1]
+    >>> policy = ad.AdaptiveSubset(ad.RRRR(3, epsilon=3.0))
+    >>> runs = [ad.simulate_adaptive(theta, policy, n_people=500, random_seed=s) for s in (1, 2)]
+    >>> result = ad.diagnostics.best_subset_frequency({"honest": runs}, theta, window=100)
+    >>> [panel.get_xlabel() for panel in ad.plots.plot_best_subset(result)]
+    ['people asked', 'people asked']
+    """
+    check_result(result, "result", "diagnostics.best_subset_frequency", MEASURED_SUBSETS)
+    panels = check_axes(axes, 2, "two, for the windows and the cumulative frequency", (11.5, 4.2), sharey=True)
+    for panel, (name, title) in zip(panels, PANELS.items(), strict=True):
+        for i, label in enumerate(result["label"].values):
+            part = result.sel(label=label).dropna("people", subset=[name])
+            people, share, error = part["people"].values, part[name].values, part[f"{name}_se"].values
+            entry = legend_entry(f"{label} (|S*| = {int(part['best_size'])})")
+            panel.plot(people, share, markersize=4, label=entry, **look(i))
+            low, high = np.clip([share - 2 * error, share + 2 * error], 0, 1)
+            panel.fill_between(people, low, high, color=look(i)["color"], alpha=0.15, linewidth=0)
+        panel.set(xlabel="people asked", title=f"Best subset asked, {title}")
+        panel.set_ylim(-0.02, 1.02)
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("frequency of Sₜ = S*")
+    legend_beside(panels[-1])
+    legible(panels)
+    return panels
+
+
+# Error against work, and the samplers that no other beats in both.
+
+
+COSTS = {"cpu_seconds": "seconds of CPU", "gradients": "gradients of rows of evidence"}
+FRONTIER = ("sampler", "length", "distance", *COSTS)
+
+
+def is_on_frontier(cost: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which points are finite and not beaten by one that is as good in both and better in one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from adobest_pp.plots.comparison import is_on_frontier
+    >>> is_on_frontier(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.6, 0.1])).tolist()
+    [True, False, True]
+    """
+    x, y = cost.ravel(), error.ravel()
+    as_good = (x <= x[:, None]) & (y <= y[:, None])
+    better = as_good & ((x < x[:, None]) | (y < y[:, None]))
+    known = np.isfinite(x) & np.isfinite(y)
+    return np.asarray(known & ~better.any(axis=1)).reshape(cost.shape)
+
+
+def plot_frontier(points: xr.Dataset, axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
+    """Plot the error of samplers against their work, with the frontier of those that no other beats in both.
+
+    Parameters
+    ----------
+    points : xarray.Dataset
+        By ``sampler`` and ``length``: ``distance``, ``cpu_seconds`` and ``gradients``. A line joins the lengths of a
+        sampler. A name of three words (diffusion, gradient, step) has the color of its first two.
+    axes : sequence of two matplotlib axes, optional
+        For seconds and for gradients; a new figure by default.
+
+    Returns
+    -------
+    array of two matplotlib axes
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import adobest_pp as ad
+    >>> dims = ("sampler", "length")
+    >>> values = {"distance": [[0.3, 0.2], [0.1, 0.05]], "cpu_seconds": [[1, 2], [2, 3]], "gradients": [[1, 2], [3, 4]]}
+    >>> coords = {"sampler": ["a", "b"], "length": [1, 2]}
+    >>> points = xr.Dataset({name: (dims, each) for name, each in values.items()}, coords)
+    >>> ad.plots.plot_frontier(points).shape
+    (2,)
+    """
+    check_result(points, "points", "validation.frontier", FRONTIER)
+    panels = check_axes(axes, 2, "two, for seconds and for gradients", (13, 6.5), sharey=True)
+    names = points["sampler"].values.tolist()
+    families = list(dict.fromkeys(" ".join(name.split(" ")[:2]) for name in names))
+    for panel, (cost, label) in zip(panels, COSTS.items(), strict=True):
+        drawn: set[str] = set()
+        for name in names:
+            family = " ".join(name.split(" ")[:2])
+            one = points.sel(sampler=name)
+            style = _look(families.index(family)) | {"label": None if family in drawn else family}
+            panel.plot(one[cost].values, one["distance"].values, **style)
+            drawn.add(family)
+        _draw_frontier(panel, points[cost].values, points["distance"].values)
+        panel.set(xscale="log", yscale="log", xlabel=label)
+        panel.grid(alpha=0.3, which="both")
+        number_log_axis(panel.yaxis)
+    number_log_axis(panels[0].xaxis)
+    panels[0].set_ylabel("error, in sd of the reference")
+    legend_beside(panels[1])
+    return panels
+
+
+def _look(i: int) -> dict[str, Any]:
+    return look(i) | {"linestyle": ("-", "--", ":")[i // len(COLORS) % 3], "linewidth": 0.8, "markersize": 5}
+
+
+def _draw_frontier(panel: Any, cost: NDArray[np.float64], error: NDArray[np.float64]) -> None:
+    on = is_on_frontier(cost, error)
+    order = np.argsort(cost[on])
+    panel.step(cost[on][order], error[on][order], where="post", color="0.3", linewidth=2.5, alpha=0.4, label="frontier")

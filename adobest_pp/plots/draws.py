@@ -10,27 +10,19 @@ from arviz_plots import PlotCollection, plot_ecdf_pit, plot_trace
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_probabilities
+from adobest_pp.answers.draws import thetas_of
 from adobest_pp.intervals import summary
-from adobest_pp.plots._common import (
-    COLORS,
-    check_axes,
-    check_categories,
-    check_thetas,
-    legend_entry,
-    legible,
-    look,
-    shorten,
-)
+from adobest_pp.plots._common import COLORS, check_axes, check_categories, legend_entry, legible, look, shorten
 
-# As many points of each line are drawn: more would not be seen.
+# The most points of a line: more would not be seen.
 MOST_TRACED = 500
 MOST_RANKED = 2000
 
-# As many letters fit beside a row of panels.
+# This many letters fit beside a row of panels.
 LONGEST_ROW = 14
 
 
-# Not ArviZ's plot_forest: it has neither intervals from zero, nor those that cover, nor bars of the truth.
+# ArviZ's plot_forest has neither intervals that start at zero, nor covering intervals, nor bars of the truth.
 def plot_estimates(
     draws: Mapping[str, xr.DataTree],
     truth: ArrayLike | None = None,
@@ -39,17 +31,17 @@ def plot_estimates(
 ) -> Any:
     """Plot the estimated share of each category with its 95 % interval, samplers beside each other.
 
-    A point is the posterior mean. The intervals of a single run are those of `intervals.summary`, which hold a share
-    whatever the shares are. Those of several runs, which are there to be compared, are the shortest that hold 95 % of
-    the draws of each (`intervals.shortest_intervals`).
+    A point is the posterior mean. A single run has the intervals of `intervals.summary`, which cover whatever the
+    shares are. Several runs are there to be compared, and have the shortest intervals with 95 % of the draws
+    (`intervals.shortest_intervals`).
 
     Parameters
     ----------
     draws : mapping of str to DataTree
         Trees of `sample`, with ``posterior/theta`` by chain, draw and category.
     truth : array of shape (K,), optional
-        The true frequencies of all categories, drawn as bars. They are matched by label if they have labels (xarray,
-        pandas), and otherwise stand in the order of the first tree's categories.
+        The true shares of all categories, drawn as bars. They are matched by label if they have labels (xarray,
+        pandas); otherwise they are in the order of the first tree's categories.
     categories : sequence of labels, optional
         The categories to draw; all by default.
     ax : matplotlib axes, optional
@@ -67,18 +59,18 @@ def plot_estimates(
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['no', 'yes']
     """
-    thetas = check_thetas(draws)
+    thetas = thetas_of(draws)
     known = next(iter(thetas.values()))["category"].values.tolist()
     labels = known if categories is None else check_categories(categories, known)
     shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(8, 1.2 + 0.42 * len(labels)), layout="constrained")
-    (ax,) = check_axes(ax, 1, "one")
+    (ax,) = check_axes(ax, 1, "one", (8, 1.2 + 0.42 * len(labels)))
     places = np.arange(len(labels))
     if shares is not None:
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.88", label="true share")
     for i, (name, theta) in enumerate(thetas.items()):
-        shown = _shown(list(draws.values()), theta).sel(category=labels)
+        # A single run of `sample` gets the intervals that people are shown.
+        is_run = len(draws) == 1 and {"prior", "n_responses"} <= set(draws[name].attrs)
+        shown = summary(draws[name] if is_run else theta).sel(category=labels)
         mean, low, high = (shown[column].values for column in ("mean", "lower", "upper"))
         y = places + 0.6 * ((i + 0.5) / len(thetas) - 0.5)
         bars = np.maximum([mean - low, high - mean], 0)
@@ -93,17 +85,11 @@ def plot_estimates(
     return ax
 
 
-def _shown(trees: list[xr.DataTree], theta: xr.DataArray) -> xr.Dataset:
-    """Return mean and interval of θ: as they are shown for a single run of `sample`, of the draws otherwise."""
-    is_run = len(trees) == 1 and {"prior", "n_responses"} <= set(trees[0].attrs)
-    return summary(trees[0] if is_run else theta)
-
-
 def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
-    """Plot the draws of each chain in the order of sampling, samplers below each other, by `arviz_plots.plot_trace`.
+    """Plot the draws of each chain in the order of sampling, one row per sampler, with `arviz_plots.plot_trace`.
 
-    Chains that have mixed look alike and have no trend. Each chain has its color. Of a long chain, up to 500 evenly
-    spaced draws are drawn.
+    Chains that have mixed look alike and have no trend. Each chain has its own color. A long chain is thinned to at
+    most 500 evenly spaced draws.
 
     Parameters
     ----------
@@ -133,20 +119,18 @@ def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> 
     return panels
 
 
-# Not ArviZ's plot_rank: it takes seconds for a test that takes draws for independent, and cannot leave out
-# what this test finds, in chains that have mixed too.
+# ArviZ's plot_rank spends seconds on a test that assumes independent draws, and cannot hide its findings, which also
+# occur in chains that have mixed.
 def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:
-    """Plot how the ranks of each chain among all draws differ from uniform ones, by `arviz_plots.plot_ecdf_pit`.
+    """Plot how the ranks of each chain among all draws differ from uniform ones, with `arviz_plots.plot_ecdf_pit`.
 
-    A line is the share of a chain's draws up to a rank, less the share of all draws up to it [1]_. Chains that have
-    mixed stay near zero. A chain above zero has too many small values, one below too few.
+    A line is the share of a chain's draws up to a rank minus the share of all draws up to it [1]_. Chains that have
+    mixed stay near zero. A chain above zero has too many small values, a chain below zero too few.
 
     Parameters
     ----------
-    draws : mapping of str to DataTree
-        Trees of `sample`.
-    categories : sequence of labels
-        The categories to draw.
+    draws, categories
+        As in `plot_traces`.
 
     Returns
     -------
@@ -168,7 +152,7 @@ def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> N
     thetas, labels = _chosen(draws, categories)
     panels = _grid(thetas, labels, "rank among all draws, as a share", "ECDF − uniform", sharex=True, sharey=True)
     hidden = ("title", "xlabel", "ylabel", "suspicious_points", "p_value_text")
-    # Thousands of points are one picture inside a vector file.
+    # In a vector file, thousands of points become one bitmap.
     visuals = {"ecdf_lines": {"width": 1.2, "rasterized": True}, **dict.fromkeys(hidden, False)}
     for row, theta in zip(panels, thetas.values(), strict=True):
         ranks = theta.azstats.compute_ranks(dim=["chain", "draw"], relative=True)
@@ -186,8 +170,8 @@ def plot_ranks(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> N
 
 
 def _chosen(draws: Any, categories: Any) -> tuple[dict[str, xr.DataArray], list[str]]:
-    """Return θ of each tree for the categories to draw, and these."""
-    thetas = check_thetas(draws)
+    """Return θ of each tree for the categories to draw, and their labels."""
+    thetas = thetas_of(draws)
     labels = check_categories(categories, next(iter(thetas.values()))["category"].values.tolist())
     return {name: theta.sel(category=labels) for name, theta in thetas.items()}, labels
 
@@ -195,7 +179,7 @@ def _chosen(draws: Any, categories: Any) -> tuple[dict[str, xr.DataArray], list[
 def _grid(
     thetas: Mapping[str, Any], categories: Sequence[str], xlabel: str, ylabel: str, **shared: Any
 ) -> NDArray[np.object_]:
-    """Return panels with a row for each sampler and a column for each category, named at the top and at the left."""
+    """Return panels with a row for each sampler and a column for each category, with their names."""
     size = (1.0 + 2.4 * len(categories), 0.8 + 1.5 * len(thetas))
     shape = (len(thetas), len(categories))
     figure, panels = plt.subplots(*shape, figsize=size, squeeze=False, layout="constrained", **shared)
@@ -210,7 +194,7 @@ def _grid(
 
 
 def _thinned(values: xr.DataArray, most: int) -> xr.DataArray:
-    """Return at most this many draws of each chain, evenly spaced, with their numbers."""
+    """Return at most `most` draws of each chain, evenly spaced, numbered as before."""
     numbered = values.assign_coords({dim: np.arange(values.sizes[dim]) for dim in ("chain", "draw")})
     return numbered.isel(draw=slice(None, None, -(-values.sizes["draw"] // most)))
 
@@ -220,7 +204,7 @@ def _as_tree(data: xr.Dataset) -> xr.DataTree:
 
 
 def _collection(data: xr.Dataset, row: NDArray[np.object_]) -> Any:
-    """Return what ArviZ draws on: the panels of a row, one for each category, and a color for each chain."""
+    """Return what ArviZ draws on: a row of panels, one for each category, with a color for each chain."""
     places = {"row_index": np.zeros(row.size, dtype=int), "col_index": np.arange(row.size), "plot": row}
     panels = xr.Dataset({name: ("category", values) for name, values in places.items()}, data["category"].coords)
     panels["figure"] = xr.DataArray(np.array(row[0].figure, dtype=object))

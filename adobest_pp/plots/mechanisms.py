@@ -1,25 +1,36 @@
-"""What one private answer tells: the probabilities behind it, and the belief about a person before and after."""
+"""Mechanisms: what one private answer tells, and what a collection with them needs."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import xarray as xr
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_integer, check_n_categories, check_probabilities
 from adobest_pp._labels import check_labels
 from adobest_pp._text import brief
-from adobest_pp.design import utility
+from adobest_pp.design import Plan, utility
 from adobest_pp.mechanisms import RRRR, Mechanism, privacy_loss
 from adobest_pp.mechanisms.privacy import check_matrix
-from adobest_pp.plots._common import COLORS, check_axes, legible, shorten
+from adobest_pp.plots._common import (
+    COLORS,
+    check_axes,
+    check_result,
+    legend_beside,
+    legible,
+    look,
+    number_log_axis,
+    shorten,
+)
 
-# Larger matrices are drawn without a number in each cell, and with fewer names beside them.
+# Larger matrices have no number in each cell, and fewer names beside them.
 MOST_NUMBERED = 12
 MOST_NAMED = 16
-FEW = 3  # columns, which leave room for large numbers
+# Up to this many columns there is room for large numbers.
+FEW = 3
 
 
 def plot_channel(
@@ -30,8 +41,8 @@ def plot_channel(
 ) -> Any:
     """Plot the matrix of a mechanism as a heat map, with its privacy loss in the title.
 
-    A column is what a person with that true category may answer; it sums to 100 %. The two framed cells have the
-    largest ratio in a row. The logarithm of that ratio is the privacy loss.
+    A column holds the answers of a person with that true category; it sums to 100 %. The two framed cells have the
+    largest ratio of all pairs in a row. The logarithm of that ratio is the privacy loss.
 
     Parameters
     ----------
@@ -60,10 +71,8 @@ def plot_channel(
     """
     matrix, answers = _matrix_of(mechanism, subset, categories)
     labels = check_labels(categories, matrix.shape[1])
-    if ax is None:
-        size = (1.8 + 0.55 * min(matrix.shape[1], 14), 1.6 + 0.5 * min(len(matrix), 14))
-        _, ax = plt.subplots(figsize=size, layout="constrained")
-    (ax,) = check_axes(ax, 1, "one")
+    size = (1.8 + 0.55 * min(matrix.shape[1], 14), 1.6 + 0.5 * min(len(matrix), 14))
+    (ax,) = check_axes(ax, 1, "one", size)
     ax.imshow(matrix, cmap="Blues", vmin=0, vmax=max(1e-12, float(matrix.max())) * 1.15, aspect="auto")
     if max(matrix.shape) <= MOST_NUMBERED:
         size_of_numbers = "large" if matrix.shape[1] <= FEW else "small"
@@ -89,25 +98,19 @@ def plot_belief(
     categories: Sequence[Any] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Plot what one answer changes: the belief about a person's category before and after it.
+    """Plot how one answer changes the belief about a person's category.
 
-    By Bayes' rule the belief after the answer y is in proportion to prior[x]·P(y | x). The number above a pair of bars
-    is the factor between them. The odds of two categories change by at most e^ε, whatever the belief was before.
+    By Bayes' rule the belief after the answer y is proportional to prior[x]·P(y | x). The number above a pair of bars
+    is their ratio. The odds of two categories change by at most e^ε, whatever the belief was before.
 
     Parameters
     ----------
-    mechanism : Mechanism or array of shape (outputs, K)
-        The mechanism, or ``G[y, x] = P(Y=y | X=x)`` itself.
+    mechanism, subset, categories, ax
+        As in `plot_channel`.
     answer : int
         The row of the matrix: for most mechanisms, the category that was answered.
     prior : array of shape (K,), optional
-        The belief before; uniform by default. By label if it has labels.
-    subset : indices or boolean mask, optional
-        The published subset, for a mechanism that publishes one.
-    categories : sequence of K labels, optional
-        Category names; 0, 1, … by default.
-    ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        The belief before; uniform by default. Labels are matched with `categories`.
 
     Returns
     -------
@@ -127,11 +130,9 @@ def plot_belief(
     before = flat if prior is None else check_probabilities(prior, len(labels), "prior", labels)
     after = before * matrix[y]
     if after.sum() == 0:
-        raise ValueError(f"answer must be one that is possible under the prior, got {brief(answer)}")
+        raise ValueError(f"answer must be possible under the prior, got {brief(answer)}")
     after = after / after.sum()
-    if ax is None:
-        _, ax = plt.subplots(figsize=(2.5 + 0.75 * min(len(labels), 14), 3.4), layout="constrained")
-    (ax,) = check_axes(ax, 1, "one")
+    (ax,) = check_axes(ax, 1, "one", (2.5 + 0.75 * min(len(labels), 14), 3.4))
     places = np.arange(len(labels))
     ax.bar(places - 0.2, before, width=0.38, color="0.75", label="before")
     ax.bar(places + 0.2, after, width=0.38, color=COLORS[0], label=f"after the answer “{shorten(answers[y])}”")
@@ -171,12 +172,12 @@ def _matrix_of(mechanism: Any, subset: Any, categories: Any) -> tuple[NDArray[np
 
 
 def _answer_names(n: int, labels: Sequence[str]) -> list[str]:
-    """Return the names of n answers: the categories, if there are as many, or else numbers."""
+    """Return the names of n answers: the categories if there are n of them, otherwise numbers."""
     return list(labels) if n == len(labels) else list(map(str, range(n)))
 
 
 def _worst_pair(matrix: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Return the cells of the largest and the smallest probability in the row where their ratio is largest."""
+    """Return the cells with the largest and smallest probability in the row where their ratio is largest."""
     high, low = matrix.max(axis=1), matrix.min(axis=1)
     ratio = np.divide(high, low, out=np.where(high > 0, np.inf, 1.0), where=low > 0)
     y = int(ratio.argmax())
@@ -184,7 +185,7 @@ def _worst_pair(matrix: NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 def _name_axis(axis: Any, names: Sequence[str]) -> None:
-    """Write the names of rows or columns, every second or third of many, slanted where they are long."""
+    """Name rows or columns: only every second or third of many, and slanted if they are long."""
     step = -(-len(names) // MOST_NAMED)
     shown = [shorten(name) for name in names[::step]]
     slanted = axis.axis_name == "x" and max(map(len, shown)) * len(shown) > 48
@@ -247,7 +248,7 @@ def plot_honest_response(
     steps = _check_ratios(ratios)
     mechanisms = [RRRR(k, epsilon, kappa) for epsilon in epsilons]
     n = len(mechanisms)
-    panels = check_axes(_new_panels(n) if axes is None else axes, n, f"one for each of the {n} epsilons")
+    panels = check_axes(axes, n, f"one for each of the {n} epsilons", (5 * n + 1.5, 4))
     thetas = [family(k, ratio) for ratio in steps]
     for panel, mechanism in zip(panels, mechanisms, strict=True):
         values = np.array([utility(theta, mechanism, "honest") for theta in thetas])
@@ -259,7 +260,7 @@ def plot_honest_response(
         panel.set(title=f"K = {k}, ε = {mechanism.epsilon:g}, κ = {kappa:g}", xlabel="θᵢ / θᵢ₊₁", ylabel="P(Y = X)")
         panel.margins(x=0)
         panel.grid(alpha=0.3)
-    panels[-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False)
+    legend_beside(panels[-1])
     return panels
 
 
@@ -279,6 +280,97 @@ def _check_ratios(ratios: Sequence[float] | None) -> NDArray[np.float64]:
     return values
 
 
-def _new_panels(n: int) -> Any:
-    _, panels = plt.subplots(1, n, figsize=(5 * n + 1.5, 4), squeeze=False, layout="constrained")
-    return panels[0]
+# Plans and the efficiency of mechanisms.
+
+
+# The figure spans this factor below and above the people of the plan.
+REACH = 10.0
+
+
+def plot_plan(plan: Plan, ax: Any = None) -> Any:
+    """Plot the half-width of the 95 % intervals against the number of people, one line per mechanism.
+
+    Markers are the plan. Lines are the asymptotic formula, dotted where too few people answer for it to hold. The grey
+    line is the sampling error of honest answers.
+
+    Parameters
+    ----------
+    plan : Plan
+        The result of `adobest_pp.plan`.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> made = ad.plan([0.5, 0.3, 0.2], people=5000, epsilon=1.0, mechanisms=["srr", "unary-encoding"])
+    >>> ad.plots.plot_plan(made).get_xlabel()
+    'people'
+    """
+    if not isinstance(plan, Plan):
+        raise ValueError(f"plan must be a Plan, the result of adobest_pp.plan, got {brief(plan)}")
+    (ax,) = check_axes(ax, 1, "one", (8, 5))
+    table = plan.table
+    known = table["people"].values[np.isfinite(table["people"].values)]
+    people = np.geomspace(max(known.min() / REACH, 1.0), known.max() * REACH, 200)
+    for i, name in enumerate(table["mechanism"].values.tolist()):
+        row = table.sel(mechanism=name)
+        if not np.isfinite(row["unit_half_width"]):
+            continue
+        style = look(i)
+        widths = row["unit_half_width"].item() / np.sqrt(people)
+        solid = people >= row["reliable_from"].item()
+        label = f"{name}, ε = {row['epsilon'].item():.3g}"
+        ax.plot(people[~solid], widths[~solid], ":", color=style["color"], linewidth=1.2)
+        ax.plot(people[solid], widths[solid], color=style["color"], linewidth=1.5)
+        ax.plot(row["people"].item(), row["half_width"].item(), linestyle="-", markersize=8, label=label, **style)
+    ax.plot(people, table.attrs["non_private_unit"] / np.sqrt(people), color="0.5", linewidth=2, label="no privacy")
+    ax.set(xscale="log", yscale="log", xlabel="people", ylabel="half-width of the 95 % interval, mean of categories")
+    ax.set_ylim(top=min(ax.get_ylim()[1], 1.0))
+    ax.grid(alpha=0.3, which="both")
+    number_log_axis(ax.xaxis)
+    number_log_axis(ax.yaxis)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_efficiency(efficiencies: xr.Dataset, axes: Any = None) -> NDArray[np.object_]:
+    """Plot the efficiency of mechanisms against ε, one panel for each θ.
+
+    Parameters
+    ----------
+    efficiencies : xarray.Dataset
+        The result of `adobest_pp.design.efficiency_table`.
+    axes : sequence of matplotlib axes, optional
+        One for each θ; a new figure by default.
+
+    Returns
+    -------
+    array of matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> table = ad.design.efficiency_table(4, [1.0, 2.0], mechanisms=["srr", "subset-selection"])
+    >>> ad.plots.plot_efficiency(table).shape
+    (3,)
+    """
+    check_result(efficiencies, "efficiencies", "design.efficiency_table", ("efficiency", "theta", "epsilon"))
+    names = efficiencies["theta"].values.tolist()
+    n = len(names)
+    panels = check_axes(axes, n, f"{n}, one for each θ", (1 + 4 * n, 4.5), sharey=True)
+    for panel, theta in zip(panels, names, strict=True):
+        for i, name in enumerate(efficiencies["mechanism"].values.tolist()):
+            one = efficiencies["efficiency"].sel(theta=theta, mechanism=name)
+            panel.plot(efficiencies["epsilon"].values, one.values, linewidth=1.5, markersize=5, label=name, **look(i))
+        panel.set(xscale="log", xlabel="ε", title=str(theta))
+        panel.set_ylim(bottom=0, top=1.05)
+        panel.grid(alpha=0.3)
+        number_log_axis(panel.xaxis)
+    panels[0].set_ylabel("efficiency: least possible variance / variance")
+    legend_beside(panels[-1])
+    return panels

@@ -3,23 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_probabilities
 from adobest_pp._text import brief
+from adobest_pp.answers.draws import thetas_of
 from adobest_pp.answers.responses import Responses
 from adobest_pp.likelihood.marginal import grid_posterior
-from adobest_pp.plots._common import COLORS, check_axes, check_thetas, legible, look, plain, shorten
+from adobest_pp.plots._common import COLORS, check_axes, legible, look, plain, shorten
 
-# The corners of the three categories.
+# The corners of the triangle, one for each category.
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-# The regions of the exact posterior that are shaded, from the darkest.
+# The shaded regions of the exact posterior, darkest first.
 REGIONS = (0.5, 0.95)
 SHADES = ("#C6DBEF", "#6BAED6")
 MOST_DRAWS = 1000
-FEW = 500  # draws, which are drawn larger
+# Up to this many draws are drawn larger.
+FEW = 500
 
 
 def plot_simplex(
@@ -31,19 +32,19 @@ def plot_simplex(
 ) -> NDArray[np.object_]:
     """Plot the posterior of three shares on a triangle: draws as points, the exact posterior behind them.
 
-    A corner is a population in which everybody has that category; the middle is one with equal shares. The shaded
-    regions hold 50 % and 95 % of the exact posterior, from a grid: a sampler that is right has as many points there.
+    In a corner everybody has that category; in the middle the shares are equal. The shaded regions hold 50 % and 95 %
+    of the exact posterior, computed on a grid. Of a correct sampler, they hold 50 % and 95 % of the points.
 
     Parameters
     ----------
     draws : mapping of str to DataTree, optional
         Trees of `sample` with three categories, one panel each, with up to 1000 evenly spaced draws.
     responses : Responses, optional
-        The answers whose exact posterior is shaded. Needed where there are no draws: then one panel shows it alone.
+        The answers whose exact posterior is shaded. Required if there are no draws; then one panel shows it alone.
     prior : float or array of shape (3,), default 1.0
         Concentration of the Dirichlet prior of the exact posterior.
     truth : array of shape (3,), optional
-        The true shares, drawn as a cross. By label if it has labels.
+        The true shares, drawn as a cross. They are matched by label if they have labels.
     axes : sequence of matplotlib axes, optional
         One for each panel; a new figure by default.
 
@@ -65,15 +66,15 @@ def plot_simplex(
     ['nuts', 'gibbs']
     """
     if draws is None and responses is None:
-        raise ValueError("draws or responses must be given: there is nothing to draw")
+        raise ValueError("draws or responses must be given, got neither")
     if responses is not None and not isinstance(responses, Responses):
         raise ValueError(f"responses must be a Responses, got {brief(responses)}")
-    thetas = {} if draws is None else check_thetas(draws)
+    thetas = {} if draws is None else thetas_of(draws)
     labels = _labels(thetas, responses)
     mark = None if truth is None else check_probabilities(truth, 3, "truth", labels) @ CORNERS
     titles = list(thetas) if thetas else ["exact posterior"]
     n = len(titles)
-    panels = check_axes(_new_panels(n) if axes is None else axes, n, f"one for each of the {n} panels")
+    panels = check_axes(axes, n, f"one for each of the {n} panels", (3.6 * n, 3.6))
     for i, (panel, title) in enumerate(zip(panels, titles, strict=True)):
         _draw_triangle(panel, labels)
         panel.set_title(plain(title), fontsize="medium")
@@ -91,7 +92,7 @@ def plot_simplex(
 
 
 def _labels(thetas: Mapping[str, Any], responses: Responses | None) -> list[str]:
-    """Return the three labels of what is drawn, in the order of the draws, or raise ValueError."""
+    """Return the three labels, in the order of the draws, or raise ValueError."""
     labels = [str(label) for label in next(iter(thetas.values()))["category"].values] if thetas else None
     known = labels if responses is None else list(responses.categories)
     if labels is not None and known is not None and sorted(known) != sorted(labels):
@@ -116,7 +117,7 @@ def _shade(panel: Any, responses: Responses, prior: ArrayLike, labels: list[str]
 
 
 def _draw_triangle(panel: Any, labels: list[str]) -> None:
-    """Draw the edges, faint lines at quarters, and the names of the corners."""
+    """Draw the edges, faint lines at the quarters, and the names of the corners."""
     for share in (0.25, 0.5, 0.75):
         for i in range(3):
             others = [j for j in range(3) if j != i]
@@ -130,8 +131,3 @@ def _draw_triangle(panel: Any, labels: list[str]) -> None:
         )
     panel.set(xlim=(-0.12, 1.12), ylim=(-0.12, 0.98), xticks=[], yticks=[], aspect="equal")
     panel.spines[:].set_visible(False)
-
-
-def _new_panels(n: int) -> Any:
-    _, panels = plt.subplots(1, n, figsize=(3.6 * n, 3.6), squeeze=False, layout="constrained")
-    return panels[0]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adobest_pp._checks import check_count, check_prior, check_probabilities, check_rho, is_learned
 from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._text import brief
-from adobest_pp.adaptive.settings import LoopSettings
+from adobest_pp.adaptive.loop import LoopSettings
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design.overview import DESIGN
@@ -19,7 +19,7 @@ from adobest_pp.intervals import shortest_intervals
 from adobest_pp.mechanisms import Mechanism, audit
 from adobest_pp.mechanisms.registry import build_mechanism
 from adobest_pp.samplers.choice import MANY_ROWS_IN_STUDY, has_many_rows, quick_draws
-from adobest_pp.simulate.simulation import simulate_adaptive, simulate_rounds
+from adobest_pp.simulate import simulate_adaptive, simulate_rounds
 from adobest_pp.studies.run_function import Measure, Run, declares
 
 MEASURES = {

@@ -2,6 +2,7 @@
 
 import json
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_the_error_of_a_simulation_is_shown(capsys, monkeypatch):
     def widths(candidate, theta, people, prior, rng):
         return np.full(theta.size, rng.uniform(0.01, 0.03))
 
-    monkeypatch.setattr("adobest_pp.design.plan_search.simulated_half_widths", widths)
+    monkeypatch.setattr(import_module("adobest_pp.design.plan"), "simulated_half_widths", widths)
     done = run_here(capsys, *PLAN, "--people", 50, "--epsilon", 1, "--shape", "sparse", "--seed", 1)
     flat = " ".join(done.stdout.split())
     assert " ± 4% " in flat or " ± 5% " in flat

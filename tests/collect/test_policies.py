@@ -6,7 +6,7 @@ import pytest
 import adobest_pp as ad
 from adobest_pp import AdaptiveSubset, Collection, Utility, sample, select_subset, simulate_adaptive
 from adobest_pp.design import UTILITIES
-from adobest_pp.design import rounds as rounds_module
+from adobest_pp.design import optimal as rounds_module
 from adobest_pp.intervals import summary
 from tests.collect.policies import LABELS, POLICIES, RRRR, answer_all, assert_same, new, people
 

@@ -1,6 +1,7 @@
 """Plans against the definition, against each other, and against what simulated collections achieve."""
 
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -8,10 +9,8 @@ import xarray as xr
 from scipy.stats import chi2
 
 import adobest_pp as ad
-from adobest_pp.design import plan_search
 from adobest_pp.design.overview import PLANNED, Candidate, candidate, shape, unit_half_widths
-from adobest_pp.design.plan import _recommended
-from adobest_pp.design.plan_search import reliable_from, simulated_half_widths
+from adobest_pp.design.plan import PlanSolution, _recommended, reliable_from, simulated_half_widths
 from oracles import designs
 from tests.refusals import refuses
 
@@ -246,7 +245,7 @@ def test_the_error_of_a_simulation_is_told(monkeypatch):
     def widths(candidate, theta, people, prior, rng):
         return np.full(theta.size, 0.02 * (people / 1000) ** -0.25 * rng.lognormal(-0.154, 0.555))
 
-    monkeypatch.setattr(plan_search, "simulated_half_widths", widths)
+    monkeypatch.setattr(import_module("adobest_pp.design.plan"), "simulated_half_widths", widths)
     given = {"epsilon": 1.0, "half_width": 0.02, "prior": "learned", "mechanisms": "srr"}
     plans = [made([0.97, 0.01, 0.01, 0.01], **given, random_seed=seed).table for seed in range(30)]
     off = np.log([plan["people"].item() / 1000 for plan in plans])
@@ -261,7 +260,7 @@ def test_the_error_of_a_simulation_is_told(monkeypatch):
 
 def test_mechanisms_that_differ_by_less_than_the_error_are_equally_good():
     def answer(people, error):
-        return plan_search.PlanSolution(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9)
+        return PlanSolution(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9)
 
     rough = {"srr": answer(2000, 0.3), "subset-selection": answer(1500, 0.3)}
     assert _recommended(rough, "people")[0] == "srr"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.design.rounds import next_question, posterior_draws, round_ends
+from adobest_pp.design.optimal import next_question, posterior_draws, round_ends
 
 UNEVEN = np.array([0.85, 0.05, 0.04, 0.03, 0.02, 0.01])
 FIRST = ad.SubsetSelection(6, epsilon=2.0)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 import adobest_pp as ad
 import oracles
 from adobest_pp.design import UTILITIES, UTILITY_CODES
-from adobest_pp.design.subsets import choose_size
+from adobest_pp.design.utilities import choose_size
 from tests.design.test_utilities import epsilons, kappas, weights
 from tests.refusals import refuses
 

@@ -17,7 +17,7 @@ from adobest_pp import (
     utility,
 )
 from adobest_pp.diagnostics.contraction import best_subset, best_subset_frequency
-from adobest_pp.plots.contraction import plot_best_subset
+from adobest_pp.plots.comparison import plot_best_subset
 from adobest_pp.simulate import OnlineRun
 
 THETA = np.array([0.45, 0.35, 0.2])

@@ -19,7 +19,7 @@ from adobest_pp.diagnostics.contraction import (
     information,
     inverse_information_trace,
 )
-from adobest_pp.plots.contraction import plot_contraction
+from adobest_pp.plots.comparison import plot_contraction
 from oracles import rows_of
 from tests.refusals import refuses
 from tests.strategies import simulated

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from adobest_pp.intervals import covering_intervals
-from adobest_pp.plots.frontier import is_on_frontier
+from adobest_pp.plots.comparison import is_on_frontier
 from tests.docs.blocks import DOCS, ROOT
 from validation import __main__ as suite
 from validation import pages, results

@@ -125,7 +125,7 @@ def test_simplex_of_responses_alone():
         (lambda: plots.plot_channel(RRRR(3, 1.0)), "subset must be given for RRRR"),
         (lambda: plots.plot_channel(LocalHashing(3, 1.0)), "possible answers"),
         (lambda: plots.plot_belief(SRR(3, 1.0), 3), "answer must be an integer from 0 to 2"),
-        (lambda: plots.plot_belief(np.eye(2), 0, [0.0, 1.0]), "answer must be one that is possible"),
+        (lambda: plots.plot_belief(np.eye(2), 0, [0.0, 1.0]), "answer must be possible"),
         (lambda: plots.plot_simplex(), "draws or responses must be given"),
         (lambda: plots.plot_simplex(responses=Responses(SRR(4, 1.0))), "must have 3 categories"),
         (lambda: grid_posterior(Responses(SRR(4, 1.0))), "responses must be about 2 or 3 categories"),

@@ -13,11 +13,11 @@ import xarray as xr
 
 import adobest_pp as ad
 from adobest_pp import _progress
+from adobest_pp import simulate as simulation
 from adobest_pp._progress import raising_interrupts
 from adobest_pp.samplers import nuts
 from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
 from adobest_pp.samplers.sgld.settings import LangevinSettings
-from adobest_pp.simulate import simulation
 from tests.strategies import simulated
 
 # Parts between two looks at signals take a second at most; a machine may be busy, and may have to compile first.

@@ -170,8 +170,8 @@ PEOPLE = {"theta": None, "n_people": None}
     [
         ({"mechanism": ad.SRR(3, 1.0)}, "mechanism must be an RRRR"),
         ({"utility": "best"}, "utility must be one of 'nonadaptive'"),
-        ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
-        ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for it alone"),
+        ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for no other"),
+        ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive' and for no other"),
         ({"utility": "semi_adaptive", "alpha": 1.5}, "alpha must be a number from 0 to 1"),
         ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'gibbs', 'exact'"),
         ({"theta": [0.5, 0.5, 0.5]}, "theta must sum to 1"),

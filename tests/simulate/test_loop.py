@@ -6,12 +6,11 @@ import pytest
 import adobest_pp as ad
 import oracles
 from adobest_pp._random import integer, normal, seed_state, uniform
-from adobest_pp.adaptive.loop import new_chain
-from adobest_pp.adaptive.settings import LoopSettings
+from adobest_pp.adaptive.loop import LoopSettings, new_chain
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
-from adobest_pp.design.subsets import TIE
-from adobest_pp.simulate.simulation import _ask_everyone, simulate_adaptive
+from adobest_pp.design.utilities import TIE
+from adobest_pp.simulate import _ask_everyone, simulate_adaptive
 from tests.simulate import simulated
 
 DEFAULTS = {"alpha": None, "prior": 1.0, "updates": 4, "batch_size": 5, "adapt_every": 1, "smallest_size": 0}

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from adobest_pp import sample
-from adobest_pp.plots.frontier import is_on_frontier
+from adobest_pp.plots.comparison import is_on_frontier
 from adobest_pp.studies import cells_of
 from validation import frontier, frontier_run
 from validation.common import Options

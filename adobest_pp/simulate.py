@@ -1,4 +1,4 @@
-"""Adaptive collections of simulated people: Algorithm 1, the whole loop compiled; and rounds of best questions."""
+"""Collections of simulated people, whose answers protect nobody: Algorithm 1, and rounds of best questions."""
 
 import json
 from collections.abc import Sequence
@@ -13,13 +13,12 @@ from adobest_pp._dirichlet import draw_people
 from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief
-from adobest_pp.adaptive.loop import Chain, new_chain, run, sample_round
+from adobest_pp.adaptive.loop import Chain, LoopSettings, new_chain, run, sample_round
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
-from adobest_pp.adaptive.settings import LoopSettings
 from adobest_pp.answers.concat import concat
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect.policies import AdaptiveSubset
-from adobest_pp.design.rounds import (
+from adobest_pp.design.optimal import (
     FINAL_DRAWS,
     check_design_prior,
     check_rounds,
@@ -28,39 +27,39 @@ from adobest_pp.design.rounds import (
     posterior_draws,
     round_ends,
 )
-from adobest_pp.mechanisms import RRRR, SubsetSelection, check_rrrr
-from adobest_pp.mechanisms.base import ExtremalMechanism
+from adobest_pp.mechanisms import RRRR, SetFamily, SubsetSelection, check_rrrr
 
 if TYPE_CHECKING:
     import xarray as xr
 
-# Updates of one compiled call, a fraction of a second: Ctrl-C is handled between calls only.
+__all__ = ["OnlineRun", "simulate_adaptive", "simulate_rounds"]
+
+# Updates per compiled call, a fraction of a second: Ctrl-C is handled only between calls.
 _UPDATES_AT_ONCE = 40_000
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
 class OnlineRun:
-    """What a simulated collection gives.
+    """The result of a simulated collection.
 
     Attributes
     ----------
     chain_mean : array of shape (K,)
         θ averaged over the last half of the final updates: the estimate that the paper's studies measure. With the
-        paper's SGLD it is not the posterior mean, and no chain gives an interval: ``sample(run.responses)`` gives both.
+        paper's SGLD it is not the posterior mean. Use ``sample(run.responses)`` for the posterior mean and intervals.
         In rounds it is the mean of the exact posterior.
     responses : Responses
-        What the collector holds in the end.
+        What the collector holds at the end.
     sizes : array of int, shape (T,)
-        ``|S_t|`` for each person; in rounds, how many categories are in the set that the person answered.
+        ``|S_t|`` for each person; in rounds, the size of the set that the person answered.
     path_people : array of int, shape (P,)
         How many people had been asked at each point of the path.
     path : array of shape (P, K)
         Θ_t at these points; in rounds, the mean of the exact posterior after each round.
     settings : dict
-        Every setting needed to repeat the run. In rounds also, in ``questions``, what each round after the
-        first asked, why, and the summed variance that was predicted for the end, to compare with ``variance``, that
-        of the exact posterior in the end.
+        Every setting needed to repeat the run. In rounds, ``questions`` lists what each round after the first asked,
+        why, and the summed variance predicted for the end; ``variance`` is that of the exact posterior at the end.
     """
 
     chain_mean: NDArray[np.float64]
@@ -71,7 +70,7 @@ class OnlineRun:
     settings: dict[str, Any]
 
     def to_xarray(self) -> "xr.Dataset":
-        """Return the chain's mean, sizes and path as a labelled dataset; the responses have a dataset of their own."""
+        """Return mean, sizes and path as a labelled dataset. The responses have their own `Responses.to_xarray`."""
         import xarray as xr
 
         variables = {
@@ -98,29 +97,29 @@ def simulate_adaptive(
 ) -> OnlineRun:
     """Simulate an adaptive collection, Algorithm 1 of the paper [1]_; the whole loop is compiled.
 
-    The answers are drawn by the simulation's generator. They protect nobody: this is not a private mechanism.
+    The simulation's generator draws the answers, so they protect nobody.
 
     Parameters
     ----------
     theta : array of shape (K,) or None
-        Category probabilities, from which `n_people` are drawn; None if `people` are given. With labels, it is put in
-        the order of `categories`.
+        Category probabilities from which `n_people` are drawn; None if `people` are given. Labels are matched with
+        `categories`.
     policy : AdaptiveSubset
         What the people's devices run, and how subsets are chosen.
     n_people : int, optional
-        How many people to draw from θ; 500·K, as in the paper, by default.
+        How many people to draw from θ; by default 500·K, as in the paper.
     people : array of int, optional
-        The categories x of simulated people instead, asked in this order.
+        The categories x of the simulated people, in the order in which they are asked, instead of `theta`.
     final_updates : int
         Updates after the last answer; `chain_mean` averages the last half of them.
     path_length : int
-        At most how many Θ_t to keep, evenly spaced.
+        The most Θ_t to keep, evenly spaced.
     categories : sequence of K labels, optional
         Category names.
     random_seed : int or numpy.random.SeedSequence, optional
         The same seed gives the same run.
     progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
+        Whether to show progress after two seconds.
 
     Returns
     -------
@@ -152,21 +151,12 @@ def simulate_adaptive(
     settings = policy.checked(labels)
     n_final = check_count(final_updates, "final_updates", 2)
     n_path = check_count(path_length, "path_length")
-    seed = _seed_sequence(random_seed)
-    people_seed, chain_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
-    shares = None if theta is None else check_probabilities(theta, mechanism.n_categories, categories=labels)
-    x = _people(shares, people, mechanism.n_categories, n_people, np.random.default_rng(people_seed))
+    x, chain_seed, drawn = _people(theta, people, labels, n_people, random_seed)
     batch_size = min(settings.plan.batch_size, x.size)
     chain = new_chain(settings.prior, batch_size, chain_seed, settings.sampler)
     chain, records, sizes, ends, path = _ask_everyone(settings, chain, x, n_path, progressbar)
     estimate = _final_estimate(settings, chain, records, n_final)
-    description = settings.describe() | {
-        "n_people": x.size,
-        **({} if shares is None else {"theta": shares.tolist()}),
-        "path_length": n_path,
-        "final_updates": n_final,
-        "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
-    }
+    description = settings.describe() | drawn | {"path_length": n_path, "final_updates": n_final}
     return OnlineRun(estimate, _as_responses(mechanism, records, labels), sizes, ends, path, description)
 
 
@@ -183,31 +173,20 @@ def simulate_rounds(
     random_seed: int | np.random.SeedSequence | None = None,
     progressbar: bool = False,
 ) -> OnlineRun:
-    """Simulate a collection in rounds, each by the best question for the posterior so far (`optimal_mechanism`).
+    """Simulate a collection in rounds, each with the best question for the posterior so far (`optimal_mechanism`).
 
-    The answers are drawn by the simulation's generator. They protect nobody: this is not a private mechanism.
+    The simulation's generator draws the answers, so they protect nobody.
 
     Parameters
     ----------
-    theta : array of shape (K,) or None
-        Category probabilities, from which `n_people` are drawn; None if `people` are given. With labels, it is put in
-        the order of `categories`.
+    theta, n_people, people, categories, random_seed, progressbar
+        As in `simulate_adaptive`.
     mechanism : SubsetSelection
-        What the devices run in the first round, and where a design gains next to nothing.
-    n_people : int, optional
-        How many people to draw from θ; 500·K by default.
-    people : array of int, optional
-        The categories x of simulated people instead, asked in this order.
+        What the devices run in the first round, and whenever a design gains next to nothing.
     rounds : int, optional
-        In how many rounds of equal size to ask; 8 by default.
+        The number of rounds, of equal size; 8 by default.
     prior : float, array of shape (K,) or "learned"
         ρ of the Dirichlet prior under which questions are chosen.
-    categories : sequence of K labels, optional
-        Category names.
-    random_seed : int or numpy.random.SeedSequence, optional
-        The same seed gives the same run.
-    progressbar : bool
-        Whether to show progress once it takes longer than two seconds.
 
     Returns
     -------
@@ -217,7 +196,7 @@ def simulate_rounds(
     See Also
     --------
     simulate_adaptive : Algorithm 1 of the paper.
-    Rounds : The policy that asks real people in the same way.
+    Rounds : The same policy for real people.
 
     Examples
     --------
@@ -230,54 +209,50 @@ def simulate_rounds(
     first = check_start(mechanism)
     labels = check_labels(categories, first.n_categories)
     concentration = check_design_prior(prior, first.n_categories, labels)
-    seed = _seed_sequence(random_seed)
-    people_seed, own_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
-    shares = None if theta is None else check_probabilities(theta, first.n_categories, categories=labels)
-    x = _people(shares, people, first.n_categories, n_people, np.random.default_rng(people_seed))
+    x, own_seed, drawn = _people(theta, people, labels, n_people, random_seed)
     n_rounds = check_rounds(rounds, x.size)
-    responses, sizes, ends, means, told = ask_in_rounds(
+    responses, sizes, ends, means, record = _ask_in_rounds(
         first, x, n_rounds, concentration, labels, own_seed, progressbar
     )
-    settings = first.settings() | {
-        "method": "design",
-        "prior": concentration if isinstance(concentration, str) else concentration.tolist(),
-        "rounds": n_rounds,
-        "n_people": x.size,
-        **({} if shares is None else {"theta": shares.tolist()}),
-        "random_seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
-        **told,
-    }
+    named = concentration if isinstance(concentration, str) else concentration.tolist()
+    settings = first.settings() | {"method": "design", "prior": named, "rounds": n_rounds} | drawn | record
     return OnlineRun(means[-1], responses, sizes, ends, means, settings)
 
 
-def _seed_sequence(random_seed: int | np.random.SeedSequence | None) -> np.random.SeedSequence:
-    if random_seed is None:
-        return np.random.SeedSequence()
-    if isinstance(random_seed, np.random.SeedSequence):
-        return random_seed
-    return np.random.SeedSequence(check_integer(random_seed, "random_seed", 0))
-
-
 def _people(
-    theta: NDArray[np.float64] | None,
+    theta: ArrayLike | None,
     people: ArrayLike | None,
-    n_categories: int,
+    labels: Sequence[str],
     n_people: int | None,
-    rng: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Return the categories of the people, drawn from θ or given, or raise ValueError."""
-    if (theta is None) == (people is None):
-        raise ValueError("theta or people must be given, and the other left out (None), got both or neither")
-    if theta is not None:
-        n = 500 * n_categories if n_people is None else check_count(n_people, "n_people")
-        return draw_people(rng, theta / theta.sum(), n)
-    if n_people is not None:
-        raise ValueError(f"n_people must be left out where the people's categories are given, got {brief(n_people)}")
+    random_seed: int | np.random.SeedSequence | None,
+) -> tuple[NDArray[np.int64], np.random.SeedSequence, dict[str, Any]]:
+    """Return the categories of the people, drawn or given, a seed for the rest of the run, and what repeats both."""
+    if random_seed is not None and not isinstance(random_seed, np.random.SeedSequence):
+        random_seed = check_integer(random_seed, "random_seed", 0)
+    seed = random_seed if isinstance(random_seed, np.random.SeedSequence) else np.random.SeedSequence(random_seed)
+    people_seed, own_seed = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(2)
+    shares = None if theta is None else check_probabilities(theta, len(labels), categories=labels)
+    if (shares is None) == (people is None):
+        raise ValueError("theta or people must be given, and not both, got both or neither")
+    if shares is not None:
+        n = 500 * len(labels) if n_people is None else check_count(n_people, "n_people")
+        x = draw_people(np.random.default_rng(people_seed), shares / shares.sum(), n)
+    else:
+        if n_people is not None:
+            raise ValueError(f"n_people must be left out if people are given, got {brief(n_people)}")
+        x = _check_people(people, len(labels))
+    named = {} if shares is None else {"theta": shares.tolist()}
+    repeats = {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)}
+    return x, own_seed, {"n_people": x.size, **named, "random_seed": repeats}
+
+
+def _check_people(people: Any, n_categories: int) -> NDArray[np.int64]:
+    """Return categories, or raise ValueError without showing any of them."""
     allowed = f"people must be at least one integer category from 0 to {n_categories - 1}"
     try:
         array = as_numbers(people, "iu")
     except TypeError:
-        raise ValueError(f"{allowed}, got {type(people).__name__} of something else") from None
+        raise ValueError(f"{allowed}, got {type(people).__name__} with other values") from None
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{allowed}, got an array of shape {array.shape}")
     if array.min() < 0 or array.max() >= n_categories:
@@ -288,7 +263,7 @@ def _people(
 def _ask_everyone(
     settings: LoopSettings, chain: Chain, x: NDArray[np.int64], path_length: int, progressbar: bool
 ) -> tuple[Chain, Records, NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
-    """Run all rounds but for the sampling after the last answer, a block at a time."""
+    """Run all rounds, a block at a time, without the updates after the last answer."""
     k, round_size, n_updates = settings.mechanism.n_categories, settings.plan.round_size, settings.updates
     n_rounds = -(-x.size // round_size)
     path_every = max(1, -(-n_rounds // path_length))
@@ -331,10 +306,7 @@ def _as_responses(mechanism: RRRR, records: Records, categories: Sequence[str]) 
     return Responses.from_arrays(mechanism, answers, records.masks[FIRST_SET:n_kinds], records.set_of[:n], categories)
 
 
-# A collection in rounds on simulated people, each round by the best question that `rounds` finds.
-
-
-def ask_in_rounds(
+def _ask_in_rounds(
     first: SubsetSelection,
     x: NDArray[np.int64],
     rounds: int,
@@ -343,11 +315,11 @@ def ask_in_rounds(
     seed: np.random.SeedSequence,
     progressbar: bool,
 ) -> tuple[Responses, NDArray[np.int32], NDArray[np.int64], NDArray[np.float64], dict[str, Any]]:
-    """Ask everybody; return responses, sizes of the answered sets, ends of rounds, posterior means, and a record."""
+    """Ask everybody; return responses, sizes of the answered sets, ends of rounds, posterior means and a record."""
     answer_seed, *fit_seeds = seed.spawn(rounds + 1)
     rng = np.random.default_rng(answer_seed)
     ends = round_ends(x.size, rounds)
-    mechanism: ExtremalMechanism = first
+    mechanism: SetFamily | SubsetSelection = first
     parts: list[Responses] = []
     means: list[NDArray[np.float64]] = []
     sizes, record = [], []
@@ -368,5 +340,5 @@ def ask_in_rounds(
     responses = concat(parts, allow_copies=True)
     theta = posterior_draws(responses, prior, int(fit_seeds[len(means)].generate_state(1)[0]), FINAL_DRAWS)
     means.append(theta.mean(axis=0))
-    told = {"questions": record, "variance": float(np.trace(np.cov(theta.T)))}
-    return responses, np.concatenate(sizes), ends, np.array(means), told
+    known = {"questions": record, "variance": float(np.trace(np.cov(theta.T)))}
+    return responses, np.concatenate(sizes), ends, np.array(means), known
