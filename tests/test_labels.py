@@ -75,9 +75,9 @@ def test_a_dataset_without_a_subset_that_was_published_is_refused():
     responses.append([0, 1], subset=[0])
     responses.append([1, 2], subset=[1])
     dataset = responses.to_xarray()
-    with pytest.raises(ValueError, match="every subset that its answers were given under"):
+    with pytest.raises(ValueError, match="every subset that was published"):
         Responses.from_xarray(dataset.isel(subset=[1]))
-    with pytest.raises(ValueError, match="every subset that its answers were given under"):
+    with pytest.raises(ValueError, match="every subset that was published"):
         Responses.from_xarray(dataset.isel(subset=[0, 1, 1]))
     some = Responses.from_xarray(dataset.isel(response=[3, 2], subset=[1]))
     assert some.answers.tolist() == [2, 1]

@@ -88,7 +88,7 @@ class Responses:
             Category names.
         """
         responses = cls(mechanism, categories)
-        checked = responses._check_answers(answers)
+        checked = checked_answers(mechanism, responses.categories, answers)
         if subset_index is None and (subsets is None or _ndim(subsets) < 2):
             responses.append(checked, subset=subsets)
             return responses
@@ -114,7 +114,7 @@ class Responses:
         subset : indices or boolean mask, optional
             The published subset: required if the mechanism publishes one, and not allowed otherwise.
         """
-        checked = self._check_answers(answers)
+        checked = checked_answers(self.mechanism, self.categories, answers)
         name = type(self.mechanism).__name__
         if not self.mechanism.publishes_subset:
             if subset is not None:
@@ -237,9 +237,11 @@ class Responses:
             answers = answers[:, category]
         tables: dict[str, Any] = {}
         if mechanism.publishes_subset:
-            masks = _as_masks(variable(dataset, "subset_mask", ("subset", "category")))
+            masks = variable(dataset, "subset_mask", ("subset", "category"))
+            if not np.isin(masks, (0, 1)).all():
+                raise ValueError("the variable 'subset_mask' must be 0 or 1 everywhere")
             index = variable(dataset, "subset_index", ("response",))
-            tables = {"subsets": masks[:, category], "subset_index": subset_positions(dataset, index)}
+            tables = {"subsets": masks[:, category] == 1, "subset_index": subset_positions(dataset, index)}
         return cls.from_arrays(mechanism, answers, categories=labels, **tables)
 
     def to_netcdf(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -329,9 +331,6 @@ class Responses:
                 self._set_places[keys[i]] = new
         return np.array([self._set_places[key] for key in keys], dtype=np.int64)[place]
 
-    def _check_answers(self, answers: Any) -> NDArray[Any]:
-        return checked_answers(self.mechanism, self.categories, answers)
-
     def _store(self, answers: NDArray[np.int64], index: NDArray[np.int64] | None) -> None:
         self._answers.write(self._n, answers)
         if index is not None:
@@ -410,13 +409,6 @@ def _check_subset_table(
     return masks, index.astype(np.int64)
 
 
-def _as_masks(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return stored masks, which are booleans or the integers 0 and 1."""
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError("the variable 'subset_mask' must be 0 or 1 everywhere")
-    return values.astype(bool)
-
-
 def _check_schema(dataset: "xr.Dataset") -> Mechanism:
     """Return the mechanism of a dataset of `to_xarray`, or raise ValueError."""
     import xarray as xr
@@ -467,7 +459,7 @@ def subset_positions(dataset: "xr.Dataset", index: NDArray[Any]) -> NDArray[np.i
         return index
     places = order[np.searchsorted(codes, index, sorter=order).clip(max=codes.size - 1)]
     if len(np.unique(codes)) < codes.size or not np.array_equal(codes[places], index):
-        raise ValueError("the dataset must hold every subset that its answers were given under, each once")
+        raise ValueError("the dataset must hold every subset that was published for its answers, each once")
     return np.asarray(places, dtype=np.int64)
 
 

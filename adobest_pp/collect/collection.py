@@ -256,7 +256,7 @@ class Collection:
     ) -> None:
         """Record one answer, or several to one question. Bad input changes nothing.
 
-        If Ctrl-C interrupts the call, the answer is recorded or not: ``len(collection)`` tells which.
+        If Ctrl-C interrupts the call, ``len(collection)`` shows whether the answer was recorded.
 
         Parameters
         ----------
@@ -313,8 +313,8 @@ class Collection:
         seed = self._chooser.seed_of_estimate(self._header["random_seed"], len(responses))
         tree = quick_sample(responses, chosen, draws, seed)
         names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
-        told = {name: tree.attrs[name] for name in names if name in tree.attrs}
-        return summary(tree, probability).assign_attrs(told)
+        attributes = {name: tree.attrs[name] for name in names if name in tree.attrs}
+        return summary(tree, probability).assign_attrs(attributes)
 
     def copy(self, path: str | os.PathLike[str]) -> None:
         """Write the whole collection to a new file, which `open` resumes. This collection stays where it is."""

@@ -332,18 +332,18 @@ class _InRounds(Chooser):
 
     def choose(self, held: QuestionAnswers) -> Choice:
         n = len(held)
-        due, told = self._due(n), {}
+        due, about = self._due(n), {}
         mechanism: Mechanism = self._first
         if n:
             seed = int(np.random.SeedSequence(self._seed, spawn_key=(due,)).generate_state(1)[0])
             last: Any = held.questions[self.records[-1]["number"]].mechanism
             left = max(self._n_people - n, 1)
             best = next_question(held.responses, self._first, left, self._prior, seed, last)
-            mechanism, told = best.mechanism, best.describe() | {"mean": best.mean.tolist()}
-            del told["question"]
+            mechanism, about = best.mechanism, best.describe() | {"mean": best.mean.tolist()}
+            del about["question"]
         number = held.find(mechanism, None)
         number = len(held.questions) if number < 0 else number
-        self.records = [*self.records, {"round": due, "number": number, "answers": n, **told}]
+        self.records = [*self.records, {"round": due, "number": number, "answers": n, **about}]
         return Choice(mechanism)
 
     def state(self) -> dict[str, Any]:

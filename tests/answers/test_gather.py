@@ -485,6 +485,14 @@ def test_copies_of_a_file_are_refused(tmp_path, mechanism):
     assert len(ad.gather([tmp_path / "a.parquet", tmp_path / "c.parquet"])) == 200
 
 
+def test_pieces_of_a_copy_count_together(tmp_path, monkeypatch):
+    """No piece of 16 answers proves a copy; all seven do."""
+    monkeypatch.setattr("adobest_pp.answers.gather.pieces._ROWS", 1)
+    for name in ("a", "b"):
+        write(simulated(ad.SRR(2, 1.0), 100, 1), tmp_path / f"{name}.parquet")
+    refused(tmp_path, "paths must hold answers of different people", tmp_path)
+
+
 def test_few_answers_may_be_equal_by_chance(tmp_path, caplog):
     """One answer a file is equal in many files; 25 equal ones are worth a warning, and all of one kind no more."""
     for i in range(30):

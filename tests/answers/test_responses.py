@@ -278,7 +278,7 @@ def change(path, edit):
         (lambda ds: ds.drop_vars("answer"), "answer"),
         (lambda ds: ds.drop_vars("subset_mask"), "subset_mask"),
         (lambda ds: ds.assign(answer=ds["answer"] + 5), "answers must be"),
-        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "every subset that its answers were given under"),
+        (lambda ds: ds.assign(subset_index=ds["subset_index"] + 99), "every subset that was published"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused(stored, edit, reason):

@@ -192,7 +192,7 @@ class Gathered:
     files : dict
         `FileCounts` of each file that was read: ``answers`` and ``empty``.
     store : SetStore or None
-        The folder with the support set of every answer, where answers hardly ever repeat.
+        The folder with the support set of every answer, if answers hardly ever repeat.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Files of answers, read piece by piece: row groups of a Parquet file, batches of an Arrow file, or a CSV file.
 
-The result of a piece depends on the piece alone: it does not matter who reads it, when, or how often.
+The result depends on the piece alone, not on who reads it, when, or how often.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class SplitFile(NamedTuple):
 
 
 class PieceResult(NamedTuple):
-    """The answers of a piece, counted; or why it cannot be read; or what is wrong with what it holds."""
+    """The counted answers of a piece; or why it cannot be read; or what is wrong with its answers."""
 
     tally: Tally | None
     empty: int = 0
@@ -102,7 +102,7 @@ def _split_parquet(file: int, path: str) -> SplitFile:
 
 
 def read_piece(task: tuple[Piece, TableFormat]) -> PieceResult:
-    """Return the answers of a piece, counted; never raise for what is in the file."""
+    """Return the counted answers of a piece. Never raise an error because of the content of the file."""
     import pyarrow as pa
 
     piece, table_format = task

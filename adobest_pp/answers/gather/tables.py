@@ -2,14 +2,13 @@
 
 One row is one person's answer.
 
-- An answer that is one number (SRR, RRRR, Hadamard response, set families, channels) is the column ``answer``: its
+- An answer that is one number (SRR, RRRR, Hadamard response, set families, channels) is in the column ``answer``: its
   code 0, 1, …; or, for SRR and RRRR, the label of the category as text.
-- An answer that is a set (subset selection, unary encoding) is the column ``answer``: ⌈K/8⌉ bytes of packed bits, the
-  first category the highest bit of the first byte, as `numpy.packbits` has them; or text of K zeros and ones; or a list
-  of codes or labels.
+- An answer that is a set (subset selection, unary encoding) is in the column ``answer``: ⌈K/8⌉ bytes of packed bits, in
+  the order of `numpy.packbits`; or text of K zeros and ones; or a list of codes or labels.
 - Local hashing has two columns of integers, ``seed`` and ``value``. Other answers of several numbers have ``answer_0``,
   ``answer_1``, ….
-- The subset that was published, for RRRR, is the column ``subset``: a set in any of the same forms.
+- The published subset, for RRRR, is in the column ``subset``: a set in any of these forms.
 
 Blank text, null and NaN are empty values. Files that `Responses.to_parquet` writes name the mechanism and the
 categories in the metadata of their schema.

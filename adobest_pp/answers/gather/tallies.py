@@ -1,7 +1,7 @@
-"""Answers counted: distinct keys with counts, which add up to the same whatever the pieces and their order.
+"""Counted answers: distinct keys with counts, which add up to the same whatever the pieces and their order.
 
-A key is a row of bytes: the packed bits of the published subset, if there is one, and then those of the answer's
-support set, or else the answer's numbers, eight bytes each, the highest first.
+A key is a row of bytes: the packed bits of the published subset, if there is one, followed by the packed bits of the
+answer's support set, or else by the answer's numbers, as big-endian integers of eight bytes.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ _ANSWERS_AT_ONCE = 1 << 16
 
 
 class TableFormat(NamedTuple):
-    """What must be known to read a table of answers: the mechanism, the labels, and the names of the columns.
+    """How to read a table of answers: the mechanism, the labels, and the names of the columns.
 
-    `as_code` tells that text is a code, as in a CSV file of answers without labels.
+    If `as_code`, text is a code, as in a CSV file of answers without labels.
     """
 
     mechanism: Mechanism
@@ -57,7 +57,7 @@ def empty_tally(mechanism: Mechanism) -> Tally:
 
 
 def collapses(mechanism: Mechanism) -> bool:
-    """Tell whether so few answers are possible that they are kept as distinct ones with counts."""
+    """Tell whether so few answers are possible that they are kept as distinct answers with counts."""
     return mechanism.as_sets() is None or min(mechanism.n_outputs, 1 << mechanism.n_categories) <= MOST_SETS
 
 
@@ -172,7 +172,7 @@ def _sets(packed: NDArray[np.uint8], mechanism: ExtremalMechanism) -> Tally:
 
 
 def decoded(tally: Tally, mechanism: Mechanism) -> tuple[NDArray[np.int64], Published]:
-    """Return the distinct answers of keys that are no sets, and what was published, as a mechanism takes them."""
+    """Return the distinct answers of keys that are not sets, and what was published, as a mechanism takes them."""
     k, keys = mechanism.n_categories, np.ascontiguousarray(tally.keys)
     width = -(-k // 8) if mechanism.publishes_subset else 0
     numbers = np.ascontiguousarray(keys[:, width:]).view(">u8").astype(np.int64)
