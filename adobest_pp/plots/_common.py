@@ -36,6 +36,11 @@ def look(i: int) -> dict[str, Any]:
     return {"color": COLORS[i % len(COLORS)], "marker": MARKERS[(i + i // len(COLORS)) % len(MARKERS)]}
 
 
+def widths(i: int, n: int) -> dict[str, float]:
+    """Return widths of the i-th of n lines that fall with i, so that lines below equal ones can be seen."""
+    return {"linewidth": 1.5 + 0.6 * (n - 1 - i), "markersize": 5 + 0.9 * (n - 1 - i)}
+
+
 def number_log_axis(axis: Any) -> None:
     """Label a logarithmic axis with 0.1, 0.2, 0.5, 1, …, as many numbers as there is room for."""
     low, high = axis.get_view_interval()

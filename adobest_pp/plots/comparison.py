@@ -129,7 +129,7 @@ def plot_calibration(
     check_integer(highlight, "highlight", 0)
     panels = _panels(axes, 2)
     points = dataset.point.values
-    envelope = f"{dataset.attrs['envelope_level']:.0%} envelope, all categories"
+    envelope = f"{100 * dataset.attrs['envelope_level']:.0f} % envelope, all categories"
     panels[0].fill_between(points, dataset.lower, dataset.upper, step="post", color="0.88", label=envelope)
     levels = dataset.level.values
     panels[1].plot([0, 1], [0, 1], color="black", linewidth=0.8, label="exact coverage")
@@ -249,9 +249,7 @@ def plot_contraction(result: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     if np.isfinite(result["bvm"]).any():
         panels[0].plot([], [], color="0.4", linestyle="--", label="Bernstein–von Mises: 2 Tr I⁻¹ / n")
     panels[0].set(ylabel="E‖θ − θ*‖²", title="Squared error of the posterior")
-    panels[1].set(
-        ylabel=f"radius around θ* of {probability:g} %", title=f"Ball with {probability:g} % of the posterior"
-    )
+    panels[1].set(ylabel="radius of the ball around θ*", title=f"Ball with {probability:g} % of the posterior")
     for panel in panels:
         panel.legend(frameon=False)
     legible(panels)

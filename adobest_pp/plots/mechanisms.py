@@ -24,6 +24,7 @@ from adobest_pp.plots._common import (
     look,
     number_log_axis,
     shorten,
+    widths,
 )
 
 # Larger matrices have no number in each cell, and fewer names beside them.
@@ -321,13 +322,14 @@ def plot_plan(plan: Plan, ax: Any = None) -> Any:
         row = table.sel(mechanism=name)
         if not np.isfinite(row["unit_half_width"]):
             continue
-        style = look(i)
-        widths = row["unit_half_width"].item() / np.sqrt(people)
+        style = look(i) | widths(i, table.sizes["mechanism"])
+        line = {name: style[name] for name in ("color", "linewidth")}
+        half_widths = row["unit_half_width"].item() / np.sqrt(people)
         solid = people >= row["reliable_from"].item()
         label = f"{name}, ε = {row['epsilon'].item():.3g}"
-        ax.plot(people[~solid], widths[~solid], ":", color=style["color"], linewidth=1.2)
-        ax.plot(people[solid], widths[solid], color=style["color"], linewidth=1.5)
-        ax.plot(row["people"].item(), row["half_width"].item(), linestyle="-", markersize=8, label=label, **style)
+        ax.plot(people[~solid], half_widths[~solid], ":", **line)
+        ax.plot(people[solid], half_widths[solid], **line)
+        ax.plot(row["people"].item(), row["half_width"].item(), linestyle="-", label=label, **style)
     ax.plot(people, table.attrs["non_private_unit"] / np.sqrt(people), color="0.5", linewidth=2, label="no privacy")
     ax.set(xscale="log", yscale="log", xlabel="people", ylabel="half-width of the 95 % interval, mean of categories")
     ax.set_ylim(top=min(ax.get_ylim()[1], 1.0))
@@ -366,7 +368,8 @@ def plot_efficiency(efficiencies: xr.Dataset, axes: Any = None) -> NDArray[np.ob
     for panel, theta in zip(panels, names, strict=True):
         for i, name in enumerate(efficiencies["mechanism"].values.tolist()):
             one = efficiencies["efficiency"].sel(theta=theta, mechanism=name)
-            panel.plot(efficiencies["epsilon"].values, one.values, linewidth=1.5, markersize=5, label=name, **look(i))
+            style = look(i) | widths(i, efficiencies.sizes["mechanism"])
+            panel.plot(efficiencies["epsilon"].values, one.values, label=name, **style)
         panel.set(xscale="log", xlabel="ε", title=str(theta))
         panel.set_ylim(bottom=0, top=1.05)
         panel.grid(alpha=0.3)

@@ -59,7 +59,7 @@ def test_calibration_draws_every_category_and_its_envelope(tmp_path):
     order = np.argsort(result.p_value.values)
     np.testing.assert_array_equal(curves, result.ecdf_difference.values[order])
     texts = [text.get_text() for text in panels[1].get_legend().get_texts()]
-    assert "95% envelope, all categories" in texts
+    assert "95 % envelope, all categories" in texts
     assert len([text for text in texts if text.startswith("p = ")]) == 2
 
 
