@@ -46,8 +46,9 @@ _TABLES = (
 )
 _ONE_RUN = "SELECT body, checksum FROM runs WHERE cell = ? AND run = ?"
 _NAMED = 5
-# Seconds that a writer waits for those who only look whether there is one.
-_LOOK = 0.5
+# Seconds that a new writer waits for those who only look whether there is one, and milliseconds that a commit waits for
+# those who read.
+_LOOK, _READING = 0.5, 60_000
 
 Row = tuple[int, int, str, str]
 
@@ -151,6 +152,7 @@ class StudyStore:
             self._connection = _connect(self.path, "rw")
         self._file = os.stat(self._target)
         self._connection.execute("PRAGMA synchronous = EXTRA")
+        self._connection.execute(f"PRAGMA busy_timeout = {_READING}")
         stored = _read(self._connection, self.path)
         stored.refuse_damage(self.path)
         self._head = stored.parts.head
@@ -287,9 +289,11 @@ def _read_parts(connection: sqlite3.Connection, path: Path) -> Parts:
 def _read(connection: sqlite3.Connection, path: Path) -> StoredRuns:
     """Return all that is in a store."""
     parts = _read_parts(connection, path)
+    rows = connection.execute("SELECT cell, run, body, checksum FROM runs").fetchall()
+    connection.rollback()  # a writer may go on
     keys, whole, astray = _keys(parts.study), [], 0
     damaged = np.zeros((len(keys), parts.study.runs), dtype=bool)
-    for row in connection.execute("SELECT cell, run, body, checksum FROM runs"):
+    for row in rows:
         if not all(isinstance(i, int) and 0 <= i < n for i, n in zip(row, damaged.shape, strict=False)):
             astray += 1
         elif _is_whole(row, keys):

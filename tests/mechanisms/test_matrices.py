@@ -1,6 +1,7 @@
 """Transition matrices against the algorithms they come from."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -101,3 +102,13 @@ def test_from_budgets_of_theorem_1_gives_epsilon_back():
     rebuilt = RRRR.from_budgets(9, proved.epsilon1, [proved.epsilon2(size) for size in range(9)])
     assert rebuilt.epsilon == pytest.approx(1.2, abs=1e-12)
     np.testing.assert_allclose(rebuilt.transition_matrix([1, 5]), proved.transition_matrix([1, 5]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_an_answer_names_a_category_as_often_as_the_sets_that_hold_it_are_drawn(size):
+    sets = list(combinations(range(5), size))
+    weights = np.array([math.exp(1.3) if 0 in each else 1.0 for each in sets])
+    expected = [weights[[x in each for each in sets]].sum() / weights.sum() for x in (0, 1)]
+    assert SubsetSelection(5, 1.3, size=size).naming() == pytest.approx(expected, rel=1e-12)
+    if size == 1:
+        assert SRR(5, 1.3).naming() == pytest.approx(expected, rel=1e-12)
