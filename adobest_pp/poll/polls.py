@@ -15,8 +15,9 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def create_poll(
         raise ValueError(f"questions must be 1 to {MAX_QUESTIONS}, got {len(questions)}")
     if each_person not in (ALL, ONE):
         raise ValueError(f"each_person must be {ALL!r} or {ONE!r}, got {brief(each_person)}")
-    policies = [_policy(question) for question in questions]
+    collections = [_collection(question, random_seed) for question in questions]
     files = [
         target if not i else target.with_name(f"{target.stem}-{i + 1}{target.suffix}") for i in range(len(questions))
     ]
@@ -129,9 +130,8 @@ def create_poll(
             for text, file, question in zip(texts, files, questions, strict=True)
         ],
     }
-    for file, policy, question in zip(files, policies, questions, strict=True):
-        with Collection.create(file, policy=policy, categories=question.categories, random_seed=random_seed) as made:
-            made.next_question().to_json()  # devices read it
+    for file, collection in zip(files, collections, strict=True):
+        collection.copy(file)
     connection = sqlite3.connect(desk, isolation_level=None)
     try:
         parts = {"poll": json.dumps(settings), "secret": secrets.token_hex(32), "joined": "0", "open": "yes"}
@@ -144,7 +144,8 @@ def create_poll(
         connection.close()
 
 
-def _policy(question: PollQuestion) -> Any:
+def _collection(question: PollQuestion, random_seed: int | None) -> Collection:
+    """Return the collection of a question, in memory, or raise ValueError if browsers could not answer it."""
     people, epsilon = check_count(question.people, "people"), check_epsilon(question.epsilon)
     name = mechanism_name(question.mechanism)
     # The server decides when a round ends, so the policy may choose after every answer.
@@ -152,7 +153,9 @@ def _policy(question: PollQuestion) -> Any:
     policy = policy_by_name(name, len(list(question.categories)), epsilon, people, options)
     if type(policy.mechanism).__name__ not in ASKABLE:
         raise ValueError(f"mechanism must be one that browsers know ({', '.join(ASKABLE)}), got {brief(name)}")
-    return policy
+    collection = Collection.create(policy=policy, categories=question.categories, random_seed=random_seed)
+    collection.next_question().to_json()
+    return collection
 
 
 def _checked_text(text: Any) -> str:
@@ -223,16 +226,12 @@ class Desk:
         key = hmac.digest(self._secret, f"{question} {token}".encode(), "sha256")[:16]
         row = (secrets.token_bytes(16), question, number, json.dumps(answer))
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("INSERT INTO spent VALUES (?)", (key,))
-            self._connection.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, 0)", row)
-            self._connection.execute("COMMIT")
+            with self._transaction():
+                self._connection.execute("INSERT INTO spent VALUES (?)", (key,))
+                self._connection.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, 0)", row)
         except sqlite3.IntegrityError:
-            self._connection.execute("ROLLBACK")
             raise Refusal(409, "Your answer has been counted already.") from None
         except sqlite3.Error as problem:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
             raise Refusal(507, f"The answer could not be kept: {as_os_error(problem).strerror}.") from None
 
     def waiting(self) -> list[tuple[int, int]]:
@@ -241,12 +240,11 @@ class Desk:
 
     def begin_leaving(self, question: int, number: int, before: int) -> None:
         """Note that the answers to a question go to its collection, which has so many answers before."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        mark = "UPDATE inbox SET leaving = 1 WHERE question = ? AND number = ?"
-        self._connection.execute(mark, (question, number))
         note = json.dumps({"question": question, "number": number, "before": before})
-        self._connection.execute("UPDATE parts SET value = ? WHERE name = 'leaving'", (note,))
-        self._connection.execute("COMMIT")
+        mark = "UPDATE inbox SET leaving = 1 WHERE question = ? AND number = ?"
+        with self._transaction():
+            self._connection.execute(mark, (question, number))
+            self._connection.execute("UPDATE parts SET value = ? WHERE name = 'leaving'", (note,))
 
     def leaving(self) -> tuple[dict[str, int], list[Any]] | None:
         """Return what is noted of answers on their way, and the answers in random order; None if there are none."""
@@ -258,10 +256,9 @@ class Desk:
 
     def end_leaving(self) -> None:
         """Forget answers that have arrived."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        self._connection.execute("DELETE FROM inbox WHERE leaving = 1")
-        self._connection.execute("UPDATE parts SET value = '' WHERE name = 'leaving'")
-        self._connection.execute("COMMIT")
+        with self._transaction():
+            self._connection.execute("DELETE FROM inbox WHERE leaving = 1")
+            self._connection.execute("UPDATE parts SET value = '' WHERE name = 'leaving'")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # with it goes the order of arrival
 
     def close_poll(self) -> None:
@@ -275,6 +272,18 @@ class Desk:
         self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
         unlock(self._guard, self.path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Do all of it, on disk at the end, or nothing."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise
 
     def _sign(self, body: str) -> str:
         return hmac.new(self._secret, body.encode(), hashlib.sha256).hexdigest()[:32]
@@ -294,6 +303,7 @@ class OpenPoll:
         self.at_desk = ThreadPoolExecutor(1, "desk")
         self.at_files = ThreadPoolExecutor(1, "collections")
         self._collections: list[Collection] = []
+        self._is_ready = False
         try:
             self.desk: Desk = self.at_desk.submit(Desk, Path(f"{first}-desk")).result()
             self.settings = self.desk.settings
@@ -313,6 +323,7 @@ class OpenPoll:
         self.counts = [len(collection) for collection in self._collections]
         self._chosen_at = list(self.counts)
         self.rounds = [max(1, len(collection.records)) for collection in self._collections]
+        self._is_ready = True
 
     def question(self, index: Any, number: Any) -> PublishedQuestion:
         """Return a question that was published, also in an earlier round, or raise Refusal."""
@@ -384,7 +395,7 @@ class OpenPoll:
             self.at_desk.shutdown()
 
     def _close_files(self) -> None:
-        if hasattr(self, "desk") and len(self._collections) == len(self.settings["questions"]):
+        if self._is_ready:
             self.drain()
         for collection in self._collections:
             collection.close()

@@ -15,10 +15,13 @@ import io
 import json
 import secrets
 import socket
+import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
@@ -30,7 +33,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from adobest_pp._checks import check_epsilon, check_integer
-from adobest_pp._text import brief
+from adobest_pp._text import brief, visible
 from adobest_pp.answers.responses import Responses
 from adobest_pp.device import integrity, read_device
 from adobest_pp.mechanisms.registry import loads
@@ -63,6 +66,16 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
+# Nothing about people is logged.
+UVICORN: dict[str, Any] = {
+    "log_level": "error",
+    "access_log": False,
+    "proxy_headers": False,
+    "server_header": False,
+    "date_header": False,
+    "timeout_graceful_shutdown": 2,
+    "timeout_keep_alive": 15,
+}
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
 LANGUAGES = ("en", "de")
 PAGES = ("person.css", "person.js", "projector.css", "projector.js", *(f"{each}.json" for each in LANGUAGES))
@@ -89,22 +102,12 @@ def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, add
     chosen = listening.getsockname()[1]
     seen = address or f"http://{_reachable(host)}:{chosen}/"
     server = PollServer(OpenPoll(path), seen, {f"{name}:{chosen}" for name in (*LOCAL, _reachable(host))})
-    config = uvicorn.Config(
-        server,
-        log_level="error",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=15,
-    )
     segno.make(seen, error="m").terminal(compact=True)
     print(f"People answer at {seen}", flush=True)  # noqa: T201
     print(f"For you alone, the projector's page: {seen.rstrip('/')}/projector#key={server.key}", flush=True)  # noqa: T201
     print("Ctrl-C ends; the same command continues.", flush=True)  # noqa: T201
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(uvicorn.Config(server, **UVICORN)).run(sockets=[listening])
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
@@ -228,7 +231,8 @@ class PollServer:
             raise Refusal(400, "The answer is not one of this question.") from None
         if len(checked) != 1:
             raise Refusal(400, "The answer must be one.")
-        await self._at_desk(self.poll.desk.take, content.get("token"), index, number, answer)
+        # As it was checked: an answer of another shape would not go into one list with the others.
+        await self._at_desk(self.poll.desk.take, content.get("token"), index, number, checked.tolist()[0])
         return _json({"counted": True})
 
     # What the projector asks for.
@@ -366,13 +370,18 @@ class PollServer:
         """Move answers to the collections, and fit what is new: one at a time, while somebody watches."""
         while True:
             start = time.monotonic()
-            if await self._at_files(self.poll.drain):
-                self._version += 1
-            for index, count in enumerate(self.poll.counts):
-                fit = self._fits[index]
-                if self._watching and count >= projection.LEAST_ANSWERS and (fit is None or fit["n"] < count):
-                    responses = await self._at_files(self.poll.responses, index)
-                    self._keep(index, await self._fit(projection.estimate, responses, self._seed))
+            try:
+                if await self._at_files(self.poll.drain):
+                    self._version += 1
+                for index, count in enumerate(self.poll.counts):
+                    fit = self._fits[index]
+                    if self._watching and count >= projection.LEAST_ANSWERS and (fit is None or fit["n"] < count):
+                        responses = await self._at_files(self.poll.responses, index)
+                        self._keep(index, await self._fit(projection.estimate, responses, self._seed))
+            except (OSError, ValueError, RuntimeError, sqlite3.Error, Refusal) as problem:
+                # A full disk, or a fit that failed: answers are safe at the desk, and the next look tries again.
+                print(f"adobest: {visible(problem)}", file=sys.stderr, flush=True)  # noqa: T201
+                await asyncio.sleep(10 * PERIOD)
             await asyncio.sleep(max(0.0, PERIOD - (time.monotonic() - start)))
 
     def _keep(self, index: int, fit: dict[str, Any]) -> None:
@@ -385,7 +394,11 @@ class PollServer:
         """Run a function in a process of its own, so that answers do not wait for it."""
         if self._process is None:
             self._process = ProcessPoolExecutor(1, get_context("spawn"))
-        return await asyncio.get_running_loop().run_in_executor(self._process, function, *given)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._process, function, *given)
+        except BrokenProcessPool:  # it was killed; the next fit gets a new one
+            self._process = None
+            raise Refusal(409, "The estimate was interrupted: try again.") from None
 
     async def _at_desk(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.poll.at_desk, function, *given)
