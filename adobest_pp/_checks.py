@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
+from adobest_pp._types import Floats, Integers, Masks
 
 # The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits. Beyond this
 # budget hardly any are left, and no privacy.
@@ -147,7 +148,7 @@ def check_alpha(value: Any) -> float:
     return check_real(value, "alpha", "a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
-def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.bool_]:
+def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | None = None) -> Masks:
     """Return a subset given by indices or by a boolean mask as a mask of shape (K,), or raise ValueError.
 
     A mask with labels is reordered to match the categories.
@@ -177,7 +178,7 @@ def check_subset(subset: Any, n_categories: int, categories: Sequence[str] | Non
     return mask
 
 
-def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
+def check_private(x: ArrayLike, n_categories: int) -> Integers:
     """Return private categories as an integer array, or raise ValueError without showing any of them."""
     message = f"x must be a category index from 0 to {n_categories - 1}, or an array of them (its value is not shown)"
     try:
@@ -192,7 +193,7 @@ def check_private(x: ArrayLike, n_categories: int) -> NDArray[np.int64]:
     return indices
 
 
-def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
+def check_answers(answers: ArrayLike, n_categories: int) -> Integers:
     """Return randomized answers as an integer array of category indices, or raise ValueError."""
     allowed = f"integer category indices from 0 to {n_categories - 1}"
     try:
@@ -207,7 +208,7 @@ def check_answers(answers: ArrayLike, n_categories: int) -> NDArray[np.int64]:
 
 def check_theta(
     theta: ArrayLike, n_categories: int, name: str = "theta", categories: Sequence[str] | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return K finite, non-negative numbers with a positive sum, in the order of `categories`, or raise ValueError."""
     allowed = f"{n_categories} finite, non-negative numbers that are not all zero"
     values = by_label(theta, categories, name)
@@ -229,7 +230,7 @@ def check_probabilities(
     n_categories: int | None = None,
     name: str = "theta",
     categories: Sequence[str] | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return K ≥ 2 non-negative numbers that sum to 1 within 1e-6 (for single precision), or raise ValueError."""
     if n_categories is None:
         try:
@@ -243,7 +244,7 @@ def check_probabilities(
     return array
 
 
-def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> NDArray[np.float64]:
+def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> Floats:
     """Return the K concentrations of a Dirichlet prior, given as one number or as K numbers, or raise ValueError."""
     allowed = f"a positive number, or {n_categories} of them"
     values = prior if isinstance(prior, float | int) else by_label(prior, categories, "prior")

@@ -12,7 +12,8 @@ References
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from adobest_pp._types import Floats, Integers
 
 # The learned prior, θ ~ Dirichlet(a, …, a): mean and standard deviation of ln a. With 95 % probability a is between
 # 0.0025 (nearly everybody in one category) and 7.4 (nearly equal shares). `python -m validation.hyperprior` compares it
@@ -29,7 +30,7 @@ ESTIMATE_PRIOR: Final = "learned"
 SAFE = 0.1
 
 
-def draw_dirichlet(rng: np.random.Generator, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
+def draw_dirichlet(rng: np.random.Generator, concentration: Floats) -> Floats:
     """Draw θ ~ Dirichlet(ρ): a share is zero only if it is below the smallest double, 5·10⁻³²⁴.
 
     Parameters
@@ -45,12 +46,12 @@ def draw_dirichlet(rng: np.random.Generator, concentration: NDArray[np.float64])
     return np.asarray(theta / theta.sum())
 
 
-def draw_log_dirichlet(rng: np.random.Generator, concentration: NDArray[np.float64]) -> NDArray[np.float64]:
+def draw_log_dirichlet(rng: np.random.Generator, concentration: Floats) -> Floats:
     """Draw ln θ for θ ~ Dirichlet(ρ), through ln Gamma(ρ) = ln Gamma(ρ + 1) + ln(U)/ρ with U uniform on (0, 1]."""
     logs = np.log(rng.standard_gamma(concentration + 1)) + np.log1p(-rng.random(concentration.size)) / concentration
     return np.asarray(logs - np.logaddexp.reduce(logs))
 
 
-def draw_people(rng: np.random.Generator, theta: NDArray[np.float64], n_people: int) -> NDArray[np.int64]:
+def draw_people(rng: np.random.Generator, theta: Floats, n_people: int) -> Integers:
     """Draw the categories x of simulated people from θ, of shape (n_people,); θ must sum to one."""
     return rng.choice(theta.size, size=n_people, p=theta)

@@ -1,4 +1,4 @@
-"""Words for results. Terminal, report, JSON and figures all take them from here, and nothing reads them back."""
+"""Words for results. Terminal, report, JSON and figures take them from here, and nothing parses them."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -44,17 +44,16 @@ CENTRAL = (
     "for data that you hold anyway."
 )
 
-# What the words of intervals that begin at zero mean.
+# The meaning of the words for intervals that begin at zero.
 UP_TO = "“Up to”: the category may be empty, as the answers prefer that to any share; “below”: they prefer some share."
 
-# By cause: what its share of the error comes from, the counterfactual that is without it, what that is called, and its
-# verb.
+# For each cause of an error: its name, the counterfactual without it, the name of the counterfactual, and its verb.
 CAUSES = {
     "not_mixed": ("chains that have not mixed", "longer", "{times_longer} times as many updates", "repair"),
     "gradient_noise": ("the noise of its gradients", "control_variates", "control variates", "repair"),
     "discretization": ("the length of its steps", "halved_steps", "steps half as long", "repair"),
     "boundary": ("reflection at zero", "preconditioned", "the preconditioned diffusion", "repairs"),
-    "rest": ("what the counterfactuals do not tell", "", "", ""),
+    "rest": ("what the counterfactuals do not explain", "", "", ""),
 }
 # Shares of the error below this are not mentioned.
 LEAST_SHARE = 0.05
@@ -88,7 +87,7 @@ def verdict_in_words(row: "xr.Dataset") -> str:
 
 
 def _missing_in_words(row: "xr.Dataset") -> str:
-    """Return which tests a good verdict does without, and why."""
+    """Return which tests are missing from a good verdict, and why."""
     tests = {"energy distance": "energy_missing", "Stein discrepancy": "stein_missing"}
     reasons = {test: str(row[name].item()) if name in row else "" for test, name in tests.items()}
     parts = [f"{test} not computed: {why}" for test, why in reasons.items() if why]
@@ -101,7 +100,7 @@ def explanation_in_words(explanation: "xr.Dataset", name: str = "SGLD") -> str:
     Parameters
     ----------
     explanation : xarray.Dataset
-        Of `diagnostics.explain`.
+        The result of `diagnostics.explain`.
     name : str
         What to call the sampler.
 
@@ -141,11 +140,11 @@ def _shares(explanation: "xr.Dataset") -> str:
         parts[0] = parts[0].replace("from", "comes from", 1)
         return f"; of its squared error, {', '.join(parts[:-1])} and {parts[-1]}"
     main = explanation["main_cause"].item()
-    return ", and the counterfactuals do not tell why" if main == "rest" else f" because of {CAUSES[main][0]}"
+    return ", and the counterfactuals do not explain it" if main == "rest" else f" because of {CAUSES[main][0]}"
 
 
 def _distance(run: "xr.Dataset") -> str:
-    """Return how far a run is from the reference: its width where that is the larger part, its mean otherwise."""
+    """Return how far a run is from the reference, by its width or its mean, whichever is worse."""
     excess, shift = run["sd_ratio"] - 1, run["mean_shift"]
     if (excess**2).mean() >= (shift**2).mean():
         ratio = float((run["sd_ratio"] ** 2).mean() ** 0.5)
@@ -154,12 +153,12 @@ def _distance(run: "xr.Dataset") -> str:
 
 
 def fault_in_words(row: "xr.Dataset") -> str:
-    """Return what the verdict on one sampler rests on in words; nothing where there is no fault."""
+    """Return the reason for the verdict on one sampler in words; empty if there is no fault."""
     fault = row["fault"].item()
     if fault == "marginal":
         return ", ".join(filter(None, (_difference(row, "location"), _difference(row, "scale"))))
     figures: dict[str, Any] = {str(name): value.item() for name, value in row.items() if value.ndim == 0}
-    # The limits are 1.01 and 1.05: a value just beyond one must not be rounded to it.
+    # The limits are 1.01 and 1.05: a value just beyond a limit must not be rounded to it.
     figures["digits"] = 3 if figures.get("r_hat", 0.0) < 1.06 else 2
     return FAULTS[fault].format(**figures)
 
@@ -182,27 +181,27 @@ def budget_in_words(epsilon: float) -> list[str]:
 
 
 def _below_one(percent: float) -> str:
-    """Return a share below 100 % with as many digits as tell it from that."""
+    """Return a share below 100 % with enough digits not to be rounded to 100 %."""
     return next((text for text in (f"{percent:.{i}f}" for i in range(14)) if float(text) < 100), f"{percent:.13f}")
 
 
 def sampler_in_words(name: str) -> str:
-    """Return a sampler of `sample` as a part of a sentence; other names as they are."""
+    """Return the name of a sampler of `sample` for a sentence; other names as they are."""
     return SAMPLERS.get(name, name)
 
 
 def prior_in_words(prior: float | str) -> str:
-    """Return a prior as a part of a sentence."""
+    """Return a prior for a sentence."""
     if isinstance(prior, str):
         return "a prior that learns how uneven the shares are"
     return f"the prior Dirichlet({prior:g})"
 
 
 def intervals_in_words(estimate: "xr.Dataset") -> list[str]:
-    """Return the intervals of what `intervals.summary` returned, as a table shows them.
+    """Return the intervals of a result of `intervals.summary`, as a table shows them.
 
-    One that begins at zero is ``up to 1.3 %`` where the answers prefer an empty category to any share, so that it may
-    be empty, and ``below 1.3 %`` otherwise.
+    An interval that begins at zero is ``up to 1.3 %`` if an empty category fits the answers better than any share, and
+    ``below 1.3 %`` otherwise.
     """
     ends = zip(estimate["lower"].values, estimate["upper"].values, strict=True)
     empty = estimate["may_be_empty"].values if "may_be_empty" in estimate else [False] * estimate.sizes["category"]
@@ -212,7 +211,7 @@ def intervals_in_words(estimate: "xr.Dataset") -> list[str]:
 def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False) -> str:
     """Return an interval as a table shows it: ``12.1 – 15.0 %``, ``below 1.3 %`` or ``at least 97.2 %``.
 
-    One that begins at zero is ``up to 1.3 %`` if the category may be empty; see `intervals_in_words`.
+    An interval that begins at zero is ``up to 1.3 %`` if the category may be empty; see `intervals_in_words`.
     """
     low, high = (f"{100 * end:.1f}" for end in (lower, upper))
     if lower <= 0 < 1 <= upper:
@@ -227,7 +226,7 @@ def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False)
 
 
 def range_in_words(lower: float, upper: float) -> str:
-    """Return an interval as a sentence shows it: ``12.1 % to 15.0 %``, or as in a table where it has one end."""
+    """Return an interval for a sentence: ``12.1 % to 15.0 %``, or as in a table if it has only one end."""
     return interval_in_words(lower, upper).replace(" – ", " % to ")
 
 
@@ -244,13 +243,13 @@ FIGURES = {
 
 
 def verdict_columns(reference: str = "nuts") -> list[str]:
-    """Return the headings of the table of verdicts, by the sampler that the others are graded against."""
+    """Return the headings of the table of verdicts, given the sampler that the others are compared with."""
     title = "NUTS" if reference == "nuts" else reference
     return ["sampler", "verdict", *(heading.format(reference=title) for heading, _ in FIGURES.values())]
 
 
 def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
-    """Return the figures of one sampler, in the order of `verdict_columns`; a dash where one is not known."""
+    """Return the figures of one sampler in the order of `verdict_columns`, with a dash for each unknown one."""
     row = comparison.sel(sampler=name)
     alone = comparison.sizes["sampler"] == 1 and row["verdict"].item() == "reference"
     values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())

@@ -1,8 +1,8 @@
-"""Real answers of real people, to practise on: data sets that other packages ship, with labels.
+"""Real answers of real people to practice on: labeled data sets that other packages ship.
 
-Each function returns a pandas DataFrame with one row a person. The column to ask about is categorical, and the
-attributes (``attrs``) name it, the question, the source and the license. Nothing is downloaded: the data come with the
-packages of the extra ``datasets``.
+Each function returns a pandas DataFrame with one row per person. The column to ask about is categorical, and ``attrs``
+names it, the question, the source and the license. Nothing is downloaded: the data come with the packages of the extra
+``datasets``.
 """
 
 from importlib import import_module
@@ -38,8 +38,8 @@ def anes96() -> "pd.DataFrame":
 
     Notes
     -----
-    The data are in the public domain. They ship with statsmodels, as ``statsmodels.datasets.anes96``, whose labels of
-    schooling these are.
+    The data are in the public domain. They ship with statsmodels as ``statsmodels.datasets.anes96``, which also defines
+    the labels of education.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def birth_states() -> "pd.DataFrame":
 
     Notes
     -----
-    The data ship with causaldata, under the MIT license, as ``causaldata.mortgages``; they are those of [1]_.
+    The data of [1]_ ship with causaldata, under the MIT license, as ``causaldata.mortgages``.
 
     References
     ----------
@@ -119,7 +119,7 @@ def birth_states() -> "pd.DataFrame":
 
 
 def _data_of(module: str, function: str, package: str) -> Any:
-    """Return the table of a module that ships one, or raise ImportError with what to install."""
+    """Return the table of a module, or raise ImportError that says what to install."""
     try:
         return import_module(module).load_pandas().data
     except ModuleNotFoundError as missing:
@@ -136,7 +136,7 @@ def _labelled(codes: Any, labels: tuple[str, ...]) -> Any:
 
 
 def _described(people: "pd.DataFrame", **attributes: str) -> "pd.DataFrame":
-    """Name the rows and attach what the data are."""
+    """Name the rows and attach a description."""
     people.index.name = "person"
     people.attrs.update(attributes)
     return people

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._text import brief
+from adobest_pp._types import Bits, Floats, Integers
 
 __all__ = ["BITS", "Evidence", "merged", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
 
@@ -49,16 +50,16 @@ class Evidence(NamedTuple):
         T is 0 unless there are so many sets that looking up masses costs less than adding up the members.
     """
 
-    base: NDArray[np.float64]
-    own: NDArray[np.float64]
-    inside: NDArray[np.float64]
-    log_scale: NDArray[np.float64]
-    category: NDArray[np.int64]
-    set_index: NDArray[np.int64]
-    count: NDArray[np.int64]  # type: ignore[assignment]
+    base: Floats
+    own: Floats
+    inside: Floats
+    log_scale: Floats
+    category: Integers
+    set_index: Integers
+    count: Integers  # type: ignore[assignment]
     members: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    patterns: NDArray[np.float64]
+    offsets: Integers
+    patterns: Floats
     codes: NDArray[np.uint16]
 
     @property
@@ -86,7 +87,7 @@ class Evidence(NamedTuple):
         """The part of the log-likelihood that does not depend on θ."""
         return float(self.count @ self.log_scale)
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Floats:
         """Return the rows written out, of shape (U, K): h is its product with θ."""
         # The last set is empty: rows without a set have the index −1.
         sets = np.zeros((self.n_sets + len(self.patterns) + 1, self.n_categories))
@@ -142,15 +143,15 @@ class Evidence(NamedTuple):
 
 
 def set_rows(
-    row_of: NDArray[np.int64],
-    base: NDArray[np.float64],
-    own: NDArray[np.float64],
-    inside: NDArray[np.float64],
-    category: NDArray[np.int64],
-    set_index: NDArray[np.int64],
-    packed_sets: NDArray[np.uint8],
+    row_of: Integers,
+    base: Floats,
+    own: Floats,
+    inside: Floats,
+    category: Integers,
+    set_index: Integers,
+    packed_sets: Bits,
     n_categories: int,
-    log_scale: NDArray[np.float64] | float = 0.0,
+    log_scale: Floats | float = 0.0,
 ) -> Evidence:
     """Return evidence whose rows have a set, given as packed bits of shape (V, ⌈K/8⌉), or none (−1).
 
@@ -172,16 +173,14 @@ def set_rows(
     )
 
 
-def support_rows(
-    packed_sets: NDArray[np.uint8], inside: float, log_scale: NDArray[np.float64], row_of: NDArray[np.int64], k: int
-) -> Evidence:
+def support_rows(packed_sets: Bits, inside: float, log_scale: Floats, row_of: Integers, k: int) -> Evidence:
     """Return evidence of answers given by their support sets: row u is ``1 + inside·θ(set u)``."""
     n = len(packed_sets)
     zeros = np.zeros(n, dtype=np.int64)
     return set_rows(row_of, np.ones(n), np.zeros(n), np.full(n, inside), zeros, np.arange(n), packed_sets, k, log_scale)
 
 
-def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tuple[Evidence, NDArray[np.int64]]:
+def pattern_rows(outputs: Integers, matrix: Floats) -> tuple[Evidence, Integers]:
     """Return evidence of answers y by the rows of a matrix ``G[y, x]``, and the row of each answer."""
     used, output_of = np.unique(outputs, return_inverse=True)
     # Outputs with equal rows say the same about θ.
@@ -193,7 +192,7 @@ def pattern_rows(outputs: NDArray[np.int64], matrix: NDArray[np.float64]) -> tup
     return evidence._replace(patterns=np.ascontiguousarray(patterns)), row_of
 
 
-def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]]:
+def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[Integers]]:
     """Return several pieces of evidence as one, and for each piece the new places of its rows.
 
     Rows are sorted by set (none first, patterns last), then by falling base, then by own, inside, scale and category;
@@ -230,7 +229,7 @@ def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[NDArray[np.int64]]
     return rows._replace(count=total, patterns=patterns), np.split(row_of, ends)
 
 
-def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def unique_rows(packed: Bits) -> tuple[Integers, Integers]:
     """Return the index of each distinct row of packed bits, in a fixed order, and the rank of every row."""
     if len(packed) == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -245,7 +244,7 @@ def unique_rows(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[n
     return order[is_new], rank
 
 
-def _packed(evidence: Evidence) -> NDArray[np.uint8]:
+def _packed(evidence: Evidence) -> Bits:
     """Return the sets as packed bits, of shape (V, ⌈K/8⌉)."""
     packed = np.zeros((evidence.n_sets, -(-evidence.n_categories // 8)), dtype=np.uint8)
     for start in range(0, evidence.n_sets, _SETS_AT_ONCE):
@@ -256,7 +255,7 @@ def _packed(evidence: Evidence) -> NDArray[np.uint8]:
     return packed
 
 
-def _members(packed: NDArray[np.uint8], n_categories: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _members(packed: Bits, n_categories: int) -> tuple[NDArray[np.int32], Integers]:
     """Return the members of the sets, one set after the other, and the sizes of the sets."""
     members, sizes = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)]
     for masks in _masks(packed, n_categories):
@@ -265,7 +264,7 @@ def _members(packed: NDArray[np.uint8], n_categories: int) -> tuple[NDArray[np.i
     return np.concatenate(members), np.concatenate(sizes)
 
 
-def _codes(packed: NDArray[np.uint8], n_categories: int, n_members: int) -> NDArray[np.uint16]:
+def _codes(packed: Bits, n_categories: int, n_members: int) -> NDArray[np.uint16]:
     """Return the codes of the sets, or none if look-up tables would cost more than adding up the members."""
     n_tables = -(-n_categories // BITS)
     if n_tables * (len(packed) + 2**BITS) >= n_members:
@@ -280,7 +279,7 @@ def _codes(packed: NDArray[np.uint8], n_categories: int, n_members: int) -> NDAr
     return np.ascontiguousarray(np.concatenate(parts).T, dtype=np.uint16)
 
 
-def _masks(packed: NDArray[np.uint8], n_categories: int) -> Iterator[NDArray[np.uint8]]:
+def _masks(packed: Bits, n_categories: int) -> Iterator[Bits]:
     """Yield the masks of some sets at a time."""
     for start in range(0, len(packed), _SETS_AT_ONCE):
         yield np.unpackbits(packed[start : start + _SETS_AT_ONCE], axis=1, count=n_categories)

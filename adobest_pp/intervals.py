@@ -1,24 +1,25 @@
-"""The intervals that people are shown: they hold a share with a probability of 95 %, whatever the shares are.
+"""The intervals that people see: they contain a share with a probability of 95 %, whatever the shares are.
 
-A posterior interval holds the truth in 95 % of collections if truths come from its prior. For a given truth it may hold
-it much less often: the learned prior takes rare answers for none, the flat prior takes noise for rare answers, and no
-prior that was tried is right for all truths (``python -m validation.fixed_truths``). So where the answers are known,
-the interval of a category rests on its own evidence (`covering_intervals`), and the prior is left to the estimate,
+A posterior interval contains the truth in 95 % of collections if truths come from its prior. For a given truth it may
+do so much less often: the learned prior mistakes rare answers for none, the flat prior mistakes noise for rare answers,
+and no prior that was tried is right for all truths (``python -m validation.fixed_truths``). So if the answers are
+known, the interval of a category uses its own evidence (`covering_intervals`), and the prior serves only the estimate,
 which it makes more accurate.
 
-Of draws alone, as those of a model of one's own, intervals are the shortest that hold a share of the draws
-(`shortest_intervals`). The posterior of a category that nobody may hold piles up at zero; the shortest interval begins
-at the pile, and then at zero.
+For draws alone, such as those of your own model, intervals are the shortest that contain a share of the draws
+(`shortest_intervals`). If a category may be empty, its posterior piles up at zero, and the shortest interval begins
+there.
 """
 
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import as_numbers, check_prior, check_probability
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,27 +36,27 @@ __all__ = [
     "summary",
 ]
 
-# The probability of the intervals that are shown.
+# The probability of the intervals that people see.
 PROBABILITY = 0.95
 
-# The names of the two kinds of intervals in files: of `covering_intervals` and of `shortest_intervals`.
+# The names of `covering_intervals` and `shortest_intervals` in files.
 COVERING, SHORTEST = "covering", "hdi"
 
-# An interval that begins within this share of its width above 0 begins at 0; the same for its upper end and 1.
+# An interval that would begin less than this share of its width above 0 begins at 0; the same for its upper end and 1.
 AT_THE_EDGE = 0.02
 
-# The least standard deviation, so that its reciprocal squared is a number.
+# The smallest standard deviation, so that the square of its reciprocal is finite.
 _LEAST_SD = 1e-100
-# Halvings of an interval that may hold an end, to the rounding of a double.
+# Bisection steps for an end, to the precision of a double.
 _HALVINGS = 50
-# Quantiles that stand for a distribution that is known.
+# Quantiles that represent a known distribution.
 _QUANTILES = 4000
-# Sums of concentrations beyond which a share has no width that a double could tell.
+# Beyond this sum of concentrations, the width of a share is below the precision of a double.
 _MOST_CONCENTRATED = 1e15
 
 
-def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> NDArray[np.float64]:
-    """Return the ends of the shortest intervals that hold a share of the draws of each category.
+def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> Floats:
+    """Return the shortest interval of each category that contains a given share of its draws.
 
     Parameters
     ----------
@@ -71,10 +72,10 @@ def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> ND
 
     Notes
     -----
-    **Where it begins at zero.** An interval that would begin within a fiftieth of its own width above 0 begins at 0:
-    the category may be empty. Draws near an edge cannot tell whether a share is zero or tiny, and the smallest draw is
-    not the end of the posterior. The same rule holds for the upper end and 1. The interval is then at most 2 % longer
-    at that end, and holds at least the stated probability.
+    **When it begins at zero.** An interval that would begin less than a fiftieth of its own width above 0 begins at 0:
+    the category may be empty. Draws near an edge cannot show whether a share is zero or tiny, and the smallest draw is
+    not the end of the posterior. The same rule applies to the upper end and 1. The interval is then at most 2 % longer
+    at that end, and contains at least the stated probability.
 
     Examples
     --------
@@ -93,29 +94,29 @@ def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> ND
     return np.stack([np.where(lower <= margin, 0.0, lower), np.where(1 - upper <= margin, 1.0, upper)])
 
 
-def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> NDArray[np.float64]:
-    """Return the ends of intervals that hold each share with a probability of 95 %, whatever the shares are.
+def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> Floats:
+    """Return intervals that contain each share with a probability of 95 %, whatever the shares are.
 
     Parameters
     ----------
     direct : Direct
-        What the answers say of each share by themselves (`adobest_pp.likelihood.direct.direct_estimate`).
+        What the answers alone say about each share (`adobest_pp.likelihood.direct.direct_estimate`).
     probability : float, default 0.95
-        How often, of many collections, the interval of a category holds its share.
+        The fraction of collections in which the interval of a category contains its share.
 
     Returns
     -------
     array of shape (2, K)
-        Lower and upper ends. A share of 0 is in the interval where it begins at 0.
+        Lower and upper ends. An interval that begins at 0 contains 0.
 
     Notes
     -----
-    These are confidence intervals: all shares t that a test at the level of 5 % does not reject. The test is by the
-    likelihood ratio of t and the likeliest share from 0 to 1 (Feldman and Cousins [1]_), that of a normal estimate
-    whose variance is that at t. Its p-value is binomial, with half of the probability of outcomes just as extreme. So
-    an interval never is empty, has one end only where the share may be 0, and two elsewhere, and needs no rule for when
-    to change from one to the other. For SRR and subset selection the number of answers that name a category is
-    binomial. Summed over it, the coverage is 93.6 to 96.8 % in 3,900 settings from 300 people on, and 95.0 % on average
+    These are confidence intervals: all shares t that a test at the 5 % level does not reject. The test statistic is the
+    likelihood ratio of t and the likeliest share from 0 to 1 (Feldman and Cousins [1]_), for a normal estimate with its
+    variance at t. The p-value is binomial and counts outcomes that are just as extreme by half. So an interval is never
+    empty, begins at 0 if the share may be 0, has two ends otherwise, and needs no rule for switching between the two.
+    For SRR and subset selection the number of answers that name a category is binomial. The coverage, summed over that
+    number, is 93.6 to 96.8 % in 3,900 settings with 300 people or more, and 95.0 % on average
     (``python -m validation.fixed_truths``).
 
     References
@@ -135,7 +136,7 @@ def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> ND
 
     level = 1 - check_probability(probability)
     if not isinstance(direct, Direct):
-        raise ValueError(f"direct must be a Direct, as of direct_estimate, got {brief(direct)}")
+        raise ValueError(f"direct must be a Direct, as from direct_estimate, got {brief(direct)}")
     begin = np.clip(direct.estimate, 0.0, 1.0)
     ends = []
     for edge in (0.0, 1.0):
@@ -149,13 +150,13 @@ def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> ND
     return np.array(ends)
 
 
-def p_value(share: NDArray[np.float64], direct: "Direct") -> NDArray[np.float64]:
-    """Return the probability, if these are the shares, of a likelihood ratio at least as large as the observed one.
+def p_value(share: Floats, direct: "Direct") -> Floats:
+    """Return the probability, given these shares, of a likelihood ratio at least as large as the observed one.
 
-    In units of its standard deviation the estimate is z away from the share, and the edges are `low` below and `high`
-    above it. Twice the logarithm of the ratio is z² for an estimate between the edges, and grows linearly beyond. The
-    estimates with this ratio are `below` and `above` the share. An estimate is as far as that or farther with the
-    probability of a binomial number of answers, of those that are just as far with half of it (mid-P).
+    In units of its standard deviation, the estimate is z away from the share, and the edges 0 and 1 are `low` below and
+    `high` above it. Twice the log-ratio is z² if the estimate is between the edges, and grows linearly beyond. The two
+    estimates with the same ratio are `below` and `above` the share by these distances. The p-value is the binomial
+    probability of estimates at least as far away, with those just as far counted by half (mid-P).
     """
     sd = np.maximum(direct.sd(share), _LEAST_SD)
     z, low, high = (direct.estimate - share) / sd, share / sd, (1 - share) / sd
@@ -170,11 +171,11 @@ def p_value(share: NDArray[np.float64], direct: "Direct") -> NDArray[np.float64]
     return _upper_tail(most * direct.n, direct.n, h) + 1 - _upper_tail(least * direct.n, direct.n, h)
 
 
-def _upper_tail(count: NDArray[np.float64], n: NDArray[np.float64], h: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P(C > count) + P(C = count)/2 of a binomial number, for counts between whole numbers too."""
+def _upper_tail(count: Floats, n: Floats, h: Floats) -> Floats:
+    """Return P(C > count) + P(C = count)/2 for a binomial C, interpolated if the count is not an integer."""
     from scipy.special import betainc
 
-    def at_least(least: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at_least(least: Floats) -> Floats:
         within = np.clip(least, _LEAST_SD, n)
         tail = np.asarray(betainc(within, n - within + 1, h))
         return np.where(least <= 0, 1.0, np.where(least > n, 0.0, tail))
@@ -182,12 +183,12 @@ def _upper_tail(count: NDArray[np.float64], n: NDArray[np.float64], h: NDArray[n
     return np.asarray((at_least(count) + at_least(count + 1)) / 2)
 
 
-def _check_shares(draws: ArrayLike) -> NDArray[np.float64]:
+def _check_shares(draws: ArrayLike) -> Floats:
     allowed = "shares from 0 to 1 by draw and category, at least one draw"
     try:
         values = as_numbers(draws, "iuf").astype(np.float64)
     except TypeError:
-        raise ValueError(f"draws must be {allowed}, got {type(draws).__name__} of something else") from None
+        raise ValueError(f"draws must be {allowed}, got {brief(draws)}") from None
     if values.ndim != 2 or not len(values):
         raise ValueError(f"draws must be {allowed}, got an array of shape {values.shape}")
     if not np.all((values >= 0) & (values <= 1)):
@@ -207,20 +208,21 @@ def summary(
     theta : xarray.DataArray or DataTree
         Draws by chain, draw and category, or the tree of `sample`.
     probability : float, default 0.95
-        How often the interval of a category holds its share; or the share of the draws within it.
+        How often the interval of a category contains its share, or for ``"posterior"`` the share of the draws in it.
     kind : {"covering", "posterior"}, optional
-        ``"covering"``: the interval holds the share in 95 % of collections, whatever the truth is
-        (`covering_intervals`), and the mean is always in it. ``"posterior"``: the shortest interval with 95 % of the
-        draws (`shortest_intervals`), which is right if the prior is. By default intervals cover, if `theta` is the tree
-        of `sample` and its prior treats all categories alike. They are posterior for draws alone, without answers, and
-        under a prior that prefers some categories, which was chosen to count.
+        ``"covering"``: the interval contains the share in 95 % of collections, whatever the truth is
+        (`covering_intervals`), and it always contains the mean. ``"posterior"``: the shortest interval with 95 % of the
+        draws (`shortest_intervals`), which is right if the prior is. The default is covering if `theta` is a tree from
+        `sample` whose prior treats all categories alike. It is posterior for draws without answers, and for a prior
+        that prefers some categories: it was chosen deliberately.
 
     Returns
     -------
     xarray.Dataset
-        ``mean``, ``lower`` and ``upper`` by category; of a tree also the shares of the interval's width that are due to
-        the ``sample`` and to ``privacy`` (see `privacy_share`). Where intervals cover, ``may_be_empty`` tells whether
-        the answers prefer an empty category to any share. The attribute ``interval`` is ``"covering"`` or ``"hdi"``.
+        ``mean``, ``lower`` and ``upper`` by category; for a tree also the shares of the interval's width that are due
+        to the ``sample`` and to ``privacy`` (see `privacy_share`). For covering intervals, ``may_be_empty`` is True if
+        an empty category fits the answers better than any share. The attribute ``interval`` is ``"covering"`` or
+        ``"hdi"``.
 
     Examples
     --------
@@ -243,7 +245,7 @@ def summary(
 
 
 def _of_draws(theta: Any, probability: float) -> "xr.Dataset":
-    """Return mean and shortest interval of each category, of draws."""
+    """Return the mean and the shortest interval of each category from draws."""
     import xarray as xr
 
     dims = ("chain", "draw", "category")
@@ -257,14 +259,14 @@ def _of_draws(theta: Any, probability: float) -> "xr.Dataset":
 
 
 def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind: str | None) -> "xr.Dataset":
-    """Return mean and interval of a tree of `sample`, and where they cover, which categories may be empty."""
+    """Return the mean and the interval of each category from a tree of `sample`; see `summary`."""
     result = _of_draws(draws, probability)
     if kind == "posterior" or (kind is None and np.ptp(np.atleast_1d(_prior_of(tree))) > 0):
         return result
     direct = _direct_of(tree, result["mean"])
     if direct is None:
         if kind == "covering":
-            raise ValueError("kind must be 'posterior': no answers, or none that tell every share, are in the tree")
+            raise ValueError("kind must be 'posterior': the tree has no answers that determine every share")
         return result
     mean = result["mean"].values
     lower, upper = covering_intervals(direct, probability)
@@ -277,7 +279,7 @@ def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind:
 
 
 def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
-    """Return what the answers in a tree say by themselves, in the order of the mean's categories."""
+    """Return what the answers in a tree alone say, in the order of the categories of `mean`."""
     from adobest_pp.answers.draws import responses_of
     from adobest_pp.likelihood.direct import direct_estimate, direct_of_counts
     from adobest_pp.mechanisms import mechanism_from_settings
@@ -291,7 +293,7 @@ def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
         return None if found is None else type(found)(*(column[order] for column in found))
     if "observed_data" not in tree or "answers_with" not in tree["observed_data"]:
         return None
-    # A store, whose answers are not in the tree but for how many name each category.
+    # Gathered answers: the tree has only the number of answers that name each category.
     stored = tree["observed_data"].to_dataset()
     mechanism = mechanism_from_settings(json.loads(stored.attrs["mechanism_settings"]))
     counts = stored["answers_with"].sel(category=labels).values.astype(np.float64)
@@ -309,29 +311,29 @@ def privacy_share(
     Parameters
     ----------
     theta : xarray.DataArray or DataTree
-        Draws of category frequencies by chain, draw and category, and by any further dimension, such as region. Of a
-        tree of `sample`, θ, the number of people and the prior are taken.
+        Draws of category frequencies by chain, draw and category, and by any further dimension, such as region. A tree
+        of `sample` also supplies the number of people and the prior.
     n : int, or array by the further dimensions
-        How many people answered. It is left out for a tree of `sample`.
+        How many people answered. Leave it out for a tree of `sample`.
     prior : float or array of shape (K,), default 1.0
-        The concentrations of the Dirichlet prior that honest answers are combined with. It is left out for a tree of
-        `sample`; a prior that was learned stands there with the mean of its concentration.
+        The concentrations of the Dirichlet prior that honest answers are combined with. Leave it out for a tree of
+        `sample`; for a learned prior, the mean of its concentration is used.
     probability : float, default 0.95
         The share of the draws within each interval.
 
     Returns
     -------
     xarray.Dataset
-        ``width`` of the interval that is shown (`summary`); ``honest_width``, of the interval that n honest answers
-        would give; ``sample`` and ``privacy``, the shares of the width, with a sum of one.
+        ``width`` of the interval of `summary`; ``honest_width`` of the interval that n honest answers would give;
+        ``sample`` and ``privacy``, the shares of the width, which sum to one.
 
     Notes
     -----
-    Where the intervals that are shown cover (see `summary`), they are compared with those that as many honest answers
-    with the estimated frequencies would give, by the same rule. Of draws alone, the posterior of n honest answers is
-    Dirichlet(ρ + counts), with the counts that are expected: n times the posterior mean of θ. Each share then is a
-    Beta, whose shortest interval is taken from 4000 equally likely quantiles. Where a model pools over groups, the
-    comparison is with groups by themselves, and the share of privacy may come out as zero.
+    Covering intervals (see `summary`) are compared with the covering intervals of as many honest answers with the
+    estimated frequencies. For draws alone, the posterior of n honest answers is Dirichlet(ρ + counts) with the expected
+    counts, n times the posterior mean of θ. Each share is then a Beta variable, and its shortest interval comes from
+    4000 equally likely quantiles. If a model pools over groups, the comparison is still with separate groups, and the
+    share of privacy may be zero.
 
     Examples
     --------
@@ -351,7 +353,7 @@ def privacy_share(
 
 
 def _sources(shown: "xr.Dataset", draws: "xr.DataArray", n: Any, prior: Any) -> "xr.Dataset":
-    """Return the sources of the widths of the intervals that are shown, compared with honest answers by their rule."""
+    """Return how much of the widths of `shown` is due to privacy, with honest intervals of the same kind."""
     import xarray as xr
 
     from adobest_pp.likelihood.direct import Direct
@@ -365,14 +367,14 @@ def _sources(shown: "xr.Dataset", draws: "xr.DataArray", n: Any, prior: Any) -> 
     return xr.Dataset({name: ("category", values) for name, values in columns.items()}, shown.coords, shown.attrs)
 
 
-def _parts(width: NDArray[np.float64], honest: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Return the widths, and the shares of them that are due to the sample and to privacy."""
+def _parts(width: Floats, honest: Floats) -> dict[str, Floats]:
+    """Return the widths, and their shares that are due to the sample and to privacy."""
     share = np.minimum(np.divide(honest, width, out=np.ones_like(honest), where=width > 0), 1.0)
     return {"width": width, "honest_width": honest, "sample": share, "privacy": 1 - share}
 
 
 def _sources_of_draws(draws: Any, n: Any, prior: Any, probability: float) -> "xr.Dataset":
-    """Return the sources of the widths of the shortest intervals of draws."""
+    """Return how much of the widths of the shortest intervals of draws is due to privacy."""
     import xarray as xr
 
     if not isinstance(draws, xr.DataArray) or not {"chain", "draw", "category"} <= set(draws.dims):
@@ -398,23 +400,21 @@ def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, Any]:
 
     theta = theta_of(tree, "theta")
     if "prior" not in tree.attrs or "n_responses" not in tree.attrs:
-        raise ValueError("theta must be of `sample` if it is a tree: pass the draws of a model, n and prior instead")
+        raise ValueError("theta must be a tree from `sample`: for another model, pass its draws, n and prior")
     return theta, tree.attrs["n_responses"] if n is None else n, _prior_of(tree)
 
 
 def _prior_of(tree: "xr.DataTree") -> Any:
-    """Return the concentrations of the prior of a tree of `sample`; of one that was learned, the mean of it."""
+    """Return the concentrations of the prior of a tree of `sample`; for a learned prior, their mean."""
     prior = tree.attrs["prior"]
     return np.mean(tree["posterior"].to_dataset()["concentration"].values) if isinstance(prior, str) else prior
 
 
-def _check_people(n: Any, like: "xr.DataArray") -> NDArray[np.float64]:
+def _check_people(n: Any, like: "xr.DataArray") -> Floats:
     """Return the number of people of each group, in the order of the groups, or raise ValueError."""
     import xarray as xr
 
-    allowed = "the number of people that answered, not negative" + (
-        f", by {', '.join(map(str, like.dims))}" * like.ndim
-    )
+    allowed = "the number of people who answered, not negative" + (f", by {', '.join(map(str, like.dims))}" * like.ndim)
     if isinstance(n, xr.DataArray) and set(n.dims) <= set(like.dims):
         n = n.reindex_like(like).broadcast_like(like).transpose(*like.dims)
     try:
@@ -426,9 +426,7 @@ def _check_people(n: Any, like: "xr.DataArray") -> NDArray[np.float64]:
     return counts
 
 
-def _honest_widths(
-    mean: NDArray[np.float64], n: NDArray[np.float64], prior: NDArray[np.float64], probability: float
-) -> NDArray[np.float64]:
+def _honest_widths(mean: Floats, n: Floats, prior: Floats, probability: float) -> Floats:
     """Return the widths of the intervals, of shape (groups, K), that n honest answers with these means would give."""
     from scipy.stats import beta
 

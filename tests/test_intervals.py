@@ -351,7 +351,7 @@ def test_a_learned_prior_stands_with_its_mean():
 def test_what_has_no_share_is_refused():
     draws = xr.DataArray(np.full((1, 2, 2), 0.5), dims=("chain", "draw", "category"))
     for arguments, message in (
-        ((draws, -1), "n must be the number of people that answered, not negative, got -1"),
+        ((draws, -1), "n must be the number of people .* got -1"),
         ((draws, None), "n must be the number of people"),
         ((draws, "many"), "n must be the number of people"),
         ((draws, 5, 0.0), "prior must be a positive number, or 2 of them"),

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_answers, check_private, check_subset
 from adobest_pp._text import brief
+from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_rows
 from adobest_pp.mechanisms.exact import UNIT, Columns, Source, exp_weight, source_of
 from adobest_pp.mechanisms.information import from_matrix
@@ -46,24 +47,24 @@ class AuditCase(NamedTuple):
 class Published(NamedTuple):
     """What was published to n people: for each the row of `subsets` (V, K). Both are empty if no subset was."""
 
-    row: NDArray[np.int64]
-    subsets: NDArray[np.bool_]
+    row: Integers
+    subsets: Masks
 
 
 class Drawing(NamedTuple):
     """A compiled function that draws one answer, ``kernel(rng, theta, row, subsets, table)``, and its table."""
 
     kernel: Callable[..., Any]
-    table: NDArray[np.float64]
+    table: Floats
 
 
 class Counts(NamedTuple):
     """M observed counts of answers, their expectation ``constant + slope @ theta``, and their covariance."""
 
-    observed: NDArray[np.float64]
-    constant: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    observed: Floats
+    constant: Floats
+    slope: Floats
+    covariance: Floats
 
 
 class Mechanism(ABC):
@@ -90,7 +91,7 @@ class Mechanism(ABC):
 
     def privatize(
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[Any]:
+    ) -> int | Answers:
         """Randomize private categories.
 
         Parameters
@@ -123,7 +124,7 @@ class Mechanism(ABC):
             return int(answers[0])
         return answers.reshape(*truth.shape, *self.answer_dims.values())
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[Any]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Answers:
         """Draw the answers of n people, one row each, from a source of randomness: the core of `privatize`.
 
         Parameters
@@ -171,7 +172,7 @@ class Mechanism(ABC):
         """The number of possible answers. If an answer is one number, they are 0 … n_outputs−1."""
         return self.n_categories
 
-    def outputs(self) -> NDArray[np.int64]:
+    def outputs(self) -> Integers:
         """Return every possible answer, in the order of the rows of the transition matrix."""
         return np.arange(self.n_outputs)
 
@@ -186,7 +187,7 @@ class Mechanism(ABC):
         numbers = math.prod(self.answer_dims.values())
         return tuple(f"answer_{i}" for i in range(numbers)) if self.answer_dims else ("answer",)
 
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_] | None:
+    def support(self, answers: Answers) -> Masks | None:
         """Return the support sets of checked answers as masks of shape (n, K); None if they have none."""
         return None
 
@@ -198,26 +199,24 @@ class Mechanism(ABC):
         """Return the mechanisms that it is composed of: the parts of `Mixed`, otherwise itself."""
         return (self,)
 
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+    def check_answers(self, answers: ArrayLike) -> Integers:
         """Return one answer or several as an array with one row per answer, or raise ValueError."""
         array = check_answers(answers, self.n_outputs)
         if array.ndim > 1:
             raise ValueError(f"answers must be an index or a list of indices, got an array of shape {array.shape}")
         return np.atleast_1d(array)
 
-    def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def budgets(self, answers: Answers) -> Floats:
         """Return the privacy budget of each of n checked answers, of shape (n,)."""
         return np.full(len(answers), self.epsilon)
 
     # What an answer says about θ.
 
     @abstractmethod
-    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+    def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return the evidence of checked answers, and the row of each answer in it."""
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts | None:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Return counts of answers with their expectation and covariance, to check whether the answers fit.
 
         Parameters
@@ -244,9 +243,7 @@ class Mechanism(ABC):
         """
         return None
 
-    def total_information(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def total_information(self, answers: Answers, published: Published, theta: Floats) -> Floats:
         """Return the Fisher information of θ in all of these answers, given what was published; see `information`."""
         if not self.publishes_subset:
             return len(answers) * self.information(theta)
@@ -263,22 +260,22 @@ class Mechanism(ABC):
         """
         raise NotImplementedError
 
-    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
         """Return the Fisher information of θ in one answer, of shape (K, K), for vectors whose sum is zero.
 
         By default it is computed from `transition_matrix`.
         """
-        matrix_of: Callable[..., NDArray[np.float64]] | None = getattr(self, "transition_matrix", None)
+        matrix_of: Callable[..., Floats] | None = getattr(self, "transition_matrix", None)
         if matrix_of is None:
             raise NotImplementedError(f"{type(self).__name__} has neither information nor transition_matrix")
         mask = self._check_published(subset)
         return from_matrix(matrix_of(mask) if self.publishes_subset else matrix_of(), theta)
 
-    def published_with(self, answers: NDArray[Any], published: Published) -> Published:
+    def published_with(self, answers: Answers, published: Published) -> Published:
         """Return what was published to each person, as `evidence` and `drawing` take it; `Mixed` adds the part."""
         return published
 
-    def simulate(self, truth: NDArray[np.int64], published: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+    def simulate(self, truth: Integers, published: Published, rng: np.random.Generator) -> Integers:
         """Draw answers of people with these categories, under the published subsets. For simulation only."""
         if not self.publishes_subset:
             return np.asarray(self.privatize(truth, rng=rng))
@@ -288,7 +285,7 @@ class Mechanism(ABC):
             answers[is_row] = self.privatize(truth[is_row], subset=published.subsets[row], rng=rng)
         return answers
 
-    def _check_published(self, subset: ArrayLike | None) -> NDArray[np.bool_]:
+    def _check_published(self, subset: ArrayLike | None) -> Masks:
         """Return the published subset as a mask, empty for a mechanism that publishes none, or raise ValueError."""
         if self.publishes_subset:
             return check_subset(subset, self.n_categories)
@@ -327,13 +324,13 @@ class FiniteMechanism(Mechanism):
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the integers W[y, x], of any size: P(Y=y | X=x) is W[y, x] over the sum of column x."""
 
-    def transition_matrix(self) -> NDArray[np.float64]:
+    def transition_matrix(self) -> Floats:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (m, K)."""
         # Python rounds the quotient of two integers correctly.
         rows = [[w / total for w, total in zip(row, self._column_sums, strict=True)] for row in self._weights]
         return np.array(rows, dtype=np.float64)
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[Any]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Answers:
         """Draw answers from the columns of the weights."""
         return source.choose(self._columns, x)
 
@@ -348,13 +345,11 @@ class FiniteMechanism(Mechanism):
         """The number m of possible answers."""
         return len(self._weights)
 
-    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+    def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return the rows of the transition matrix that occur."""
         return pattern_rows(answers, self.transition_matrix())
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts | None:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count every answer, whatever categories are listed."""
         return output_counts(answers, self.transition_matrix(), theta)
 
@@ -394,14 +389,14 @@ class ExtremalMechanism(Mechanism):
     """
 
     @abstractmethod
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+    def support(self, answers: Answers) -> Masks:
         """Return the support sets of checked answers as masks of shape (n, K)."""
 
     @abstractmethod
-    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def log_weight(self, answers: Answers) -> Floats:
         """Return ln w of checked answers, of shape (n,). Answers with the same support set must have the same w."""
 
-    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_weight_of_size(self, sizes: Integers) -> Floats:
         """Return ln w of support sets of these sizes, if it depends on their size alone.
 
         A mechanism that has this method, and whose answers are several numbers, is gathered `as_sets`.
@@ -413,26 +408,24 @@ class ExtremalMechanism(Mechanism):
         has_weights = type(self).log_weight_of_size is not ExtremalMechanism.log_weight_of_size
         return self if has_weights and self.answer_dims else None
 
-    def transition_matrix(self) -> NDArray[np.float64]:
+    def transition_matrix(self) -> Floats:
         """Return ``G[y, x] = P(Y = outputs()[y] | X=x)``, of shape (n_outputs, K), or raise ValueError if too large."""
         answers = self.outputs()
         return np.asarray(
             np.exp(np.where(self.support(answers), self.log_odds, 0.0) + self.log_weight(answers)[:, None])
         )
 
-    def evidence_of_sets(self, packed: NDArray[np.uint8], count: NDArray[np.int64]) -> Evidence:
+    def evidence_of_sets(self, packed: Bits, count: Integers) -> Evidence:
         """Return the evidence of distinct support sets, as packed bits of shape (n, ⌈K/8⌉), with counts."""
         scale = self.log_weight_of_size(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
         rows, inside = np.arange(len(packed)), math.expm1(self.log_odds)
         return support_rows(packed, inside, scale, rows, self.n_categories)._replace(count=count)
 
-    def support_counts(
-        self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts | None:
+    def support_counts(self, masks: Bits, theta: Floats, listed: Integers) -> Counts | None:
         """Return `answer_counts` of answers whose support sets alone are known, as masks of shape (n, K)."""
         return self.answer_counts(self.answers_of_sets(masks), nothing_published(self.n_categories), theta, listed)
 
-    def answers_of_sets(self, masks: NDArray[np.uint8]) -> NDArray[Any]:
+    def answers_of_sets(self, masks: Bits) -> Answers:
         """Return the answers with these support sets; by default an answer is the mask."""
         return masks
 
@@ -441,7 +434,7 @@ class ExtremalMechanism(Mechanism):
         """The logarithm of the ratio of the two probabilities: ε, if the production path uses all of it."""
         return self.epsilon
 
-    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+    def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return one row for each distinct support set."""
         parts = [
             np.packbits(self.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
@@ -470,7 +463,7 @@ def _integers(row: list[Any], allowed: str) -> list[int]:
 # What several mechanisms share.
 
 
-def rows_of(answers: ArrayLike, width: int, allowed: str) -> NDArray[np.int64]:
+def rows_of(answers: ArrayLike, width: int, allowed: str) -> Integers:
     """Return one answer of `width` integers, or several as rows, or raise ValueError with what is `allowed`."""
     try:
         array = as_numbers(answers, "biu")
@@ -489,7 +482,7 @@ def check_few_outputs(mechanism: Mechanism) -> None:
         raise ValueError(f"{name} with {k} categories has more than {MAX_OUTPUTS:,} possible answers: too many to list")
 
 
-def weights_by_support(support: NDArray[np.bool_], inside: int) -> NDArray[np.object_]:
+def weights_by_support(support: Masks, inside: int) -> NDArray[np.object_]:
     """Return a table of integers: `inside` where a category is in the support set of an answer, UNIT elsewhere."""
     return np.where(support, np.array(inside, dtype=object), np.array(UNIT, dtype=object))
 
@@ -499,16 +492,14 @@ def nothing_published(n_categories: int) -> Published:
     return Published(np.zeros(0, dtype=np.int64), np.zeros((0, n_categories), dtype=bool))
 
 
-def output_counts(answers: NDArray[Any], matrix: NDArray[np.float64], theta: NDArray[np.float64]) -> Counts:
+def output_counts(answers: Answers, matrix: Floats, theta: Floats) -> Counts:
     """Return how often each answer 0 … m−1 occurs, as `Mechanism.answer_counts` does; counts are multinomial."""
     n, chance = len(answers), matrix @ theta
     observed = np.bincount(answers, minlength=len(matrix)).astype(np.float64)
     return Counts(observed, np.zeros(len(matrix)), n * matrix, n * (np.diag(chance) - np.outer(chance, chance)))
 
 
-def named_counts(
-    mechanism: Mechanism, n: int, observed: NDArray[np.float64], theta: NDArray[np.float64], listed: NDArray[np.int64]
-) -> Counts:
+def named_counts(mechanism: Mechanism, n: int, observed: Floats, theta: Floats, listed: Integers) -> Counts:
     """Return how many of n answers name each listed category, as `Mechanism.answer_counts` does.
 
     An answer that is a category names no other one. Of other mechanisms, an answer names any two categories
@@ -526,7 +517,7 @@ def named_counts(
     return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
 
 
-def table_drawing(matrix: NDArray[np.float64]) -> Drawing:
+def table_drawing(matrix: Floats) -> Drawing:
     """Return the compiled function that draws from the columns of a transition matrix."""
     from adobest_pp.mechanisms.drawing import draw_from_table
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._text import brief
+from adobest_pp._types import Integers, Masks
 
 UNIT = 1 << 64
 _CONTEXT = Context(prec=60)
@@ -72,7 +73,7 @@ class OperatingSystem:
 
     on_device: ClassVar[bool] = True
 
-    def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
+    def bernoulli(self, weight: int, total: int, n: int) -> Masks:
         """Draw n events of probability exactly weight/total.
 
         A uniform number is compared with weight/total, 64 binary digits at a time. More digits are needed only on a
@@ -87,7 +88,7 @@ class OperatingSystem:
             events[tie] = self.bernoulli(remainder, total, 1)[0]
         return events
 
-    def below(self, bound: int, n: int) -> NDArray[np.int64]:
+    def below(self, bound: int, n: int) -> Integers:
         """Draw n integers exactly uniform on 0 … bound−1, by rejection."""
         words = _words(n)
         excess = (1 << 64) % bound
@@ -97,7 +98,7 @@ class OperatingSystem:
                 words[rejected] = _words(rejected.size)
         return (words % np.uint64(bound)).astype(np.int64)
 
-    def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
+    def choose(self, columns: Columns, x: Integers) -> Integers:
         """Draw, for each x, an index y with probability proportional to the weights of column x.
 
         The first 64 binary digits of a uniform number are compared with those of every cumulative weight. More are
@@ -127,15 +128,15 @@ class Simulation:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def bernoulli(self, weight: int, total: int, n: int) -> NDArray[np.bool_]:
+    def bernoulli(self, weight: int, total: int, n: int) -> Masks:
         """Draw n events of probability weight/total, rounded to a float."""
         return self.rng.random(n) < weight / total
 
-    def below(self, bound: int, n: int) -> NDArray[np.int64]:
+    def below(self, bound: int, n: int) -> Integers:
         """Draw n integers uniform on 0 … bound−1."""
         return self.rng.integers(bound, size=n)
 
-    def choose(self, columns: Columns, x: NDArray[np.int64]) -> NDArray[np.int64]:
+    def choose(self, columns: Columns, x: Integers) -> Integers:
         """Draw indices with probabilities rounded to floats."""
         ends = np.array([[end / column[-1] for end in column] for column in columns.ends]).T
         parts = np.split(x, range(_AT_ONCE, x.size, _AT_ONCE))
@@ -156,7 +157,7 @@ def source_of(rng: np.random.Generator | None) -> Source:
     raise ValueError(f"rng must be {allowed}, got {brief(rng)}")
 
 
-def randomized_response(source: Source, position: NDArray[np.int64], size: int, keep: int) -> NDArray[np.int64]:
+def randomized_response(source: Source, position: Integers, size: int, keep: int) -> Integers:
     """Apply SRR on {0, …, size−1} to each position, with odds keep : UNIT for the truth against any other."""
     if size == 1:
         return position
@@ -166,7 +167,7 @@ def randomized_response(source: Source, position: NDArray[np.int64], size: int, 
     return np.where(kept, position, other)
 
 
-def uniform_subsets(source: Source, population: int, size: int, n: int) -> NDArray[np.bool_]:
+def uniform_subsets(source: Source, population: int, size: int, n: int) -> Masks:
     """Draw n uniform subsets of `size` out of `population` elements, as masks of shape (n, population).
 
     Floyd's algorithm [1]_ for all n subsets at once: for each j of the last `size` elements, a random element up to j

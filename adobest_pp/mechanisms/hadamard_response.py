@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories
+from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -66,7 +66,7 @@ class HadamardResponse(ExtremalMechanism):
         """The number M of possible answers."""
         return 1 << self.n_categories.bit_length()
 
-    def outputs(self) -> NDArray[np.int64]:
+    def outputs(self) -> Integers:
         """Return every possible answer, 0 … M−1."""
         check_few_outputs(self)
         return super().outputs()
@@ -75,7 +75,7 @@ class HadamardResponse(ExtremalMechanism):
         """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
         return weights_by_support(self.support(self.outputs()), self._keep)
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw whether the column has +1 in the row of the truth, and one of those columns."""
         row = x + 1
         agrees = source.bernoulli(self._keep, self._keep + UNIT, row.size)
@@ -91,18 +91,16 @@ class HadamardResponse(ExtremalMechanism):
         """Yield the only case: column 1, whose entries are +1 in row 2 and −1 in row 1."""
         yield AuditCase(0, [1], [1, 0], np.array([[self._keep, UNIT]], dtype=object))
 
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+    def support(self, answers: Answers) -> Masks:
         """Return the rows in which the column is +1."""
         rows = np.arange(1, self.n_categories + 1)
         return np.asarray(np.bitwise_count(answers.astype(np.int64)[:, None] & rows) % 2 == 0)
 
-    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def log_weight(self, answers: Answers) -> Floats:
         """Return ln w, the same for all answers."""
         return np.full(len(answers), math.log(2 / self.n_outputs) - math.log(math.exp(self.epsilon) + 1))
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts | None:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count each answer, if there are not too many."""
         return None if self.n_outputs > _MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
 

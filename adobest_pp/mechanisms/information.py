@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from adobest_pp._types import Floats
 
 # The trapezoidal rule in ln s: its error falls as e^(−π²/h), so these nodes give about 14 digits.
 _STEP = 0.25

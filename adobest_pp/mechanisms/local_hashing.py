@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
+from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -108,13 +109,13 @@ class LocalHashing(ExtremalMechanism):
         best = min(round(math.exp(self.epsilon)) + 1, MAX_VALUES)
         self._set(g=best if g is None else check_integer(g, "g", 2, MAX_VALUES))
 
-    def transition_matrix(self, seed: int) -> NDArray[np.float64]:  # type: ignore[override]
+    def transition_matrix(self, seed: int) -> Floats:  # type: ignore[override]
         """Return ``G[v, x] = P(value v | X=x)`` under one seed, of shape (g, K)."""
         seeds = np.array([check_integer(seed, "seed", 0, N_SEEDS - 1)])
         answers = np.column_stack([np.repeat(seeds, self.g), np.arange(self.g)])
         return np.where(self.support(answers), math.exp(self.epsilon), 1.0) * math.exp(self._log_weight)
 
-    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
         """Return the information of one answer, averaged over random hashes; see `Mechanism.information`."""
         self._check_published(subset)
         odds = math.expm1(self.epsilon)
@@ -140,12 +141,12 @@ class LocalHashing(ExtremalMechanism):
         """The number of pairs of a seed and a value."""
         return N_SEEDS * self.g
 
-    def outputs(self) -> NDArray[np.int64]:
+    def outputs(self) -> Integers:
         """Raise ValueError: there are too many."""
         check_few_outputs(self)
         return super().outputs()
 
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+    def check_answers(self, answers: ArrayLike) -> Integers:
         """Return rows of a seed and a value, or raise ValueError."""
         allowed = f"rows of a seed from 0 to {N_SEEDS - 1} and a value from 0 to {self.g - 1}"
         rows = rows_of(answers, 2, allowed)
@@ -155,7 +156,7 @@ class LocalHashing(ExtremalMechanism):
             raise ValueError(f"answers must be {allowed}, got values out of range")
         return rows.astype(np.int64)
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw a seed, and apply randomized response to the hash of the truth."""
         seeds = source.below(N_SEEDS, x.size)
         # Every category is hashed, so that the work does not depend on x.
@@ -175,28 +176,26 @@ class LocalHashing(ExtremalMechanism):
         output = (seed, int(hashes[seed, 0]))
         yield AuditCase(self.g, [output], [0, 1], np.array([[self._keep, UNIT]], dtype=object))
 
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+    def support(self, answers: Answers) -> Masks:
         """Return the categories whose hash is the value."""
         hashes = hash_categories(answers[:, 0].astype(np.uint32), self.n_categories) % np.uint32(self.g)
         return np.asarray(hashes == answers[:, 1:].astype(np.uint32))
 
-    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def log_weight(self, answers: Answers) -> Floats:
         """Return ln w, the same for all answers. It is the probability of the value, given the seed."""
         return np.full(len(answers), self._log_weight)
 
-    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_weight_of_size(self, sizes: Integers) -> Floats:
         """Return ln w, the same for all answers."""
         return np.full(len(sizes), self._log_weight)
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count the answers whose value is the hash of a category; hashes are random."""
         seeds, values = answers.astype(np.uint32).T
         observed = [np.sum(xxh32(str(x).encode(), seeds) % np.uint32(self.g) == values) for x in listed.tolist()]
         return named_counts(self, len(answers), np.array(observed, dtype=np.float64), theta, listed)
 
-    def support_counts(self, masks: NDArray[np.uint8], theta: NDArray[np.float64], listed: NDArray[np.int64]) -> Counts:
+    def support_counts(self, masks: Bits, theta: Floats, listed: Integers) -> Counts:
         """Return `answer_counts` of support sets, from which seeds and values cannot be recovered."""
         return named_counts(self, len(masks), masks[:, listed].sum(axis=0, dtype=np.float64), theta, listed)
 

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._text import brief
+from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, merged
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published, nothing_published, rows_of
 from adobest_pp.mechanisms.registry import mechanism_from_settings
@@ -66,7 +67,7 @@ class Mixed(Mechanism):
 
     def privatize(
         self, x: ArrayLike, *, subset: ArrayLike | None = None, rng: np.random.Generator | None = None
-    ) -> int | NDArray[Any]:
+    ) -> int | Answers:
         """Raise ValueError: a device runs one part."""
         raise ValueError("privatize must be called on one of the parts: a device runs one mechanism")
 
@@ -90,11 +91,11 @@ class Mixed(Mechanism):
         """The number of possible answers."""
         return sum(part.n_outputs for part in self.parts)
 
-    def outputs(self) -> NDArray[np.int64]:
+    def outputs(self) -> Integers:
         """Return every possible answer, part by part."""
         return np.concatenate([self.answers_of(i, part.outputs()) for i, part in enumerate(self.parts)])
 
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+    def check_answers(self, answers: ArrayLike) -> Integers:
         """Return one answer or several as rows, or raise ValueError."""
         allowed = f"rows of {1 + max(self._widths)} integers: the part, 0 to {len(self.parts) - 1}, and its answer"
         rows = rows_of(answers, 1 + max(self._widths), allowed).astype(np.int64)
@@ -108,24 +109,24 @@ class Mixed(Mechanism):
                 raise ValueError(f"answers must be {allowed}, got extra numbers after an answer of part {i}")
         return rows
 
-    def answers_of(self, part: int, answers: NDArray[Any]) -> NDArray[np.int64]:
+    def answers_of(self, part: int, answers: Answers) -> Integers:
         """Return answers of one part as answers of this mechanism."""
         rows = np.full((len(answers), 1 + max(self._widths)), PADDING, dtype=np.int64)
         rows[:, 0] = part
         rows[:, 1 : 1 + self._widths[part]] = np.reshape(answers, (len(answers), self._widths[part]))
         return rows
 
-    def budgets(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def budgets(self, answers: Answers) -> Floats:
         """Return the budget of each answer's part."""
         return np.asarray(np.array([part.epsilon for part in self.parts])[answers[:, 0]])
 
-    def published_with(self, answers: NDArray[Any], published: Published) -> Published:
+    def published_with(self, answers: Answers, published: Published) -> Published:
         """Return each person's part and row of the subset as one number, part + len(parts)·row."""
         row = published.row if self.publishes_subset else np.zeros(len(answers), dtype=np.int64)
         subsets = published.subsets if self.publishes_subset else np.zeros((1, self.n_categories), dtype=bool)
         return Published(answers[:, 0] + len(self.parts) * row, subsets)
 
-    def simulate(self, truth: NDArray[np.int64], published: Published, rng: np.random.Generator) -> NDArray[np.int64]:
+    def simulate(self, truth: Integers, published: Published, rng: np.random.Generator) -> Integers:
         """Draw the answers of all people. For simulation only."""
         answers = np.empty((truth.size, 1 + max(self._widths)), dtype=np.int64)
         for i, part in enumerate(self.parts):
@@ -133,7 +134,7 @@ class Mixed(Mechanism):
             answers[mine] = self.answers_of(i, part.simulate(truth[mine], own, rng))
         return answers
 
-    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+    def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Merge the evidence of the parts."""
         found, people = [], []
         for i, part in enumerate(self.parts):
@@ -147,9 +148,7 @@ class Mixed(Mechanism):
             row_of[mine] = place[rows]
         return evidence, row_of
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts | None:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count the answers of every part that has counts; parts are independent."""
         found = []
         for i, part in enumerate(self.parts):
@@ -165,9 +164,7 @@ class Mixed(Mechanism):
         observed, constant, slope = (np.concatenate([counts[j] for counts in found]) for j in range(3))
         return Counts(observed, constant, slope, covariance)
 
-    def total_information(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def total_information(self, answers: Answers, published: Published, theta: Floats) -> Floats:
         """Add up the information of the parts; see `Mechanism.total_information`."""
         total = np.zeros((self.n_categories, self.n_categories))
         for i, part in enumerate(self.parts):
@@ -205,12 +202,12 @@ class Mixed(Mechanism):
         """The numbers in an answer of each part."""
         return [math.prod(part.answer_dims.values()) for part in self.parts]
 
-    def _own(self, part: int, answers: NDArray[Any]) -> NDArray[Any]:
+    def _own(self, part: int, answers: Answers) -> Answers:
         """Return answers of this mechanism that belong to one part as answers of that part."""
         own = answers[:, 1 : 1 + self._widths[part]]
         return own if self.parts[part].answer_dims else own[:, 0]
 
-    def _published_to(self, part: int, published: Published) -> tuple[NDArray[np.bool_], Published]:
+    def _published_to(self, part: int, published: Published) -> tuple[Masks, Published]:
         """Return the people of one part as a mask, and what was published to them in that part's form."""
         mine = published.row % len(self.parts) == part
         if not self.parts[part].publishes_subset:

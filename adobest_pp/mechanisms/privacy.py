@@ -10,10 +10,11 @@ from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import MAX_EPSILON, as_numbers, check_epsilon, check_n_categories, check_real
 from adobest_pp._text import brief
+from adobest_pp._types import Floats
 from adobest_pp.mechanisms.base import AuditCase, Mechanism
 from adobest_pp.mechanisms.exact import exp_bounds, log_ratio
 
@@ -298,7 +299,7 @@ def _loss(ratio: Fraction | float) -> Decimal:
     return log_ratio(ratio) if isinstance(ratio, Fraction) else Decimal("Infinity")
 
 
-def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float) -> Audit:
+def _audit_rounded(matrix: Floats, epsilon: float, rounding: float) -> Audit:
     """Audit every channel within the rounding of a matrix.
 
     The other entries of its column narrow the interval [low, high] of an entry; within that, it can have every value.
@@ -322,7 +323,7 @@ def _audit_rounded(matrix: NDArray[np.float64], epsilon: float, rounding: float)
     return Audit(f"matrix of shape {matrix.shape}", epsilon, (row,), True, rounding)
 
 
-def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+def _bounds(matrix: Floats, rounding: float) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
     """Return the smallest and the largest value of each entry among all channels that round to the matrix."""
     # Entries and rounding were read as floats: each is off by less than FLOAT_ROUNDING.
     slack = Fraction(rounding) + FLOAT_ROUNDING
@@ -344,7 +345,7 @@ def _bounds(matrix: NDArray[np.float64], rounding: float) -> tuple[list[list[Fra
     return low, high
 
 
-def _check_entries(matrix: ArrayLike) -> NDArray[np.float64]:
+def _check_entries(matrix: ArrayLike) -> Floats:
     allowed = "a two-dimensional array of probabilities G[y, x] with at least two columns"
     try:
         array = as_numbers(matrix, "fiu").astype(np.float64)
@@ -357,7 +358,7 @@ def _check_entries(matrix: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def check_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
+def check_matrix(matrix: ArrayLike) -> Floats:
     """Return ``G[y, x]`` as an array of floats whose columns sum to one, or raise ValueError."""
     array = _check_entries(matrix)
     sums = array.sum(axis=0)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_epsilon, check_integer, check_subset
 from adobest_pp._labels import check_labels
 from adobest_pp._text import LONGEST, brief, visible
+from adobest_pp._types import Integers
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.privacy import audit
 from adobest_pp.mechanisms.registry import loads, mechanism_from_settings
@@ -45,7 +46,7 @@ class PublishedQuestion:
     categories: tuple[str, ...]
     subset: tuple[int, ...] | None = None
 
-    def privatize(self, x: ArrayLike, *, rng: np.random.Generator | None = None) -> int | NDArray[np.int64]:
+    def privatize(self, x: ArrayLike, *, rng: np.random.Generator | None = None) -> int | Integers:
         """Randomize private categories on the device; see `Mechanism.privatize`."""
         options: dict[str, Any] = {} if rng is None else {"rng": rng}
         if self.subset is not None:

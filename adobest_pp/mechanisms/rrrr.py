@@ -21,6 +21,7 @@ from adobest_pp._checks import (
 )
 from adobest_pp._labels import by_label
 from adobest_pp._text import brief
+from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight, log_upper_bound, randomized_response
@@ -36,11 +37,11 @@ class Coefficients(NamedTuple):
     ``outer + outer_own·θ[y] + (cross − outer)·θ(S)``. Size 0 is SRR on all categories, without `inner` and `cross`.
     """
 
-    inner: NDArray[np.float64]
-    inner_own: NDArray[np.float64]
-    outer: NDArray[np.float64]
-    outer_own: NDArray[np.float64]
-    cross: NDArray[np.float64]
+    inner: Floats
+    inner_own: Floats
+    outer: Floats
+    outer_own: Floats
+    cross: Floats
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class RRRR(Mechanism):
             column.flags.writeable = False
         return columns
 
-    def transition_matrix(self, subset: ArrayLike) -> NDArray[np.float64]:
+    def transition_matrix(self, subset: ArrayLike) -> Floats:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (K, K), when `subset` is published.
 
         Parameters
@@ -175,7 +176,7 @@ class RRRR(Mechanism):
         shared = np.where(inside_y, inner, np.where(inside_x, cross, outer))
         return np.asarray(shared + np.diag(np.where(mask, inner_own, outer_own)))
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw the category outside S (from the truth, if it is outside), then answer within S and that category."""
         members, others = np.flatnonzero(subset), np.flatnonzero(~subset)
         k, c = members.size, others.size
@@ -211,7 +212,7 @@ class RRRR(Mechanism):
             for subset in combinations(everyone, size):
                 yield AuditCase(size, everyone, everyone, self.exact_weights(subset))
 
-    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+    def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return rows that differ in the set, or for answers inside it only in its size."""
         k = self.n_categories
         codes, code_of = np.unique(published.row * k + answers, return_inverse=True)
@@ -233,9 +234,7 @@ class RRRR(Mechanism):
         rows = set_rows(row_of, base, own, inside, answer[first], set_index[first], packed[distinct], k)
         return rows, row_of
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each category inside and outside the published subset, and the answers inside it by its size.
 
         Given the subsets, answers are independent. If earlier answers chose the subsets, the sums are martingales with
@@ -292,9 +291,7 @@ class RRRR(Mechanism):
             return cls.from_budgets(settings["n_categories"], settings["epsilon1"], settings["epsilon2"])
         return cls(settings["n_categories"], settings["epsilon"], settings["kappa"])
 
-    def _levels(
-        self, size: NDArray[np.int64], has_set: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _levels(self, size: Integers, has_set: Masks) -> tuple[Floats, Floats, Floats]:
         """Return base, own and inside of answers, given the sizes of their subsets and whether they are outside."""
         inner, inner_own, outer, outer_own, cross = (column[size] for column in self.coefficients)
         is_inner = ~has_set & (size > 0)
@@ -302,12 +299,12 @@ class RRRR(Mechanism):
         return np.where(is_inner, inner, outer), np.where(is_inner, inner_own, outer_own), inside
 
     @cached_property
-    def _free_rank(self) -> NDArray[np.int64]:
+    def _free_rank(self) -> Integers:
         """For each subset size, the place of its rows without a set: by falling base, then by own."""
         base, own, _ = self._levels(np.arange(self.n_categories), np.zeros(self.n_categories, dtype=bool))
         return np.asarray(np.unique(np.stack([-base, own], axis=1), axis=0, return_inverse=True)[1], dtype=np.int64)
 
-    def _weights(self, inside: NDArray[np.bool_], size: int) -> NDArray[np.object_]:
+    def _weights(self, inside: Masks, size: int) -> NDArray[np.object_]:
         """Return the weights among some categories, given whether each is inside the subset of `size` categories."""
         rest = self.n_categories - size
         keep1, keep2 = self._keep1 if size else UNIT, self._keep2[size]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_epsilon, check_n_categories
 from adobest_pp._text import brief
+from adobest_pp._types import Answers, Floats, Masks
 from adobest_pp.mechanisms.base import ExtremalMechanism, FiniteMechanism, weights_by_support
 from adobest_pp.mechanisms.exact import UNIT, exp_weight, log_ratio
 from adobest_pp.mechanisms.information import from_matrix
@@ -81,17 +82,17 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         """Return the integers W[a, x] that the production path draws from."""
         return np.asarray(weights_by_support(self._masks, self._keep) * np.array(self.weights, dtype=object)[:, None])
 
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+    def support(self, answers: Answers) -> Masks:
         """Return the sets."""
         return np.asarray(self._masks[answers])
 
-    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def log_weight(self, answers: Answers) -> Floats:
         """Return ln c of the sets."""
         total = self._total(self._keep, max(self._inside))
         share = np.array([weight * UNIT / total for weight in self.weights])
         return np.asarray(np.log(share[answers]))
 
-    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
         """Return the Fisher information of θ in one answer, from the sets; see `Mechanism.information`."""
         self._check_published(subset)
         share = np.exp(self.log_weight(np.arange(len(self.sets))))
@@ -151,7 +152,7 @@ class SetFamily(ExtremalMechanism, FiniteMechanism):
         return math.log(ratio), x, other
 
     @cached_property
-    def _masks(self) -> NDArray[np.bool_]:
+    def _masks(self) -> Masks:
         masks = np.zeros((len(self.sets), self.n_categories), dtype=bool)
         for mask, members in zip(masks, self.sets, strict=True):
             mask[list(members)] = True

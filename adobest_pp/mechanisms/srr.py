@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories
+from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, set_rows
 from adobest_pp.mechanisms.base import (
     AuditCase,
@@ -54,16 +55,16 @@ class SRR(Mechanism):
     def __post_init__(self) -> None:
         self._set(n_categories=check_n_categories(self.n_categories), epsilon=check_epsilon(self.epsilon))
 
-    def transition_matrix(self) -> NDArray[np.float64]:
+    def transition_matrix(self) -> Floats:
         """Return ``G[y, x] = P(Y=y | X=x)``, of shape (K, K)."""
         other, own = self._levels
         return np.full((self.n_categories, self.n_categories), other) + own * np.eye(self.n_categories)
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Keep the truth, or replace it by any other category."""
         return randomized_response(source, x, self.n_categories, self._keep)
 
-    def evidence(self, answers: NDArray[Any], published: Published) -> tuple[Evidence, NDArray[np.int64]]:
+    def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return one row for each category that occurs: base + own·θ[y]."""
         used, row_of = np.unique(answers, return_inverse=True)
         n, (base, own) = used.size, self._levels
@@ -74,9 +75,7 @@ class SRR(Mechanism):
         )
         return rows, row_of
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each category."""
         observed = np.bincount(answers, minlength=self.n_categories)[listed].astype(np.float64)
         return named_counts(self, len(answers), observed, theta, listed)

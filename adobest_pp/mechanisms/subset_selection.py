@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_answers, check_epsilon, check_integer, check_n_categories
+from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -69,12 +70,12 @@ class SubsetSelection(ExtremalMechanism):
         """The number of possible answers, C(K, d)."""
         return math.comb(self.n_categories, self.size)
 
-    def outputs(self) -> NDArray[np.int64]:
+    def outputs(self) -> Integers:
         """Return every possible answer in lexicographic order, of shape (C(K, d), d)."""
         check_few_outputs(self)
         return np.array(list(combinations(range(self.n_categories), self.size)), dtype=np.int64)
 
-    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
         """Return the information of one answer, summed over all sets of its size; see `Mechanism.information`."""
         self._check_published(subset)
         weight = 1 / (1 + math.expm1(self.epsilon) * self.size / self.n_categories)
@@ -95,7 +96,7 @@ class SubsetSelection(ExtremalMechanism):
         """The integer type that members of answers are stored in."""
         return np.min_scalar_type(-self.n_categories)
 
-    def check_answers(self, answers: ArrayLike) -> NDArray[np.int64]:
+    def check_answers(self, answers: ArrayLike) -> Integers:
         """Return rows of d increasing categories, or raise ValueError."""
         rows = rows_of(answers, self.size, f"rows of {self.size} categories each")
         check_answers(rows, self.n_categories)
@@ -103,30 +104,28 @@ class SubsetSelection(ExtremalMechanism):
             raise ValueError("answers must list distinct categories in increasing order: other orders could reveal x")
         return rows
 
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+    def support(self, answers: Answers) -> Masks:
         """Return the answers as masks: the support of a set is the set itself."""
         masks = np.zeros((len(answers), self.n_categories), dtype=bool)
         np.put_along_axis(masks, answers.astype(np.int64), True, axis=1)
         return masks
 
-    def answers_of_sets(self, masks: NDArray[np.uint8]) -> NDArray[Any]:
+    def answers_of_sets(self, masks: Bits) -> Answers:
         """Return the members of each set."""
         return np.nonzero(masks)[1].reshape(len(masks), self.size)
 
-    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def log_weight(self, answers: Answers) -> Floats:
         """Return ln w, the same for all answers."""
         return np.full(len(answers), self._log_weight)
 
-    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_weight_of_size(self, sizes: Integers) -> Floats:
         """Return ln w, the same for all answers, or raise ValueError if a set has another size than d."""
         wrong = sizes[sizes != self.size]
         if wrong.size:
             raise ValueError(f"answers must be sets of {self.size} categories each, got one of {wrong[0]}")
         return np.full(len(sizes), self._log_weight)
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count answers that contain a listed category, two neighbors in the list, or the likeliest and another.
 
         Some θ fits almost any counts of single categories, so they alone test little. Of a long list, only some
@@ -185,7 +184,7 @@ class SubsetSelection(ExtremalMechanism):
         answer = tuple(range(self.size))
         yield AuditCase(self.size, [answer], [0, self.size], np.array([[self._keep, UNIT]], dtype=object))
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw whether the set contains the truth, and the rest of it. Members are listed in increasing order."""
         k, d, rows = self.n_categories, self.size, np.arange(x.size)
         contains = source.bernoulli(d * self._keep, d * self._keep + (k - d) * UNIT, x.size)
@@ -222,7 +221,7 @@ def _best_size(n_categories: int, epsilon: float) -> int:
     return int(d[np.argmin(risk)])
 
 
-def _pairs(listed: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+def _pairs(listed: Integers, first: int) -> Integers:
     """Return pairs (i, j), i < j, of neighbors in the list, and of `first` and another category."""
     some = listed[np.linspace(0, listed.size - 1, min(listed.size, _MOST_PAIRED)).astype(np.int64)]
     pairs = np.vstack([np.column_stack([some, np.roll(some, -1)]), np.column_stack([np.full(some.size, first), some])])

@@ -8,10 +8,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp._text import brief
+from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -87,12 +88,12 @@ class UnaryEncoding(ExtremalMechanism):
         """The number 2^K of possible answers."""
         return 1 << self.n_categories
 
-    def outputs(self) -> NDArray[np.int64]:
+    def outputs(self) -> Integers:
         """Return every possible answer, of shape (2^K, K), for K up to 14."""
         check_few_outputs(self)
         return np.array(list(product((0, 1), repeat=self.n_categories)), dtype=np.int64)
 
-    def information(self, theta: NDArray[np.float64], *, subset: ArrayLike | None = None) -> NDArray[np.float64]:
+    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
         """Return the information of one answer, whose bits are independent; see `Mechanism.information`."""
         self._check_published(subset)
         truth, other = self._probabilities
@@ -113,14 +114,14 @@ class UnaryEncoding(ExtremalMechanism):
         """The integer type that answers are stored in."""
         return np.dtype(np.uint8)
 
-    def check_answers(self, answers: ArrayLike) -> NDArray[Any]:
+    def check_answers(self, answers: ArrayLike) -> Answers:
         """Return rows of K zeros and ones, or raise ValueError."""
         rows = rows_of(answers, self.n_categories, f"rows of {self.n_categories} zeros and ones")
         if rows.size and (rows.min() < 0 or rows.max() > 1):
             raise ValueError(f"answers must be rows of zeros and ones, got {rows[(rows < 0) | (rows > 1)].flat[0]}")
         return rows.astype(np.uint8, copy=False)
 
-    def randomize(self, x: NDArray[np.int64], source: Source, subset: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    def randomize(self, x: Integers, source: Source, subset: Masks) -> Bits:
         """Draw every bit by itself."""
         odds, shape = self._odds, (x.size, self.n_categories)
         # Both kinds of bit are drawn for every category, so that the work does not depend on x.
@@ -139,24 +140,22 @@ class UnaryEncoding(ExtremalMechanism):
         weights = [[odds.truth_one * odds.other_zero, odds.truth_zero * odds.other_one]]
         yield AuditCase(0, ["1 0 …"], [0, 1], np.array(weights, dtype=object))
 
-    def support(self, answers: NDArray[Any]) -> NDArray[np.bool_]:
+    def support(self, answers: Answers) -> Masks:
         """Return the bits that are 1."""
         return np.asarray(answers, dtype=bool)
 
-    def log_weight(self, answers: NDArray[Any]) -> NDArray[np.float64]:
+    def log_weight(self, answers: Answers) -> Floats:
         """Return ln w, which depends on the number of bits that are 1."""
         return self.log_weight_of_size(np.sum(answers, axis=1, dtype=np.int64))
 
-    def log_weight_of_size(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_weight_of_size(self, sizes: Integers) -> Floats:
         """Return ln w for this many bits that are 1."""
         truth, other = self._probabilities
         return np.asarray(
             math.log1p(-truth) + sizes * math.log(other) + (self.n_categories - 1 - sizes) * math.log1p(-other)
         )
 
-    def answer_counts(
-        self, answers: NDArray[Any], published: Published, theta: NDArray[np.float64], listed: NDArray[np.int64]
-    ) -> Counts:
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count the ones of each category."""
         return named_counts(self, len(answers), np.sum(answers[:, listed], axis=0, dtype=np.float64), theta, listed)
 

@@ -121,12 +121,18 @@ def test_nothing_else_is_told_of_chains_that_never_mix(explained):
             "a long step",
             "SGLD does not sample the posterior: it is 1.7 times too wide; of its squared error, 73 % comes f",
         ),
-        ("a long step", "from the length of its steps and 26 % from what the counterfactuals do not tell; with steps "),
+        (
+            "a long step",
+            "of its steps and 26 % from what the counterfactuals do not explain; with steps ",
+        ),
         (
             "a small prior",
             "SGLD does not sample the posterior: it is 2.3 sd off; of its squared error, 92 % comes from re",
         ),
-        ("a small prior", "zero and 8 % from what the counterfactuals do not tell; with the preconditioned diffusion "),
+        (
+            "a small prior",
+            "and 8 % from what the counterfactuals do not explain; with the preconditioned ",
+        ),
         ("empty categories", "; the preconditioned diffusion repairs it."),
     ],
 )
@@ -161,7 +167,8 @@ def test_each_cause_has_its_own_share_of_the_error():
     found["main_cause"], found["share"][:] = "rest", [0.0, 0.0, 0.0, 0.0, 1.0]
     told = explanation_in_words(found)
     assert (
-        told == "SGLD does not sample the posterior: it is 1.8 times too wide, and the counterfactuals do not tell why."
+        told
+        == "SGLD does not sample the posterior: it is 1.8 times too wide, and the counterfactuals do not explain it."
     )
 
 
