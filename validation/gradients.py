@@ -17,9 +17,8 @@ from scipy.stats import norm
 import oracles
 from adobest_pp import RRRR, SRR, AdaptiveSubset, Responses, SubsetSelection, likelihood, simulate_adaptive
 from adobest_pp.model import tensors
+from adobest_pp.samplers.sgld.loop import Langevin
 from adobest_pp.samplers.sgld.settings import LangevinSettings
-from adobest_pp.samplers.sgld.step import EvidenceGradient
-from adobest_pp.samplers.steps import Surrogate
 from oracles import rows_of
 from validation.answers import ask
 from validation.common import Finding, Options, each, finding, main, table
@@ -137,7 +136,7 @@ def check_tensors(data: Data) -> dict[str, float]:
 
 def check_minibatch(data: Data) -> dict[str, float]:
     """Return differences of SGLD's gradient on all responses, and of the mean over all batches of one response."""
-    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()), LangevinSettings.of())
+    estimator = Langevin(*data.responses.evidence_and_index(), data.prior, LangevinSettings.of())
     exact = complex_step(lambda phi: surrogate_density(phi, data.rows, data.prior), data.phi)
     tiny = float(np.finfo(float).tiny)
     everything = estimator.gradient(data.phi, np.empty(0, dtype=np.int64), tiny)
@@ -150,7 +149,7 @@ def z_scores(data: Data, batches: int, rng: np.random.Generator) -> Array:
 
     The batches are those that the sampler draws: 50 responses with replacement.
     """
-    estimator = EvidenceGradient(Surrogate(data.prior, *data.responses.evidence_and_index()), LangevinSettings.of())
+    estimator = Langevin(*data.responses.evidence_and_index(), data.prior, LangevinSettings.of())
     settings = LangevinSettings.of()
     _, indices, _ = settings.randomness(rng, 0, batches, estimator.populations(), data.phi.size)
     tiny = float(np.finfo(float).tiny)

@@ -73,7 +73,6 @@ def warn_of_problems(
     evidence: Evidence | None,
     sampler: str,
     prior: Array | str,
-    updates_per_draw: int = 1,
 ) -> None:
     """Log a warning for each sign that the draws are not of the posterior.
 
@@ -87,24 +86,21 @@ def warn_of_problems(
         Its name.
     prior : array of shape (K,) or "learned"
         As given to `sample`.
-    updates_per_draw : int
-        Of SGLD.
     """
     posterior = tree["posterior"].to_dataset()
     theta = np.asarray(posterior["theta"].values, dtype=np.float64)
     names = [str(name) for name in posterior["category"].values]
-    if isinstance(prior, str):
-        concentration = np.repeat(posterior["concentration"].values.reshape(-1, 1), len(names), axis=1)
-    else:
+    concentration: Array | None = None
+    if not isinstance(prior, str):
         concentration = np.broadcast_to(prior, (theta.shape[0] * theta.shape[1], len(names)))
+    elif "concentration" in posterior:
+        concentration = np.repeat(posterior["concentration"].values.reshape(-1, 1), len(names), axis=1)
     if theta.shape[1] >= ENOUGH_DRAWS:
         moving = _warn_of_constants(theta, names, sampler)
         _warn_unless_converged(theta[..., moving], sampler)
-        _warn_of_modes(theta, concentration, evidence, names, sampler)
-    stats = tree["sample_stats"].to_dataset()
-    _warn_of_divergences(stats, learned=isinstance(prior, str))
-    if not isinstance(prior, str):
-        _warn_of_reflections(stats, prior, updates_per_draw)
+        if concentration is not None and evidence is not None:
+            _warn_of_modes(theta, concentration, evidence, names, sampler)
+    _warn_of_divergences(tree["sample_stats"].to_dataset(), learned=isinstance(prior, str))
 
 
 def _warn_of_constants(theta: Array, names: list[str], sampler: str) -> NDArray[np.bool_]:
@@ -142,18 +138,12 @@ def _warn_unless_converged(theta: Array, sampler: str) -> None:
         )
 
 
-def _warn_of_modes(
-    theta: Array,
-    concentration: Array,
-    evidence: Evidence | None,
-    names: list[str],
-    sampler: str,
-) -> bool:
+def _warn_of_modes(theta: Array, concentration: Array, evidence: Evidence, names: list[str], sampler: str) -> bool:
     """Warn if categories are empty, or have the majority, more or less often than they should.
 
     Chains that stay on one side agree, and a mode of a few percent may hold most of the variance.
     """
-    if concentration.min() >= SPARSE or evidence is None:
+    if concentration.min() >= SPARSE:
         return False
     checked = empty_category_check(theta.reshape(-1, len(names)), concentration, evidence)
     if checked is None:
@@ -208,15 +198,12 @@ def _warn_of_divergences(stats: "xr.Dataset", learned: bool) -> None:
         )
 
 
-def _warn_of_reflections(stats: "xr.Dataset", prior: Array, updates_per_draw: int) -> None:
-    """Warn if SGLD is often reflected at zero where the prior grows without bound.
+def warn_of_reflections(reflections: float, prior: Array) -> None:
+    """Warn if SGLD is often reflected at zero, so many coordinates an update, where the prior grows without bound.
 
     A reflected step of width √γ cannot hold the mass φ^ρ that such a prior has below that width, whatever slope is
     taken there: means of small shares are off by about (1/ρ − 1) times the reflections of an update, in sds.
     """
-    if "sgld_reflections" not in stats:
-        return
-    reflections = float(stats["sgld_reflections"].mean()) / updates_per_draw
     bias = (1 / float(prior.min()) - 1) * reflections
     if bias > MOST_REFLECTION_BIAS:
         logger.warning(

@@ -43,10 +43,12 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     Each sampler goes on in the way that leaves its draws what they were.
 
     - ``"gibbs"``: from the last draw of each chain. θ is all of its state, so there is nothing to discard.
-    - ``"nuts"`` and ``"sgld_cv"``: the step and the metric are not in the draws, so each chain tunes again, as many
-      draws as before and with a seed of its own. Tuning draws are discarded: what is added is of the posterior.
-    - ``"sgld"``: its draws depend on where it started and how many updates it made, so the run is made again, of the
-      same seed, with more draws. The old draws come out as they were, but for the last 200 at most.
+    - ``"nuts"`` and ``"sgld_cv"``, and a sampler of your own: the step and the metric are not in the draws, so each
+      chain tunes again, as many draws as before and with a seed of its own. Tuning draws are discarded: what is added
+      is of the posterior.
+    - ``"sgld"`` and other names for its pieces: the draws depend on where a chain started and how many updates it
+      made, so the run is made again, of the same seed, with more draws. The old draws come out as they were, but for
+      the last 200 at most.
 
     See Also
     --------
@@ -67,7 +69,7 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
         raise ValueError("tree must hold the responses in observed_data, as of `sample`, got one without them")
     arguments = recorded_arguments({str(name): value for name, value in tree.attrs.items()})
     more = check_count(draws, "draws")
-    if arguments["sampler"] == "sgld":
+    if "schedule" in arguments:  # "sgld", and what is made of its pieces
         arguments |= {"draws": arguments["draws"] + more, "log_likelihood": "log_likelihood" in tree}
         return sample(responses, progressbar=progressbar, **arguments)
     before = [int(count) for count in np.atleast_1d(tree.attrs.get("extended_by", []))]
@@ -113,6 +115,8 @@ def _joined(
     for group, variables in parts.items():
         old = tree[group].to_dataset().transpose("chain", "draw", ...)
         kept = old[[name for name in old.data_vars if name in variables and "draw" in old[name].dims]]
+        if not kept.data_vars:  # a sampler without stats
+            continue
         new = xr.Dataset({name: (kept[name].dims, variables[str(name)]) for name in kept.data_vars})
         both = xr.concat([kept.drop_vars("draw"), new], "draw", coords="minimal", compat="override", join="override")
         joined[group] = xr.DataTree(both.assign_coords(draw=np.arange(both.sizes["draw"])).assign_attrs(old.attrs))

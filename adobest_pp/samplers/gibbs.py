@@ -13,15 +13,19 @@ References
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp._linalg import TINY, normalize_logs
+from adobest_pp._progress import SlowProgress
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_parts, set_masses
+from adobest_pp.samplers.registry import Drawn, register_sampler
 
 # Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
@@ -154,21 +158,7 @@ def dirichlet(rng, concentration, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def gibbs_draws(rng, theta, prior, evidence, draws):  # type: ignore[no-untyped-def]
-    """Run one sweep for each row of `draws` and write θ there; `theta` is moved in place.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Advanced.
-    theta : array of shape (K,)
-        Where the chain is; moved in place.
-    prior : array of shape (K,)
-        ρ, the concentration of the Dirichlet prior.
-    evidence : Evidence
-        Collapsed responses.
-    draws : array of shape (T, K)
-        Overwritten.
-    """
+    """Run one sweep for each row of `draws` (T, K) and write θ there; `theta` is moved in place."""
     allocation, concentration = np.empty(theta.size, dtype=np.int64), np.empty(theta.size)
     for t in range(draws.shape[0]):
         allocate(rng, theta, evidence, allocation)
@@ -190,19 +180,7 @@ Block = tuple[NDArray[np.float64], dict[str, NDArray[np.generic]]]
 def gibbs_chain(
     evidence: Evidence, prior: NDArray[np.float64], n_draws: int, rng: np.random.Generator
 ) -> Iterator[Block]:
-    """Yield blocks of θ and of stats, from a start drawn from the prior. The caller can show progress or stop.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Collapsed responses.
-    prior : array of shape (K,)
-        Concentration of the Dirichlet prior.
-    n_draws : int
-        Draws in all.
-    rng : numpy.random.Generator
-        The chain's own.
-    """
+    """Yield blocks of θ and of stats, from a start drawn from the prior. The caller can show progress or stop."""
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
     block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
@@ -212,3 +190,47 @@ def gibbs_chain(
         gibbs_draws(rng, theta, prior, evidence, draws)
         distance = 0.5 * np.abs(np.diff(draws, axis=0, prepend=before[None])).sum(axis=1)
         yield draws, {"gibbs_distance": distance}
+
+
+def run_chains(
+    chain: Callable[[np.random.Generator], Iterator[Block]],
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    progressbar: bool,
+) -> Block:
+    """Run chains one after the other; return θ (chain, draw, K) and stats (chain, draw) without the tuning draws."""
+    found = []
+    with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:
+        for rng in np.random.default_rng(seed).spawn(chains):
+            blocks = []
+            for block in chain(rng):
+                blocks.append(block)
+                progress.advance(len(block[0]))
+            found.append(blocks)
+    theta = np.stack([np.concatenate([block[0] for block in blocks])[tune:] for blocks in found])
+    names = found[0][0][1]
+    return theta, {
+        name: np.stack([np.concatenate([block[1][name] for block in blocks])[tune:] for blocks in found])
+        for name in names
+    }
+
+
+@register_sampler("gibbs")
+def sample_gibbs(
+    responses: Responses | Gathered,
+    prior: NDArray[np.float64],
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    *,
+    progressbar: bool = False,
+) -> Drawn:
+    """Draw θ by data augmentation."""
+    evidence = responses.evidence()
+    theta, stats = run_chains(
+        lambda rng: gibbs_chain(evidence, prior, tune + draws, rng), draws, tune, chains, seed, progressbar
+    )
+    return Drawn({"theta": theta}, stats)

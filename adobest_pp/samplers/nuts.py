@@ -37,6 +37,7 @@ from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.model.simplex import log_theta, pull_to_free
+from adobest_pp.samplers.registry import register_sampler
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -535,11 +536,17 @@ def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
             )
 
 
-def describe_nuts() -> dict[str, Any]:
-    """Return plain values to store with a run: what it was set to, and the versions that its draws depend on."""
-    return {
+@register_sampler("nuts", learned=True, least_tune=1)
+def _nuts(  # type: ignore[no-untyped-def]
+    responses, prior, draws, tune, chains, seed, *, progressbar=False
+) -> "xr.DataTree":
+    sizes = {"draws": draws, "tune": tune, "chains": chains}
+    tree = sample_nuts(responses, prior=prior, random_seed=seed, progressbar=progressbar, **sizes)
+    # What it was set to, and the versions that its draws depend on.
+    tree.attrs = {
         "target_accept": TARGET_ACCEPT,
         "adaptation": ADAPTATION,
         "nutpie_version": version("nutpie"),
         "numba_version": numba.__version__,
     }
+    return tree

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,35 +14,32 @@ from numpy.typing import ArrayLike, NDArray
 from adobest_pp import __version__
 from adobest_pp._checks import check_count, check_flag, check_integer, check_prior, check_total, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
-from adobest_pp._progress import SlowProgress, raising_interrupts
+from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered, check_responses
 from adobest_pp.answers.responses import Responses
 from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
-from adobest_pp.likelihood.core import row_probabilities
-from adobest_pp.samplers.checks import logger, warn_of_long_steps, warn_of_problems
+from adobest_pp.likelihood.core import SIMPLEX_TOLERANCE, row_probabilities
+from adobest_pp.samplers.checks import logger, warn_of_problems
 from adobest_pp.samplers.choice import packed_sets
-from adobest_pp.samplers.gibbs import Block, gibbs_chain
-from adobest_pp.samplers.sgld.loop import Langevin, sgld_chain
-from adobest_pp.samplers.sgld.settings import LangevinSettings
-from adobest_pp.samplers.sgld_cv.control_variates import PackedSets
-from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE, sgld_cv_draws
+from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, SAMPLERS, Drawn, Sampler, resolve
+from adobest_pp.samplers.sgld.settings import schedule_from_settings
 
 if TYPE_CHECKING:
     import xarray as xr
 
-SAMPLERS = ("nuts", "gibbs", "sgld", "sgld_cv")
-RECORDED_OPTIONS = ("batch_size", "schedule", "updates_per_draw", "diffusion", "gradient")
-SGLD_OPTIONS = (*RECORDED_OPTIONS, "step_size")
+    # The registry imports them by name on first use. Here they are found by what follows imports, as studies do.
+    from adobest_pp.samplers import gibbs as gibbs
+    from adobest_pp.samplers import nuts as nuts
+    from adobest_pp.samplers.sgld import loop as loop
 
-# The paper makes this many updates for each person that answers.
-UPDATES_PER_DRAW = 20
+DIMS = ("chain", "draw", "category")
 
 
 @raising_interrupts()
 def sample(
     responses: Responses | Gathered,
-    sampler: str = "nuts",
+    sampler: str | Sampler | Callable[..., Any] = "nuts",
     prior: ArrayLike | Literal["learned"] = 1.0,
     draws: int = 1000,
     tune: int = 1000,
@@ -59,12 +56,14 @@ def sample(
     responses : Responses or Gathered
         What was collected, or what `gather` has counted. Of answers that hardly ever repeat, which `gather` keeps in a
         store, only ``"sgld_cv"`` reads batches; the other samplers read all of them into memory.
-    sampler : {"nuts", "gibbs", "sgld", "sgld_cv"}
+    sampler : {"nuts", "gibbs", "sgld", "sgld_cv"}, another registered name, a function or a PyMC step class
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
         small. ``"sgld_cv"`` samples the posterior: stochastic gradients with control variates, and every choice made
         for you (`adobest_pp.samplers.sgld_cv.sampler`); the fastest, above all where answers are many and all
-        different.
+        different. A function of your own takes (responses, prior, draws, tune, chains, seed) in this order, and returns
+        θ of shape (chain, draw, K) or a tree with ``posterior/theta``. A step class moves the variables of
+        `frequency_model(responses, prior)`. Their draws are recorded under the name of the function or class.
     prior : float or array of shape (K,) or "learned", default 1.0
         Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
         ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all categories, learned from the answers
@@ -82,8 +81,8 @@ def sample(
         Whether to keep the log-likelihood of each response under each draw, in ``log_likelihood/y``: what `arviz.loo`
         and `arviz.compare` need. It takes eight bytes for each response and draw.
     **options
-        For ``"sgld"`` alone: `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw`
-        (here 20 by default) as of `SGLD`.
+        For ``"sgld"``: `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw` (here 20
+        by default) as of `SGLD`. For a function or step class of your own: its options.
 
     Returns
     -------
@@ -109,12 +108,14 @@ def sample(
     A warning is logged as well if the answers do not fit the mechanism, with a false-alarm rate of at most 1 %.
 
     Ctrl-C raises KeyboardInterrupt, and a chain that does not finish raises RuntimeError: no incomplete draws are
-    returned.
+    returned. A sampler of your own that raises, or whose draws are too few, not finite, off the simplex or of other
+    categories, raises RuntimeError with its name.
 
     See Also
     --------
     frequency_model : The PyMC model that this samples.
     extend : More draws of a run.
+    samplers.register_sampler : Give a sampler of your own a name.
     SGLD, DataAugmentationGibbs : The same samplers for models of your own.
 
     Examples
@@ -126,18 +127,20 @@ def sample(
     {'chain': 4, 'draw': 500, 'category': 2}
     """
     check_responses(responses)
-    if not isinstance(sampler, str) or sampler not in SAMPLERS:
-        raise ValueError(f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {brief(sampler)}")
-    concentration = _check_prior(prior, responses, sampler)
+    entry = resolve(sampler)
+    concentration = _check_prior(prior, responses, entry)
     sizes = {
         "draws": check_count(draws, "draws"),
-        "tune": _check_tune(tune, sampler),
+        "tune": check_count(tune, f"tune of {entry.name!r}" if entry.least_tune else "tune", entry.least_tune),
         "chains": check_count(chains, "chains"),
     }
     check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     check_flag(progressbar, "progressbar")
-    settings = _settings(sampler, options)
+    if entry.options is not None and not {*options} <= entry.options:
+        known = sorted(entry.options - {"progressbar"})
+        allowed = f"among {', '.join(known)}" if known else "left out"
+        raise ValueError(f"options must be {allowed} for {entry.name!r}, got {', '.join(options)}")
     if check_flag(log_likelihood, "log_likelihood"):
         if not isinstance(responses, Responses):
             raise ValueError(
@@ -146,39 +149,21 @@ def sample(
         check_total({"draws": sizes["draws"], "chains": sizes["chains"], "responses": len(responses)})
 
     began = time.perf_counter()
-    packed = packed_sets(responses) if isinstance(responses, Gathered) else None
-    if sampler == "nuts":
-        from adobest_pp.samplers.nuts import describe_nuts, sample_nuts
-
-        tree = sample_nuts(responses, prior=concentration, random_seed=seed, progressbar=progressbar, **sizes)
-        details = describe_nuts()
-    elif sampler == "sgld_cv":
-        tree, choices = _sample_cv(responses, packed, concentration, seed, progressbar, **sizes)
-        details = {"sampler_choices": json.dumps(choices)}
-    else:
-        assert not isinstance(concentration, str)
-        tree = _sample_compiled(responses, concentration, seed, progressbar, settings, **sizes)
-        details = {"sampler_settings": json.dumps(settings.describe())} if settings else {}
+    shown = {"progressbar": progressbar} if entry.shows_progress else {}
+    tree = _draw(entry, responses, concentration, sizes, seed, options | shown)
     elapsed = time.perf_counter() - began
+    details: dict[str, Any] = {str(name): value for name, value in tree.attrs.items()}
+    if options and "sampler_settings" not in details:
+        details["sampler_settings"] = _written(options)
     if isinstance(concentration, str):
         details["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
-    known = None if packed else responses.evidence()
-    warn_of_problems(tree, known, sampler, concentration, settings.updates_per_draw if settings else 1)
+    is_packed = isinstance(responses, Gathered) and packed_sets(responses) is not None
+    warn_of_problems(tree, None if is_packed else responses.evidence(), entry.name, concentration)
     details["fit_p_value"] = _check_answer_fit(responses)
     if log_likelihood and isinstance(responses, Responses):
         add_log_likelihood(tree, responses)
-    return _labelled(
-        tree,
-        responses,
-        {
-            "sampler": sampler,
-            "prior": concentration,
-            **sizes,
-            "random_seed": seed,
-            **details,
-            "sampling_time": elapsed,
-        },
-    )
+    settings = {"sampler": entry.name, "prior": concentration, **sizes, "random_seed": seed}
+    return _labelled(tree, responses, settings | details | {"sampling_time": elapsed})
 
 
 def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,35 +189,38 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     if missing:
         raise ValueError(f"attributes must be those of what `sample` returned, but {', '.join(missing)} are not there")
     found = {name: attributes[name] for name in names}
-    if "sampler_settings" not in attributes and found["sampler"] != "sgld":
+    if not SAMPLERS.is_known(found["sampler"]):
+        raise ValueError(f"sampler must be registered for the run to be repeated, got {brief(found['sampler'])}")
+    known = SAMPLERS.find(found["sampler"]).options
+    is_langevin = known is not None and "schedule" in known
+    if "sampler_settings" not in attributes and not is_langevin:
         return found
     written: Any = attributes.get("sampler_settings")
     try:
         options = json.loads(written)
     except (TypeError, ValueError, RecursionError):
         options = None
-    if not isinstance(options, dict) or "schedule" not in options:
+    if not isinstance(options, dict) or (is_langevin and "schedule" not in options):
         raise ValueError(f"sampler_settings must be as `sample` wrote it, got {brief(written)}")
-    known = {name: options[name] for name in RECORDED_OPTIONS if name in options}
-    return found | LangevinSettings.options(known)
+    # Nothing that a file names is imported.
+    for registry in (DIFFUSIONS, GRADIENTS):
+        if registry.kind in options and not registry.is_known(options[registry.kind]):
+            raise ValueError(f"{registry.kind} must be registered for the run to be repeated, got {brief(written)}")
+    if "schedule" in options:
+        options["schedule"] = schedule_from_settings(options["schedule"])
+    return found | {name: value for name, value in options.items() if known is None or name in known}
 
 
-def _check_prior(prior: Any, responses: Responses | Gathered, sampler: str) -> NDArray[np.float64] | str:
+def _check_prior(prior: Any, responses: Responses | Gathered, sampler: Sampler) -> NDArray[np.float64] | str:
     """Return the concentrations, or "learned", or raise ValueError."""
     if not isinstance(prior, str):
         return check_prior(prior, responses.n_categories, responses.categories)
     allowed = f"a positive number, or {responses.n_categories} of them"
-    if sampler not in ("nuts", "sgld_cv"):
-        raise ValueError(f"prior must be {allowed}, for {sampler!r}, got {brief(prior)}")
+    if not sampler.learned:
+        raise ValueError(f"prior must be {allowed}, for {sampler.name!r}, got {brief(prior)}")
     if not is_learned(prior):
         raise ValueError(f"prior must be {allowed}, or 'learned', got {brief(prior)}")
     return prior
-
-
-def _check_tune(tune: Any, sampler: str) -> int:
-    """Return the number of draws to discard, or raise ValueError; NUTS needs some to find its step size."""
-    least = {"nuts": 1, "sgld_cv": LEAST_TUNE}.get(sampler, 0)
-    return check_count(tune, f"tune of {sampler!r}" if least else "tune", least)
 
 
 def fresh_seed() -> int:
@@ -240,65 +228,95 @@ def fresh_seed() -> int:
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 
-def _settings(sampler: str, options: dict[str, Any]) -> LangevinSettings | None:
-    if sampler != "sgld":
-        if options:
-            raise ValueError(f"options must be left out for {sampler!r}, got {', '.join(options)}")
-        return None
-    for name in options:
-        if name not in SGLD_OPTIONS:
-            raise ValueError(f"options must be among {', '.join(SGLD_OPTIONS)} for 'sgld', got {name!r}")
-    return LangevinSettings.of(**{"updates_per_draw": UPDATES_PER_DRAW} | options)
+def _written(options: dict[str, Any]) -> str:
+    """Return options as JSON, if they can be written so, for `recorded_arguments`."""
+    try:
+        return json.dumps(options)
+    except (TypeError, ValueError):
+        return brief(options)
 
 
-def _sample_compiled(
+# The draws, and what a sampler of your own must return.
+
+
+def _draw(
+    sampler: Sampler,
     responses: Responses | Gathered,
-    prior: NDArray[np.float64],
-    seed: int,
-    progressbar: bool,
-    settings: LangevinSettings | None,
-    *,
-    draws: int,
-    tune: int,
-    chains: int,
-) -> "xr.DataTree":
-    """Run the chains one after the other and stack them."""
-    if isinstance(responses, Responses):
-        evidence, row_of = responses.evidence_and_index()
-    else:
-        evidence, row_of = responses.evidence(), None
-    langevin = None if settings is None else Langevin(evidence, row_of, prior, settings)
-
-    def chain(rng: np.random.Generator) -> Iterator[Block]:
-        if langevin is None:
-            return gibbs_chain(evidence, prior, tune + draws, rng)
-        return sgld_chain(langevin, tune + draws, rng)
-
-    thetas, stats = [], []
-    with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:
-        for rng in np.random.default_rng(seed).spawn(chains):
-            theta, stat = _collect(chain(rng), tune, progress.advance)
-            thetas.append(theta)
-            stats.append(stat)
-    statistics = {name: np.stack([stat[name] for stat in stats]) for name in stats[0]}
-    if langevin is not None:
-        warn_of_long_steps(langevin.log_share_variance * float(statistics["sgld_step_size"].max(initial=0.0)), prior)
-    return _tree({"theta": np.stack(thetas)}, statistics, responses)
-
-
-def _sample_cv(
-    responses: Responses | Gathered,
-    packed: PackedSets | None,
     prior: NDArray[np.float64] | str,
+    sizes: dict[str, int],
     seed: int,
-    progressbar: bool,
-    **sizes: int,
-) -> tuple["xr.DataTree", dict[str, Any]]:
-    """Run SGLD with control variates; return the draws with their labels, and what was chosen."""
-    with SlowProgress(sizes["chains"] * (sizes["tune"] + sizes["draws"]), "Sampling", progressbar) as progress:
-        evidence = packed or responses.evidence()
-        variables, stats, choices = sgld_cv_draws(evidence, prior, seed=seed, advance=progress.advance, **sizes)
-    return _tree(variables, stats, responses), choices
+    options: dict[str, Any],
+) -> "xr.DataTree":
+    """Return a tree of draws by any sampler, with labels; its attributes are what the sampler records."""
+    arguments = (responses, prior, *sizes.values(), seed)
+    if sampler.is_ours:
+        found = sampler.draw(*arguments, **options)
+    else:
+        try:
+            found = sampler.draw(*arguments, **options)
+        except Exception as problem:
+            raise RuntimeError(
+                f"sampler {sampler.name!r} raised {type(problem).__name__}: {brief(str(problem))}"
+            ) from problem
+    if isinstance(found, Drawn):
+        tree = _tree(found.variables, found.stats, responses)
+        tree.attrs = dict(found.attributes)
+    elif hasattr(found, "children"):
+        tree = found
+    else:
+        tree = _tree({"theta": _array(found, sampler.name)}, {}, responses)
+    return tree if sampler.is_ours else _checked(tree, responses, sizes, sampler.name)
+
+
+def _array(found: Any, name: str) -> NDArray[np.float64]:
+    """Return draws as an array with three axes, or raise RuntimeError."""
+    try:
+        values = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 3:
+        got = f"an array of shape {values.shape}" if isinstance(found, np.ndarray) else brief(found)
+        raise RuntimeError(f"sampler {name!r} must return an array (chain, draw, category) or a tree, got {got}")
+    return values
+
+
+def _checked(tree: Any, responses: Responses | Gathered, sizes: dict[str, int], name: str) -> "xr.DataTree":
+    """Return the tree of a sampler of somebody else, its θ in our order, or raise RuntimeError."""
+    import xarray as xr
+
+    rule = f"sampler {name!r} must return"
+    if "posterior" not in tree.children or "theta" not in tree["posterior"].data_vars:
+        raise RuntimeError(f"{rule} a tree with posterior/theta, got one without it")
+    posterior = tree["posterior"].to_dataset()
+    theta = posterior["theta"]
+    if {*map(str, theta.dims)} != {*DIMS}:
+        raise RuntimeError(f"{rule} theta with the dims {', '.join(DIMS)}, got {', '.join(map(str, theta.dims))}")
+    theta = theta.transpose(*DIMS)
+    expected = (sizes["chains"], sizes["draws"], responses.n_categories)
+    if theta.shape != expected:
+        raise RuntimeError(f"{rule} draws of shape {expected}, by chain, draw and category, got {theta.shape}")
+    if "category" in theta.coords:
+        labels = [str(label) for label in theta["category"].values]
+        if sorted(labels) != sorted(responses.categories):
+            raise RuntimeError(f"{rule} the categories {brief([*responses.categories])}, got {brief(labels)}")
+        theta = theta.isel(category=[labels.index(label) for label in responses.categories])
+    values = np.asarray(theta.values, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise RuntimeError(f"{rule} finite draws, got {int((~np.isfinite(values)).sum())} that are not")
+    if values.min() < -SIMPLEX_TOLERANCE or np.abs(values.sum(axis=2) - 1).max() > SIMPLEX_TOLERANCE:
+        raise RuntimeError(
+            f"{rule} shares that are not negative and sum to 1, got a least share of {values.min():.3g} "
+            f"and sums from {values.sum(axis=2).min():.6g} to {values.sum(axis=2).max():.6g}"
+        )
+    variables = {"theta": values} | (
+        {"concentration": posterior["concentration"].transpose(*DIMS[:2]).values}
+        if "concentration" in posterior
+        else {}
+    )
+    made = _tree(variables, {}, responses)
+    if "sample_stats" in tree.children:
+        made["sample_stats"] = xr.DataTree(tree["sample_stats"].to_dataset())
+    return made
 
 
 def _tree(
@@ -307,27 +325,16 @@ def _tree(
     """Return arrays by chain and draw (and, for θ, category) with their labels."""
     import xarray as xr
 
-    dims = ("chain", "draw", "category")
     chains, draws, _ = variables["theta"].shape
     coords = {"chain": np.arange(chains), "draw": np.arange(draws)}
-    posterior = {name: (dims[: values.ndim], values) for name, values in variables.items()}
-    statistics = {name: (dims[:2], values) for name, values in stats.items()}
+    posterior = {name: (DIMS[: values.ndim], values) for name, values in variables.items()}
+    statistics = {name: (DIMS[:2], values) for name, values in stats.items()}
     return xr.DataTree.from_dict(
         {
             "posterior": xr.Dataset(posterior, coords | {"category": list(responses.categories)}),
             "sample_stats": xr.Dataset(statistics, coords),
         }
     )
-
-
-def _collect(blocks: Iterator[Block], tune: int, advance: Callable[[int], None]) -> Block:
-    thetas, stats = [], []
-    for theta, stat in blocks:
-        thetas.append(theta)
-        stats.append(stat)
-        advance(len(theta))
-    kept = {name: np.concatenate([stat[name] for stat in stats])[tune:] for name in stats[0]}
-    return np.concatenate(thetas)[tune:], kept
 
 
 def _check_answer_fit(responses: Responses | Gathered) -> float:

@@ -99,7 +99,7 @@ def test_an_estimate_turns_to_nuts_in_silence(sampler, monkeypatch, caplog):
         *_, record = sampler()
         return {"theta": np.full((4, 100, 3), 1 / 3)}, {"sgld_cv_virial": np.ones((4, 100))}, record
 
-    monkeypatch.setattr("adobest_pp.samplers.sampling.sgld_cv_draws", fake)
+    monkeypatch.setattr("adobest_pp.samplers.sgld_cv.sampler.sgld_cv_draws", fake)
     with caplog.at_level(logging.WARNING, "adobest_pp"):
         tree = quick_sample(RESPONSES, 1.0, 100, random_seed=1)
     assert tree.attrs["sampler"] == "nuts"

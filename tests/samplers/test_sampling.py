@@ -177,7 +177,7 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sampler": "hmc"}, "sampler must be one of 'nuts', 'gibbs', 'sgld', 'sgld_cv', got 'hmc'"),
+        ({"sampler": "hmc"}, "sampler must be one of 'nuts', 'gibbs', 'sgld', 'sgld_cv'.*, got 'hmc'"),
         ({"prior": -1.0}, "prior must be a positive number, or 3 of them, got -1.0"),
         ({"prior": [1.0, 2.0]}, "prior must be"),
         ({"prior": "flat"}, "prior must be a positive number, or 3 of them, or 'learned', got 'flat'"),
@@ -189,7 +189,7 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"chains": 0}, "chains must be"),
         ({"random_seed": -3}, "random_seed must be an integer from 0"),
         ({"batch_size": 10}, "options must be left out for 'nuts', got batch_size"),
-        ({"sampler": "sgld", "momentum": 0.9}, "options must be among batch_size, .* for 'sgld', got 'momentum'"),
+        ({"sampler": "sgld", "momentum": 0.9}, "options must be among batch_size, .* for 'sgld', got momentum"),
         ({"sampler": "sgld", "batch_size": 2.5}, "batch_size must be"),
     ],
 )
@@ -215,12 +215,15 @@ def test_refuses_what_is_not_responses():
         ({"sampler_settings": '{"batch_size": 3}'}, "sampler_settings must be"),
         ({"sampler_settings": '{"schedule": {"schedule": "none"}}'}, "schedule must be one of"),
         ({"sampler_settings": '{"schedule": [1]}'}, "schedule must be one of"),
+        ({"sampler": "a:b"}, "sampler must be registered for the run to be repeated, got 'a:b'"),
+        ({"sampler_settings": '{"schedule": 1, "diffusion": "mine"}'}, "diffusion must be registered"),
+        ({"sampler_settings": '{"schedule": 1, "gradient": ["mine"]}'}, "gradient must be registered"),
     ],
 )
 def test_recorded_arguments_of_something_else_are_refused(attributes, told):
     if attributes:
         names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
-        attributes = dict.fromkeys(names, 1) | attributes
+        attributes = dict.fromkeys(names, 1) | {"sampler": "sgld"} | attributes
     with pytest.raises(ValueError, match=told) as raised:
         recorded_arguments(attributes)
     assert type(raised.value) is ValueError

@@ -13,6 +13,7 @@ from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.sgld import loop
 from adobest_pp.samplers.sgld.diffusions import (
     CoxIngersollRoss,
+    LogRatio,
     Mirrored,
     Preconditioned,
     Reflected,
@@ -186,7 +187,7 @@ def test_reflected_prior_slope_cannot_throw_far_from_zero():
 def every_diffusion(k=3):
     evidence = simulated(SRR(k, 1.0), 50, seed=1).evidence()
     prior = np.linspace(0.5, 2.0, k)
-    metric = metric_at(anchor_at(np.full(k, 1 / k), evidence, laid_out(evidence)), prior)
+    metric = LogRatio(prior, *metric_at(anchor_at(np.full(k, 1 / k), evidence, laid_out(evidence)), prior))
     return [Reflected(prior), Preconditioned(prior), metric, CoxIngersollRoss(prior, 50.0), Mirrored(prior)]
 
 
@@ -221,7 +222,7 @@ def test_a_metric_step_is_that_of_the_formula_and_a_mirrored_one_has_none():
     responses = simulated(RRRR(6, 2.0, 0.8), 300, seed=2)
     evidence, rng = responses.evidence(), np.random.default_rng(4)
     theta, noise, step = rng.dirichlet(np.full(6, 3.0)), rng.standard_normal(6), 0.2
-    diffusion = metric_at(anchor_at(theta, evidence, laid_out(evidence)), PRIOR)
+    diffusion = LogRatio(PRIOR, *metric_at(anchor_at(theta, evidence, laid_out(evidence)), PRIOR))
     np.testing.assert_allclose(diffusion.factor @ diffusion.factor.T, diffusion.metric, rtol=1e-9)
     slope = slope_of(FullEvidence(evidence), theta)
     by_y = slope.copy()
@@ -242,7 +243,7 @@ def test_the_metric_is_the_curvature_where_answers_tell_and_the_prior_where_they
     responses = simulated(SRR(3, 3.0), 200_000, seed=2)
     evidence, rows, prior = responses.evidence(), rows_of(responses), np.ones(3)
     theta = oracles_maximum(rows)
-    found = metric_at(anchor_at(theta, evidence, laid_out(evidence)), prior).metric
+    found = metric_at(anchor_at(theta, evidence, laid_out(evidence)), prior)[0]
     y, step, unit = np.log(theta[:2] / theta[2]), 1e-3, np.eye(2)
 
     def density(*moves):
@@ -254,7 +255,7 @@ def test_the_metric_is_the_curvature_where_answers_tell_and_the_prior_where_they
     ]
     np.testing.assert_allclose(found, np.linalg.inv(-np.array(hessian)), rtol=0.02)
     nothing = Responses(SRR(3, 3.0)).evidence()
-    of_prior = metric_at(anchor_at(theta, nothing, laid_out(nothing)), prior).metric
+    of_prior = metric_at(anchor_at(theta, nothing, laid_out(nothing)), prior)[0]
     np.testing.assert_allclose(of_prior, math.pi**2 / 6 * np.array([[2.0, 1.0], [1.0, 2.0]]), rtol=1e-9)
 
 

@@ -13,7 +13,7 @@ from adobest_pp import RRRR, likelihood, sample, simulate_adaptive
 from adobest_pp.diagnostics import comparison as accuracy
 from adobest_pp.mechanisms import exact, rrrr
 from adobest_pp.model import tensors
-from adobest_pp.samplers.sgld.step import EvidenceGradient
+from adobest_pp.samplers.sgld.loop import Langevin
 from validation import (
     best_subset,
     calibration,
@@ -81,7 +81,7 @@ def one_data_set(monkeypatch):
         (likelihood, "gradient", "likelihood"),
         (likelihood, "phi_gradient", "differences"),
         (tensors, "marginal_log_likelihood", "ops"),
-        (EvidenceGradient, "gradient", "every_batch"),
+        (Langevin, "gradient", "every_batch"),
     ],
 )
 def test_a_gradient_off_by_a_factor_is_found(monkeypatch, place, name, finding):

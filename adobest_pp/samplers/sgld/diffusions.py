@@ -1,8 +1,7 @@
 """Diffusions that leave the posterior of θ = φ/Σφ invariant: each takes one step along an estimate of the gradient.
 
-A diffusion is a named tuple of arrays and a compiled function that moves φ in place. If the slope of the prior is part
-of the gradient that it follows, a second function writes that slope first. `DIFFUSIONS`, `BEGIN` and `ADVANCE` at the
-end list them, and `diffusion_of` makes one: a new diffusion is a tuple and a function here, and an entry in each.
+A diffusion is a compiled function that moves φ in place, and a named tuple of what it needs, which builds itself for a
+run (`adobest_pp.samplers.registry.LangevinPiece`). Those of other files here, and yours, are registered in the same way.
 
 References
 ----------
@@ -19,8 +18,7 @@ References
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -28,15 +26,13 @@ from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from adobest_pp._linalg import TINY
+from adobest_pp.samplers.registry import register_diffusion
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor
 
+if TYPE_CHECKING:
+    from adobest_pp.samplers.sgld.loop import Langevin
+
 # The paper's: Langevin dynamics [1]_ on the Gamma surrogate φ, reflected at zero [2]_.
-
-
-class Reflected(NamedTuple):
-    """ρ of the prior."""
-
-    prior: NDArray[np.float64]
 
 
 @njit(cache=True, inline="always")
@@ -57,12 +53,6 @@ def least_phi(step):  # type: ignore[no-untyped-def]
     Nor do smaller steps, of which (√γ)^ρ hardly depends. `sample` warns of it.
     """
     return max(math.sqrt(step), TINY)
-
-
-@njit(cache=True)
-def begin_reflected(diffusion, phi, step, slope):  # type: ignore[no-untyped-def]
-    """Write the slope of the prior."""
-    prior_gradient(phi, diffusion.prior, least_phi(step), slope)
 
 
 @njit(cache=True)
@@ -91,6 +81,18 @@ def reflect(phi, proposal):  # type: ignore[no-untyped-def]
     return reflections
 
 
+@register_diffusion("reflected", advance=advance_reflected, floor=least_phi)
+class Reflected(NamedTuple):
+    """ρ of the prior."""
+
+    prior: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, run: "Langevin") -> "Reflected":
+        """Return the diffusion for a run."""
+        return cls(run.prior)
+
+
 # Langevin dynamics on φ whose steps shrink with φ: the expanded mean of [3]_.
 #
 # The diffusion that leaves a density π unchanged with noise of covariance D(φ) has the drift ½(D ∇ln π + ∇·D). For the
@@ -99,16 +101,10 @@ def reflect(phi, proposal):  # type: ignore[no-untyped-def]
 # categories stay small.
 
 
-class Preconditioned(NamedTuple):
-    """ρ of the prior."""
-
-    prior: NDArray[np.float64]
-
-
 @njit(cache=True)
-def begin_preconditioned(diffusion, phi, step, slope):  # type: ignore[no-untyped-def]
-    """Write the slope of the prior, which is multiplied by φ later: it needs a guard against zero alone."""
-    prior_gradient(phi, diffusion.prior, TINY, slope)
+def least_double(step):  # type: ignore[no-untyped-def]
+    """Return the least φ at which the slope is taken: it is multiplied by φ later, and needs a guard against zero."""
+    return TINY
 
 
 @njit(cache=True)
@@ -120,24 +116,23 @@ def advance_preconditioned(diffusion, rng, phi, slope, step, noise):  # type: ig
     return reflect(phi, slope)
 
 
+@register_diffusion("preconditioned", advance=advance_preconditioned, floor=least_double)
+class Preconditioned(NamedTuple):
+    """ρ of the prior."""
+
+    prior: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, run: "Langevin") -> "Preconditioned":
+        """Return the diffusion for a run."""
+        return cls(run.prior)
+
+
 # Mirrored Langevin dynamics [4]_ with the entropic mirror map: no boundary, and no metric to find.
 #
 # The map takes θ to y_i = ln(θ_i/θ_K), i < K, on which the chain moves freely. The Jacobian of θ makes the prior's part
 # of the slope ρ_i − θ_i·Σρ, so it has no singularity for small ρ. All directions have the same step: where some
 # categories are nearly empty, or the answers say little about some directions, it mixes slowly.
-
-
-class Mirrored(NamedTuple):
-    """ρ of the prior."""
-
-    prior: NDArray[np.float64]
-
-
-@njit(cache=True)
-def begin_at_zero(diffusion, phi, step, slope):  # type: ignore[no-untyped-def]
-    """Write zeros: the prior comes in with the coordinates."""
-    for i in range(phi.size):
-        slope[i] = 0.0
 
 
 @njit(cache=True)
@@ -181,31 +176,24 @@ def advance_mirrored(diffusion, rng, phi, slope, step, noise):  # type: ignore[n
     return move_log_ratios(phi, slope)
 
 
+@register_diffusion("mirrored", advance=advance_mirrored)
+class Mirrored(NamedTuple):
+    """ρ of the prior."""
+
+    prior: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, run: "Langevin") -> "Mirrored":
+        """Return the diffusion for a run."""
+        return cls(run.prior)
+
+
 # Langevin dynamics on log-ratios in the metric of the information [5]_: all directions mix alike, whatever ε.
 #
 # The coordinates are y_i = ln(θ_i/θ_K), those of `Mirrored`, and a step is y ← y + (h/2)·C·∇ + √h·C^½·W. C is constant:
 # the inverse of the information about y at the mode. A linear change of coordinates changes C with them, so that no
 # category is special. Of an empty category the answers tell nothing about ln θ_i: what the prior tells, the variance
 # ψ′(ρ_i) of the logarithm of its Gamma variable, bounds the variances.
-
-
-class LogRatio(NamedTuple):
-    """ρ of the prior, C and the lower triangular L with C = L·Lᵀ, each of shape (K−1, K−1)."""
-
-    prior: NDArray[np.float64]
-    metric: NDArray[np.float64]
-    factor: NDArray[np.float64]
-
-
-def metric_at(anchor: Anchor, prior: NDArray[np.float64]) -> LogRatio:
-    """Return the diffusion whose metric is the information about log-ratios at an anchor."""
-    theta, k = anchor.theta, prior.size
-    jacobian = (np.diag(theta) - np.outer(theta, theta))[:, : k - 1]
-    of_logs = polygamma(1, prior)
-    of_prior = np.diag(of_logs[:-1]) + of_logs[-1]
-    metric = np.linalg.inv(jacobian.T @ anchor.information @ jacobian + np.linalg.inv(of_prior))
-    metric = (metric + metric.T) / 2
-    return LogRatio(prior, metric, np.linalg.cholesky(metric))
 
 
 @njit(cache=True)
@@ -222,6 +210,31 @@ def advance_log_ratio(diffusion, rng, phi, slope, step, noise):  # type: ignore[
     return move_log_ratios(phi, moves)
 
 
+def metric_at(anchor: Anchor, prior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return C at an anchor, and the lower triangular L with C = L·Lᵀ, each of shape (K−1, K−1)."""
+    theta, k = anchor.theta, prior.size
+    jacobian = (np.diag(theta) - np.outer(theta, theta))[:, : k - 1]
+    of_logs = polygamma(1, prior)
+    of_prior = np.diag(of_logs[:-1]) + of_logs[-1]
+    metric = np.linalg.inv(jacobian.T @ anchor.information @ jacobian + np.linalg.inv(of_prior))
+    metric = (metric + metric.T) / 2
+    return metric, np.linalg.cholesky(metric)
+
+
+@register_diffusion("log_ratio", advance=advance_log_ratio, at_mode=True, unit_steps=True)
+class LogRatio(NamedTuple):
+    """ρ of the prior, C and L."""
+
+    prior: NDArray[np.float64]
+    metric: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, run: "Langevin") -> "LogRatio":
+        """Return the diffusion for a run, with the metric at its mode."""
+        return cls(run.prior, *run.metric())
+
+
 # The stochastic Cox–Ingersoll–Ross process [6]_: exact transitions, so no error from steps near zero.
 #
 # With a_i fixed, dφ_i = (a_i − φ_i)dt + √(2φ_i)dW leaves Gamma(a_i, 1) invariant, and φ_i after a time h is
@@ -234,13 +247,6 @@ def advance_log_ratio(diffusion, rng, phi, slope, step, noise):  # type: ignore[
 
 # A noncentral χ² is drawn by way of a Poisson count, which must fit in 64 bits.
 MOST_NONCENTRAL = 1e18
-
-
-class CoxIngersollRoss(NamedTuple):
-    """ρ of the prior, and the number of responses n."""
-
-    prior: NDArray[np.float64]
-    n_responses: float
 
 
 @njit(cache=True)
@@ -264,38 +270,14 @@ def advance_cox_ingersoll_ross(diffusion, rng, phi, slope, step, noise):  # type
     return 0
 
 
-# All of them, by name.
+@register_diffusion("cox_ingersoll_ross", advance=advance_cox_ingersoll_ross, unit_steps=True, nonnegative=True)
+class CoxIngersollRoss(NamedTuple):
+    """ρ of the prior, and the number of responses n, by which Σφ is larger than under the prior."""
 
-Diffusion = Reflected | Preconditioned | LogRatio | CoxIngersollRoss | Mirrored
+    prior: NDArray[np.float64]
+    n_responses: float
 
-DIFFUSIONS: dict[str, type[Diffusion]] = {
-    "reflected": Reflected,
-    "preconditioned": Preconditioned,
-    "log_ratio": LogRatio,
-    "cox_ingersoll_ross": CoxIngersollRoss,
-    "mirrored": Mirrored,
-}
-# Those that move φ itself under its prior, which is all that they need of a model.
-DIFFUSIONS_OF_PHI = ("reflected", "preconditioned")
-
-# What the gradient of the log-likelihood is added to: `begin_at_zero` for those that are not listed.
-BEGIN: dict[type[Any], Any] = {Reflected: begin_reflected, Preconditioned: begin_preconditioned}
-ADVANCE: dict[type[Any], Any] = {
-    Reflected: advance_reflected,
-    Preconditioned: advance_preconditioned,
-    LogRatio: advance_log_ratio,
-    CoxIngersollRoss: advance_cox_ingersoll_ross,
-    Mirrored: advance_mirrored,
-}
-
-
-def diffusion_of(name: str, prior: NDArray[np.float64], n_responses: int = 0, mode: Anchor | None = None) -> Diffusion:
-    """Return a diffusion by its name, for n responses and an anchor near the mode where it needs them."""
-    if name == "log_ratio":
-        assert mode is not None
-        return metric_at(mode, prior)
-    if name == "cox_ingersoll_ross":
-        return CoxIngersollRoss(prior, float(n_responses))
-    # The others take the prior alone. A name that is not in the table is an error, never another diffusion.
-    kind: Callable[[NDArray[np.float64]], Diffusion] = DIFFUSIONS[name]
-    return kind(prior)
+    @classmethod
+    def build(cls, run: "Langevin") -> "CoxIngersollRoss":
+        """Return the diffusion for a run."""
+        return cls(run.prior, float(run.n_responses))

@@ -1,7 +1,7 @@
 """Estimates of the gradient of the log-likelihood with respect to φ: a minibatch, control variates, or all evidence.
 
-Each estimator is a named tuple of arrays, and a compiled function that adds its estimate to `slope`. `GRADIENTS` and
-`ADD` at the end list them: a new one is a tuple and a function here, and an entry in each.
+An estimator is a compiled function that adds its estimate to `slope`, and a named tuple of what it needs, which builds
+itself for the batches of a run (`adobest_pp.samplers.registry.LangevinPiece`).
 
 References
 ----------
@@ -11,7 +11,7 @@ References
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,17 +19,13 @@ from numpy.typing import NDArray
 
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
+from adobest_pp.samplers.registry import register_gradient
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, taylor_gradient
 
+if TYPE_CHECKING:
+    from adobest_pp.samplers.sgld.loop import Langevin
+
 # The paper's estimator: a batch of responses, each standing for n/m of them [1]_.
-
-
-class Minibatch(NamedTuple):
-    """Evidence, the rows of each update's batch (T, m), and n/m: how many responses one of the batch stands for."""
-
-    evidence: Evidence
-    rows: NDArray[np.int64]
-    scale: float
 
 
 @njit(cache=True)
@@ -57,13 +53,21 @@ def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
         slope[i] += shared
 
 
-# All responses, without noise: each distinct row of evidence once, weighted by its count.
-
-
-class FullEvidence(NamedTuple):
-    """All evidence."""
+@register_gradient("minibatch", add=add_minibatch, nonnegative=True)
+class Minibatch(NamedTuple):
+    """Evidence, the rows of each update's batch (T, m), and n/m: how many responses one of the batch stands for."""
 
     evidence: Evidence
+    rows: NDArray[np.int64]
+    scale: float
+
+    @classmethod
+    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "Minibatch":
+        """Return the estimator for the batches of a run."""
+        return cls(run.evidence, rows, run.n_responses / rows.shape[1])
+
+
+# All responses, without noise: each distinct row of evidence once, weighted by its count.
 
 
 @njit(cache=True)
@@ -77,6 +81,18 @@ def add_full_evidence(gradient, update, phi, slope):  # type: ignore[no-untyped-
         slope[i] += (by_theta[i] - n) / total
 
 
+@register_gradient("full", add=add_full_evidence, nonnegative=True)
+class FullEvidence(NamedTuple):
+    """All evidence."""
+
+    evidence: Evidence
+
+    @classmethod
+    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "FullEvidence":
+        """Return the gradient of a run, which needs no batches."""
+        return cls(run.evidence)
+
+
 # Control variates [2]_: the gradient at an anchor, and a batch for what has changed since.
 #
 # `adobest_pp.samplers.sgld_cv.control_variates` has the formula, to second order in the distance from the anchor. The
@@ -85,15 +101,6 @@ def add_full_evidence(gradient, update, phi, slope):  # type: ignore[no-untyped-
 
 # Standard deviations of χ² by which a chain must be further from its anchor than a normal posterior would have it.
 FAR = 5.0
-
-
-class AnchoredBatch(NamedTuple):
-    """Evidence, the rows of each update's batch (T, m), n/m, and the anchor."""
-
-    evidence: Evidence
-    rows: NDArray[np.int64]
-    scale: float
-    anchor: Anchor
 
 
 def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
@@ -134,15 +141,17 @@ def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped
         slope[i] += (by_theta[i] - average) / total
 
 
-Gradient = Minibatch | AnchoredBatch | FullEvidence
+@register_gradient("control_variates", add=add_anchored_batch, at_mode=True)
+class AnchoredBatch(NamedTuple):
+    """Evidence, the rows of each update's batch (T, m), n/m, and the anchor."""
 
-GRADIENTS: dict[str, type[Gradient]] = {
-    "minibatch": Minibatch,
-    "control_variates": AnchoredBatch,
-    "full": FullEvidence,
-}
-ADD: dict[type[Any], Any] = {
-    Minibatch: add_minibatch,
-    AnchoredBatch: add_anchored_batch,
-    FullEvidence: add_full_evidence,
-}
+    evidence: Evidence
+    rows: NDArray[np.int64]
+    scale: float
+    anchor: Anchor
+
+    @classmethod
+    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "AnchoredBatch":
+        """Return the estimator for the batches of a run, around its anchor."""
+        assert run.anchor is not None
+        return cls(run.evidence, rows, run.n_responses / rows.shape[1], run.anchor)

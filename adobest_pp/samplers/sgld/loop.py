@@ -8,17 +8,23 @@ the same arrays repeat a run. docs/math.md, sections 2 and 4, has the equations.
 Nothing here imports PyMC or checks bounds.
 """
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
-from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet
-from adobest_pp.samplers.sgld.diffusions import ADVANCE, BEGIN, Diffusion, LogRatio, begin_at_zero, diffusion_of
-from adobest_pp.samplers.sgld.gradients import ADD, AnchoredBatch, FullEvidence, Gradient, Minibatch, has_left
+from adobest_pp.samplers.checks import warn_of_long_steps, warn_of_reflections
+from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet, run_chains
+from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, PIECES, Drawn, register_sampler
+from adobest_pp.samplers.sgld.diffusions import metric_at, prior_gradient
+from adobest_pp.samplers.sgld.gradients import has_left
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, initial_draws, near_mode, rows_of
 
@@ -28,24 +34,21 @@ Array = NDArray[np.float64]
 # One update: each function calls that of the tuple's type, in Python and when it is compiled.
 
 
-def add_slope(gradient: Gradient, update: int, phi: Array, slope: Array) -> None:
+def add_slope(gradient: Any, update: int, phi: Array, slope: Array) -> None:
     """Add the estimated gradient of the log-likelihood with respect to φ to `slope`, for the batch of an update."""
-    ADD[type(gradient)](gradient, update, phi, slope)
+    PIECES[type(gradient)].function(gradient, update, phi, slope)
 
 
-def begin(diffusion: Diffusion, phi: Array, step: float, slope: Array) -> None:
+def begin(diffusion: Any, phi: Array, step: float, slope: Array) -> None:
     """Write what the gradient of the log-likelihood is added to: the slope of the prior, or zeros."""
-    BEGIN.get(type(diffusion), begin_at_zero)(diffusion, phi, step, slope)
+    floor = PIECES[type(diffusion)].floor
+    if floor is None:
+        slope[:] = 0.0
+    else:
+        prior_gradient(phi, diffusion.prior, floor(step), slope)
 
 
-def advance(
-    diffusion: Diffusion,
-    rng: np.random.Generator,
-    phi: Array,
-    slope: Array,
-    step: float,
-    noise: Array,
-) -> int:
+def advance(diffusion: Any, rng: np.random.Generator, phi: Array, slope: Array, step: float, noise: Array) -> int:
     """Move φ in place by one step of the diffusion; `slope` is overwritten.
 
     Returns
@@ -53,24 +56,26 @@ def advance(
     int
         How many coordinates were reflected; −1 if the step was not finite, and φ is left as it was.
     """
-    return int(ADVANCE[type(diffusion)](diffusion, rng, phi, slope, step, noise))
+    return int(PIECES[type(diffusion)].function(diffusion, rng, phi, slope, step, noise))
 
 
 @overload(add_slope)
 def _compiled_add_slope(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
-    chosen = ADD[gradient.instance_class]
+    chosen = PIECES[gradient.instance_class].function
     return lambda gradient, update, phi, slope: chosen(gradient, update, phi, slope)
 
 
 @overload(begin)
 def _compiled_begin(diffusion, phi, step, slope):  # type: ignore[no-untyped-def]
-    chosen = BEGIN.get(diffusion.instance_class, begin_at_zero)
-    return lambda diffusion, phi, step, slope: chosen(diffusion, phi, step, slope)
+    floor = PIECES[diffusion.instance_class].floor
+    if floor is None:
+        return lambda diffusion, phi, step, slope: slope.fill(0.0)
+    return lambda diffusion, phi, step, slope: prior_gradient(phi, diffusion.prior, floor(step), slope)
 
 
 @overload(advance)
 def _compiled_advance(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
-    chosen = ADVANCE[diffusion.instance_class]
+    chosen = PIECES[diffusion.instance_class].function
     return lambda diffusion, rng, phi, slope, step, noise: chosen(diffusion, rng, phi, slope, step, noise)
 
 
@@ -83,9 +88,9 @@ def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  
 
     Parameters
     ----------
-    diffusion : Diffusion
+    diffusion : named tuple
         What takes a step.
-    gradient : Gradient
+    gradient : named tuple
         What it goes along, with batches for all T updates.
     rng : numpy.random.Generator
         Advanced by diffusions whose noise is not normal.
@@ -117,11 +122,16 @@ def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  
             draws[d, i] = phi[i] / total
 
 
+# For pieces of yours. Numba's cache on disk looks at this file alone, and would run an old version of a function that
+# you have changed since.
+_uncached_draws = njit(langevin_draws.py_func)
+
+
 # A run: gradient, diffusion and loop for given evidence and prior.
 
 
 class Langevin:
-    """A gradient estimator and a diffusion on the posterior of φ, where θ = φ/Σφ.
+    """A gradient estimator and a diffusion on the posterior of φ, where θ = φ/Σφ, and what a chain carries along.
 
     Parameters
     ----------
@@ -139,11 +149,18 @@ class Langevin:
     ----------
     n_responses : int
         The number of responses n.
-    diffusion : Diffusion
-        With its metric, where it has one.
     mode : Anchor or None
-        An anchor near the mode, where it is needed: the first of control variates, and where the metric is taken.
+        An anchor near the mode, where a piece needs it.
+    diffusion : named tuple
+        As the registered diffusion builds it for each chain.
+    anchor : Anchor or None
+        That of control variates: the mode at first, then where the chain is if it has left its anchor.
+    memory : array
+        What the gradient estimator keeps from one block of updates to the next; empty at the start of a chain.
     """
+
+    # What a step method needs of its target; here no other variable of a model enters.
+    shared: dict[Any, Any] = {}  # noqa: RUF012
 
     def __init__(
         self, evidence: Evidence, row_of: NDArray[np.int64] | None, prior: Array, settings: LangevinSettings
@@ -152,15 +169,26 @@ class Langevin:
         self.n_responses = evidence.n_responses
         self._row_of = None if row_of is None else np.ascontiguousarray(row_of, dtype=np.int64)
         self._ends = np.cumsum(evidence.count)
-        needs_mode = settings.gradient == "control_variates" or settings.diffusion == "log_ratio"
-        self._rows = rows_of(evidence) if needs_mode else None
-        self.mode = self.anchor(near_mode(evidence, prior, np.random.default_rng(0))) if needs_mode else None
-        self.diffusion = diffusion_of(settings.diffusion, prior, self.n_responses, self.mode)
+        self.pieces = DIFFUSIONS.find(settings.diffusion), GRADIENTS.find(settings.gradient)
+        self._rows = rows_of(evidence) if any(piece.at_mode for piece in self.pieces) else None
+        self.mode = None if self._rows is None else self.anchor_at(near_mode(evidence, prior, np.random.default_rng(0)))
+        self.restart()
 
-    def anchor(self, theta: Array) -> Anchor:
+    def restart(self) -> None:
+        """Begin a chain."""
+        self.anchor = self.mode if self.pieces[1].at_mode else None
+        self.memory = np.empty(0)
+        self.diffusion = self.pieces[0].build(self)
+
+    def anchor_at(self, theta: Array) -> Anchor:
         """Return the anchor of control variates at θ."""
         assert self._rows is not None
         return anchor_at(theta, self.evidence, self._rows)
+
+    def metric(self) -> tuple[Array, Array]:
+        """Return the inverse of the information about log-ratios at the mode, and its Cholesky factor."""
+        assert self.mode is not None
+        return metric_at(self.mode, self.prior)
 
     def start(self, rng: np.random.Generator) -> Array:
         """Return φ for a chain to start from, with Σφ at its mean.
@@ -177,8 +205,7 @@ class Langevin:
     @property
     def total(self) -> float:
         """The mean of Σφ as the diffusion has it."""
-        n = self.n_responses if self.settings.diffusion == "cox_ingersoll_ross" else 0
-        return float(self.prior.sum() + n)
+        return float(self.prior.sum() + getattr(self.diffusion, "n_responses", 0.0))
 
     @property
     def log_share_variance(self) -> float:
@@ -187,21 +214,16 @@ class Langevin:
         Under a small concentration ρ, ln θ of an empty category is spread over 1/ρ below a cliff of width one. A
         metric that suits the spread makes steps that overshoot the cliff.
         """
-        if self.mode is None or not isinstance(self.diffusion, LogRatio):
+        if self.mode is None or not hasattr(self.diffusion, "metric"):
             return 0.0
         theta, k = self.mode.theta, self.prior.size
         by_ratio = np.eye(k)[:, : k - 1] - theta[: k - 1]  # of ln θ with respect to ln(θ_i/θ_K)
         return float(np.einsum("ij,jk,ik->i", by_ratio, self.diffusion.metric, by_ratio, optimize=True).max())
 
-    def estimator(self, batches: NDArray[np.int64], anchor: Anchor | None) -> Gradient:
-        """Return the gradient estimator for batches of responses (T, m); empty ones stand for all of them."""
-        size = batches.shape[1]
-        if size == 0:
-            return FullEvidence(self.evidence)
-        rows, scale = self._rows_of(batches), self.n_responses / size
-        if anchor is None:
-            return Minibatch(self.evidence, rows, scale)
-        return AnchoredBatch(self.evidence, rows, scale, anchor)
+    def estimator(self, batches: NDArray[np.int64]) -> Any:
+        """Return the gradient for batches of responses (T, m); empty ones stand for all responses, if there are any."""
+        piece = self.pieces[1] if batches.shape[1] else GRADIENTS.find("full")
+        return piece.build(self, self._rows_of(batches))
 
     def _rows_of(self, responses: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of evidence of each of these responses, given by their numbers."""
@@ -209,27 +231,32 @@ class Langevin:
             return self._row_of[responses]
         return np.searchsorted(self._ends, responses, side="right")
 
-    def first_anchor(self) -> Anchor | None:
-        """Return the anchor near the mode, or None where the gradient has none."""
-        return self.mode if self.settings.gradient == "control_variates" else None
+    def populations(self) -> tuple[int, ...]:
+        """Return the numbers of responses that batches are drawn from: one."""
+        return (self.n_responses,)
 
-    def next_anchor(self, phi: Array, anchor: Anchor | None) -> Anchor | None:
-        """Return the anchor to go on with: another, where φ is, if the chain has left it (see `has_left`)."""
-        theta = phi / phi.sum()
-        return self.anchor(theta) if anchor is not None and has_left(theta, anchor) else anchor
+    def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
+        """Return the gradient of the log-posterior of φ estimated from the responses of a batch."""
+        out = np.empty(phi.size)
+        prior_gradient(phi, self.prior, floor, out)
+        add_slope(self.estimator(batch[None]), 0, phi, out)
+        return out
 
     def updates(
-        self,
-        rng: np.random.Generator,
-        phi: Array,
-        randomness: tuple[Array, NDArray[np.int64], Array],
-        anchor: Anchor | None,
-        draws: Array,
+        self, rng: np.random.Generator, phi: Array, randomness: tuple[Array, NDArray[np.int64], Array], draws: Array
     ) -> Array:
-        """Move φ in place by all updates, write θ into `draws` (D, K), and return the stats of `langevin_draws`."""
+        """Move φ in place by all updates, write θ into `draws` (D, K), and return the stats of `langevin_draws`.
+
+        An anchor that the chain has left (see `has_left`) is replaced first, by one where φ is.
+        """
         steps, batches, noise = randomness
+        theta = phi / phi.sum()
+        if self.anchor is not None and has_left(theta, self.anchor):
+            self.anchor = self.anchor_at(theta)
         stats = np.empty((len(draws), 3))
-        langevin_draws(self.diffusion, self.estimator(batches, anchor), rng, phi, steps, noise, draws, stats)
+        ours = all(piece.module.startswith("adobest_pp.") for piece in self.pieces)
+        run = langevin_draws if ours else _uncached_draws
+        run(self.diffusion, self.estimator(batches), rng, phi, steps, noise, draws, stats)
         return stats
 
 
@@ -238,17 +265,10 @@ MAX_NUMBERS = 2_000_000
 
 
 def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> Iterator[Block]:
-    """Yield blocks of θ = φ/Σφ and of stats.
-
-    Parameters
-    ----------
-    langevin : Langevin
-        Gradient, diffusion and settings.
-    n_draws, rng
-        As for `gibbs_chain`.
-    """
+    """Yield blocks of θ = φ/Σφ and of stats, as `gibbs_chain` does."""
     settings, evidence, n, k = langevin.settings, langevin.evidence, langevin.n_responses, langevin.prior.size
-    phi, anchor = langevin.start(rng), langevin.first_anchor()
+    langevin.restart()
+    phi = langevin.start(rng)
     per_update = k + min(settings.batch_size or 0, n)
     rows = per_update if settings.batch_size else evidence.n_rows + k * (evidence.n_sets + 1)
     most_updates = min(MAX_NUMBERS // per_update, MAX_ROWS // rows)
@@ -257,8 +277,7 @@ def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> It
         draws = np.empty((min(block, n_draws - start), k))
         done, todo = start * settings.updates_per_draw, len(draws) * settings.updates_per_draw
         randomness = settings.randomness(rng, done, todo, (n,), k)
-        anchor = langevin.next_anchor(phi, anchor)
-        stats = langevin.updates(rng, phi, randomness, anchor, draws)
+        stats = langevin.updates(rng, phi, randomness, draws)
         yield (
             draws,
             {
@@ -268,3 +287,40 @@ def sgld_chain(langevin: Langevin, n_draws: int, rng: np.random.Generator) -> It
                 "sgld_rejected": stats[:, 2].astype(np.int64),
             },
         )
+
+
+# The entry point.
+
+# The paper makes this many updates for each person that answers.
+UPDATES_PER_DRAW = 20
+
+
+@register_sampler("sgld")
+def sample_sgld(
+    responses: Responses | Gathered,
+    prior: Array,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    *,
+    progressbar: bool = False,
+    updates_per_draw: int = UPDATES_PER_DRAW,
+    batch_size: int | None = 50,
+    step_size: float | None = None,
+    schedule: Any = None,
+    diffusion: str = "reflected",
+    gradient: str = "minibatch",
+) -> Drawn:
+    """Draw θ by a gradient estimator and a diffusion; the options are those of `SGLD`."""
+    settings = LangevinSettings.of(batch_size, step_size, schedule, updates_per_draw, diffusion, gradient)
+    evidence, row_of = (
+        responses.evidence_and_index() if isinstance(responses, Responses) else (responses.evidence(), None)
+    )
+    langevin = Langevin(evidence, row_of, prior, settings)
+    theta, stats = run_chains(
+        lambda rng: sgld_chain(langevin, tune + draws, rng), draws, tune, chains, seed, progressbar
+    )
+    warn_of_long_steps(langevin.log_share_variance * float(stats["sgld_step_size"].max(initial=0.0)), prior)
+    warn_of_reflections(float(stats["sgld_reflections"].mean()) / settings.updates_per_draw, prior)
+    return Drawn({"theta": theta}, stats, {"sampler_settings": json.dumps(settings.describe())})

@@ -9,7 +9,7 @@ References
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, Protocol
@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer
 from adobest_pp._text import brief
-from adobest_pp.samplers.sgld.diffusions import DIFFUSIONS
-from adobest_pp.samplers.sgld.gradients import GRADIENTS
+from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LangevinPiece
 
 # Step sizes, as a function of the update and of the number of responses.
 
@@ -201,10 +200,8 @@ class LangevinSettings:
         The step size of each update.
     updates_per_draw : int
         Updates between draws that are kept.
-    diffusion : str
-        ``"reflected"``, ``"preconditioned"``, ``"log_ratio"``, ``"cox_ingersoll_ross"`` or ``"mirrored"``.
-    gradient : str
-        ``"minibatch"``, ``"control_variates"`` or ``"full"``.
+    diffusion, gradient : str
+        Registered names.
     """
 
     batch_size: int | None
@@ -230,17 +227,16 @@ class LangevinSettings:
             raise ValueError(
                 f"schedule must be a function of the update and the number of responses, got {brief(schedule)}"
             )
-        _check_name(diffusion, DIFFUSIONS, "diffusion")
-        _check_name(gradient, GRADIENTS, "gradient")
+        moves, along = DIFFUSIONS.find(diffusion), GRADIENTS.find(gradient)
         size = None if batch_size is None else check_integer(batch_size, "batch_size", 1)
         if size is None or gradient == "full":
-            size, gradient = None, "full"
-        if gradient == "control_variates" and diffusion == "cox_ingersoll_ross":
+            size, gradient, along = None, "full", GRADIENTS.find("full")
+        if moves.nonnegative and not along.nonnegative:
             raise ValueError(
-                "gradient must be 'minibatch' or 'full' with diffusion='cox_ingersoll_ross', got 'control_variates': "
+                f"gradient must be 'minibatch' or 'full' with diffusion={diffusion!r}, got {gradient!r}: "
                 "its estimate of a shape may be negative, and no such process exists"
             )
-        steps = _default_steps(diffusion, gradient, size) if schedule is None else schedule
+        steps = _default_steps(moves, along, size) if schedule is None else schedule
         if step_size is not None:
             steps = ConstantSteps(step_size)
         return cls(size, steps, check_count(updates_per_draw, "updates_per_draw"), diffusion, gradient)
@@ -274,17 +270,12 @@ class LangevinSettings:
         return description | {"schedule": schedule_from_settings(description["schedule"])}
 
 
-def _check_name(given: Any, known: Collection[str], name: str) -> None:
-    if not isinstance(given, str) or given not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {brief(given)}")
-
-
-def _default_steps(diffusion: str, gradient: str, batch_size: int | None) -> Schedule:
+def _default_steps(diffusion: LangevinPiece, gradient: LangevinPiece, batch_size: int | None) -> Schedule:
     """Return the paper's 0.5/n, or steps in units of the metric for diffusions that have one.
 
     For mirrored dynamics 0.5/n is right as well. The curvature of the log-density of log-ratios is at most n/2, about,
     so its discretization makes sds at most 3 % too wide.
     """
-    if diffusion not in ("log_ratio", "cox_ingersoll_ross"):
+    if not diffusion.unit_steps:
         return PaperSteps()
-    return MetricSteps(batch_size=batch_size if gradient == "minibatch" else None)
+    return MetricSteps(batch_size=None if gradient.at_mode else batch_size)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pytensor
@@ -19,24 +20,27 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
-from adobest_pp._linalg import TINY
-from adobest_pp.samplers.sgld.diffusions import DIFFUSIONS_OF_PHI, Reflected, diffusion_of, least_phi, prior_gradient
-from adobest_pp.samplers.sgld.loop import Langevin, add_slope, advance
+from adobest_pp.samplers.registry import DIFFUSIONS
+from adobest_pp.samplers.sgld.loop import Langevin, advance
 from adobest_pp.samplers.sgld.settings import LangevinSettings, Schedule
 from adobest_pp.samplers.steps import surrogate_of, value_variables
 
 if TYPE_CHECKING:
     from pymc import Model
 
-    from adobest_pp.samplers.steps import Surrogate
+
+Array = NDArray[np.float64]
+# Step sizes, batches and noise, as of `LangevinSettings.randomness`.
+Randomness = tuple[Array, NDArray[np.int64], Array]
 
 
 @dataclass_state
 class SGLDState(StepMethodState):
-    """What a chain needs to go on: besides its point and its random stream, updates made and the anchor's θ."""
+    """What a chain needs to go on: besides its point and its random stream, updates made and what pieces carry."""
 
     n_updates: int
     anchor: np.ndarray | None
+    memory: np.ndarray
     settings: LangevinSettings = field(metadata={"frozen": True})
 
 
@@ -104,6 +108,7 @@ class SGLD(ArrayStepShared):
     """
 
     name = "sgld"
+    surrogate = True
     _state_class = SGLDState
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "sgld_step_size": (np.float64, []),
@@ -133,12 +138,12 @@ class SGLD(ArrayStepShared):
         values = model.value_vars if vars is None else value_variables(vars, model, "vars")
         _check_positive_and_untransformed(values, model)
         surrogate = surrogate_of(model, values)
-        self.estimator: GradientEstimator
+        self.estimator: Langevin | ModelGradient
         if surrogate is None:
             point = model.initial_point() if initial_point is None else initial_point
             self.estimator = ModelGradient(values, model, point, self.settings, compile_kwargs or {})
         else:
-            self.estimator = EvidenceGradient(surrogate, self.settings)
+            self.estimator = Langevin(surrogate.evidence, surrogate.row_of, surrogate.prior, self.settings)
         self.populations = self.estimator.populations()
         self.n_updates = 0
         super().__init__(values, self.estimator.shared, blocked=blocked, rng=rng)
@@ -153,18 +158,34 @@ class SGLD(ArrayStepShared):
     @property
     def anchor(self) -> np.ndarray | None:
         """θ at the anchor of control variates; None without them."""
-        return self.estimator.anchor
+        found = self.estimator.anchor if isinstance(self.estimator, Langevin) else None
+        return None if found is None else found.theta
 
     @anchor.setter
     def anchor(self, theta: np.ndarray | None) -> None:
-        self.estimator.anchor = theta
+        if isinstance(self.estimator, Langevin):
+            self.estimator.anchor = None if theta is None else self.estimator.anchor_at(theta)
+
+    @property
+    def memory(self) -> np.ndarray:
+        """What diffusion and gradient carry from update to update, one after the other."""
+        return np.concatenate([getattr(self.estimator.diffusion, "memory", np.empty(0)), self.estimator.memory])
+
+    @memory.setter
+    def memory(self, values: np.ndarray) -> None:
+        of_diffusion = getattr(self.estimator.diffusion, "memory", np.empty(0))
+        of_diffusion[:] = values[: of_diffusion.size]
+        self.estimator.memory = values[of_diffusion.size :].copy()
 
     def astep(self, q0: RaveledVars) -> tuple[RaveledVars, list[dict[str, Any]]]:
         """Make the updates of one draw."""
         phi = np.array(q0.data, dtype=np.float64)
         todo = self.settings.updates_per_draw
         randomness = self.settings.randomness(self.rng, self.n_updates, todo, self.populations, phi.size)
-        norm, reflections, rejected = self.estimator.updates(self.rng, phi, randomness)
+        if isinstance(self.estimator, Langevin):
+            norm, reflections, rejected = self._updates_of_surrogate(self.estimator, phi, randomness)
+        else:
+            norm, reflections, rejected = self.estimator.updates(self.rng, phi, randomness)
         self.n_updates += todo
         stats = {
             "sgld_step_size": randomness[0][-1],
@@ -173,6 +194,23 @@ class SGLD(ArrayStepShared):
             "sgld_rejected": rejected,
         }
         return RaveledVars(phi.astype(q0.data.dtype, copy=False), q0.point_map_info), [stats]
+
+    def _updates_of_surrogate(
+        self, langevin: Langevin, phi: "Array", randomness: "Randomness"
+    ) -> tuple[float, int, int]:
+        """Run all updates in one compiled loop.
+
+        Diffusions that move θ alone, or Σφ under a law of their own, leave Σφ to be drawn: it is independent of θ, and
+        follows Gamma(Σρ) in the model.
+        """
+        own_total = langevin.pieces[0].floor is not None
+        if not own_total:
+            phi *= self.rng.gamma(langevin.total) / phi.sum()
+        stats = langevin.updates(self.rng, phi, randomness, np.empty((1, phi.size)))
+        if not own_total:
+            phi *= self.rng.gamma(langevin.prior.sum()) / phi.sum()
+        norm, reflections, rejected = stats[0].tolist()
+        return norm, int(reflections), int(rejected)
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:
@@ -193,92 +231,7 @@ def _check_positive_and_untransformed(values: Sequence[Any], model: "Model") -> 
             raise ValueError(f"vars must have all positive numbers as their support, got {rv.name!r}, a {rv.owner.op}")
 
 
-# Estimates of the gradient of a log-posterior from minibatches of responses: for our evidence, or for any model.
-#
-# Both take the indices of a batch, and give the same gradient for the same indices. The diffusion decides how close to
-# zero the slope of the prior is taken: see `least_phi`.
-
-
-Array = NDArray[np.float64]
-# Step sizes, batches and noise, as of `LangevinSettings.randomness`.
-Randomness = tuple[Array, NDArray[np.int64], Array]
-
-
-class GradientEstimator(Protocol):
-    """What a stochastic-gradient step method needs of its target."""
-
-    shared: dict[Any, Any]
-    anchor: Array | None
-
-    def populations(self) -> tuple[int, ...]:
-        """Return the numbers of responses that batches are drawn from, each batch from its own."""
-        ...
-
-    def restart(self) -> None:
-        """Forget the chain."""
-        ...
-
-    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
-        """Move φ in place by one update per step; return the norm of the last gradient, reflections and rejections."""
-        ...
-
-
-class EvidenceGradient:
-    """Langevin dynamics on the Gamma surrogate of a Dirichlet given responses, compiled, on collapsed evidence.
-
-    Parameters
-    ----------
-    surrogate : Surrogate
-        The prior, the evidence, and the row of evidence of each response.
-    settings : LangevinSettings
-        Which gradient and diffusion.
-    """
-
-    def __init__(self, surrogate: "Surrogate", settings: LangevinSettings) -> None:
-        self.shared: dict[Any, Any] = {}
-        self.langevin = Langevin(surrogate.evidence, surrogate.row_of, surrogate.prior, settings)
-        self.restart()
-
-    @property
-    def anchor(self) -> Array | None:
-        """θ at the anchor of control variates."""
-        return None if self._anchor is None else self._anchor.theta
-
-    @anchor.setter
-    def anchor(self, theta: Array | None) -> None:
-        self._anchor = None if theta is None else self.langevin.anchor(theta)
-
-    def restart(self) -> None:
-        """Go back to the first anchor."""
-        self._anchor = self.langevin.first_anchor()
-
-    def populations(self) -> tuple[int, ...]:
-        """Return the number of responses, alone."""
-        return (self.langevin.n_responses,)
-
-    def gradient(self, phi: Array, batch: NDArray[np.int64], floor: float) -> Array:
-        """Return the gradient estimated from the responses of a batch; an empty one stands for all of them."""
-        out = np.empty(phi.size)
-        prior_gradient(phi, self.langevin.prior, floor, out)
-        add_slope(self.langevin.estimator(batch[None], self._anchor), 0, phi, out)
-        return out
-
-    def updates(self, rng: np.random.Generator, phi: Array, randomness: Randomness) -> tuple[float, int, int]:
-        """Run all updates in one compiled loop.
-
-        Diffusions that move θ alone, or Σφ under a law of their own, leave Σφ to be drawn: it is independent of θ, and
-        follows Gamma(Σρ) in the model.
-        """
-        langevin = self.langevin
-        own_total = langevin.settings.diffusion in DIFFUSIONS_OF_PHI
-        if not own_total:
-            phi *= rng.gamma(langevin.total) / phi.sum()
-        self._anchor = langevin.next_anchor(phi, self._anchor)
-        stats = langevin.updates(rng, phi, randomness, self._anchor, np.empty((1, phi.size)))
-        if not own_total:
-            phi *= rng.gamma(langevin.prior.sum()) / phi.sum()
-        norm, reflections, rejected = stats[0].tolist()
-        return norm, int(reflections), int(rejected)
+# The gradient of any model. It takes the indices of a batch as `Langevin.gradient` does, and gives the same numbers.
 
 
 class ModelGradient:
@@ -312,11 +265,12 @@ class ModelGradient:
     ) -> None:
         _check_parts(settings)
         batch_size = settings.batch_size
-        self.anchor: Array | None = None
-        self._diffusion = diffusion_of(settings.diffusion, np.empty(0))
+        self.memory = np.empty(0)
         self.shared = make_shared_replacements(initial_point, variables, model)
         self._batch_size = batch_size
         self._size = sum(np.size(initial_point[variable.name]) for variable in variables)
+        self._piece = DIFFUSIONS.find(settings.diffusion)
+        self.diffusion = self._piece.build(SimpleNamespace(prior=np.ones(self._size)))
         observed = model.logp(vars=model.observed_RVs, sum=False) if model.observed_RVs else []
         prior = model.logp(vars=[*model.free_RVs, *model.potentials])
         (prior, *observed), joined = join_nonshared_inputs(initial_point, [prior, *observed], variables, self.shared)
@@ -362,9 +316,9 @@ class ModelGradient:
         reflections = rejected = 0
         norm = 0.0
         for step, batch, white in zip(*randomness, strict=True):
-            slope = self.gradient(phi, batch, least_phi(step) if isinstance(self._diffusion, Reflected) else TINY)
+            slope = self.gradient(phi, batch, self._piece.floor(step))
             norm = float(np.linalg.norm(slope))
-            reflected = advance(self._diffusion, rng, phi, slope, step, white)
+            reflected = advance(self.diffusion, rng, phi, slope, step, white)
             reflections += max(reflected, 0)
             rejected += reflected < 0
         return norm, reflections, rejected
@@ -373,11 +327,10 @@ class ModelGradient:
 def _check_parts(settings: LangevinSettings) -> None:
     """Raise ValueError for settings that only the posterior of one Dirichlet given private answers has."""
     rule = "for a model that is not frequency_model(responses, surrogate=True)"
-    if settings.diffusion not in DIFFUSIONS_OF_PHI:
-        allowed = " or ".join(map(repr, DIFFUSIONS_OF_PHI))
-        raise ValueError(f"diffusion must be {allowed} {rule}, got {settings.diffusion!r}")
-    if settings.gradient == "control_variates":
-        raise ValueError(f"gradient must be 'minibatch' or 'full' {rule}, got 'control_variates'")
+    if DIFFUSIONS.find(settings.diffusion).floor is None:
+        raise ValueError(f"diffusion must be one of φ, such as 'reflected', {rule}, got {settings.diffusion!r}")
+    if settings.gradient not in ("minibatch", "full"):
+        raise ValueError(f"gradient must be 'minibatch' or 'full' {rule}, got {settings.gradient!r}")
 
 
 def _slope(joined: Any, prior: Any, batched: list[Any], full: list[Any]) -> tuple[list[Any], Any]:

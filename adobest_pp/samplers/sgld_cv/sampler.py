@@ -11,6 +11,7 @@ run made again. Draws that are still biased, or narrower than the information al
 """
 
 import itertools
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -21,9 +22,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION
+from adobest_pp._progress import SlowProgress
 from adobest_pp._random import seed_state
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.checks import BIASED, PILOT, logger, rank_rhat, width_check
+from adobest_pp.samplers.registry import Drawn, register_sampler
 from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, initial_draws, rows_of
 from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws, write_force
 
@@ -433,6 +438,26 @@ def sgld_cv_draws(
     record = chain.choices.describe() | {"pilots": pilots} | run.describe()
     record["biased"] = bool(narrow.any()) or not run.is_right()
     return variables, {"sgld_cv_virial": run.virial.mean(axis=2)[:, parts]}, record
+
+
+@register_sampler("sgld_cv", learned=True, least_tune=LEAST_TUNE)
+def sample_sgld_cv(
+    responses: Responses | Gathered,
+    prior: NDArray[np.float64] | str,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    *,
+    progressbar: bool = False,
+) -> Drawn:
+    """Draw θ by SGLD with control variates, from the sets of a large store where they are."""
+    from adobest_pp.samplers.choice import packed_sets
+
+    with SlowProgress(chains * (tune + draws), "Sampling", progressbar) as progress:
+        evidence = (packed_sets(responses) if isinstance(responses, Gathered) else None) or responses.evidence()
+        found = sgld_cv_draws(evidence, prior, draws, tune, chains, seed, progress.advance)
+    return Drawn(found[0], found[1], {"sampler_choices": json.dumps(found[2])})
 
 
 def check_prior_of_sgld_cv(prior: NDArray[np.float64]) -> None:

@@ -1,0 +1,387 @@
+"""Samplers, diffusions and gradient estimators by name: ours, and those that you register.
+
+A sampler is what `sample` draws with: a function, a PyMC step class, or a name. A diffusion and a gradient estimator
+are the two pieces of ``"sgld"``: each is a named tuple, which builds itself, and a compiled function. All three are
+known after ``register_…``; an entry point of the group ``adobest_pp.samplers``, ``.diffusions`` or ``.gradients`` may
+name the module that does so. An unknown name raises and lists the known ones: no piece is ever replaced by another.
+
+What is read from a file imports nothing (`Registry.is_known`), as with mechanisms.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adobest_pp._text import brief
+
+
+class Registry[E: Sampler | LangevinPiece]:
+    """Entries by name: those of ours, which are imported on first use, and others.
+
+    Parameters
+    ----------
+    kind : str
+        What the entries are, for errors: ``"sampler"``, ``"diffusion"`` or ``"gradient"``.
+    homes : mapping
+        The module, below `adobest_pp.samplers`, that registers each of ours.
+    """
+
+    def __init__(self, kind: str, homes: Mapping[str, str]) -> None:
+        self.kind = kind
+        self._homes = {name: f"adobest_pp.samplers.{home}" for name, home in homes.items()}
+        self._entries: dict[str, E] = {}
+
+    def add(self, entry: E) -> None:
+        """Make an entry known by its name, or raise ValueError where that is another's."""
+        before = self._entries.get(entry.name)
+        owner = self._homes.get(entry.name) or (entry.module if before is None else before.module)
+        if owner != entry.module:
+            raise ValueError(f"{self.kind} must have a name of its own, got {brief(entry.name)}, which is taken")
+        self._entries[entry.name] = entry
+
+    def names(self) -> list[str]:
+        """Return all known names: ours, those that are registered, and those of entry points."""
+        points = (point.name for point in entry_points(group=f"adobest_pp.{self.kind}s"))
+        return list(dict.fromkeys([*self._homes, *self._entries, *points]))
+
+    def is_known(self, name: object) -> bool:
+        """Tell whether a name is ours or registered. Nothing is imported: the name may come from a file."""
+        return isinstance(name, str) and (name in self._homes or name in self._entries)
+
+    def entries(self) -> list[E]:
+        """Return what is registered so far."""
+        return [*self._entries.values()]
+
+    def find(self, name: object) -> E:
+        """Return the entry of a name that a person typed, or raise ValueError: this may import a module."""
+        if isinstance(name, str) and name not in self._entries:
+            if name in self._homes:
+                import_module(self._homes[name])
+            else:
+                for point in entry_points(group=f"adobest_pp.{self.kind}s"):
+                    if point.name == name:
+                        point.load()
+        if not isinstance(name, str) or name not in self._entries:
+            raise ValueError(f"{self.kind} must be one of {', '.join(map(repr, self.names()))}, got {brief(name)}")
+        return self._entries[name]
+
+
+# Samplers.
+
+
+class Drawn(NamedTuple):
+    """What a sampler may return in place of an array or a tree.
+
+    Attributes
+    ----------
+    variables : mapping
+        ``theta`` of shape (chain, draw, K), and any others of shape (chain, draw).
+    stats : mapping
+        Sampler stats of shape (chain, draw).
+    attributes : mapping
+        What to record with the run.
+    """
+
+    variables: Mapping[str, NDArray[np.float64]]
+    stats: Mapping[str, NDArray[Any]] = {}
+    attributes: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampler as `sample` calls it; make one by `register_sampler` or `resolve`.
+
+    Attributes
+    ----------
+    name : str
+        By which its draws are recorded.
+    source : function or PyMC step class
+        A function of (responses, prior, draws, tune, chains, seed), and of any options by name. `prior` is an array of
+        shape (K,), or ``"learned"``. It returns θ of shape (chain, draw, K), a tree with ``posterior/theta``, or
+        `Drawn`. A step class moves the variables of `frequency_model(responses, prior)`.
+    learned : bool
+        Whether it takes ``prior="learned"``.
+    least_tune : int
+        The fewest draws to discard that it can do with.
+    """
+
+    name: str
+    source: Callable[..., Any]
+    learned: bool = False
+    least_tune: int = 0
+
+    @property
+    def module(self) -> str:
+        """Where it is defined."""
+        return str(getattr(self.source, "__module__", ""))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a part of adobest_pp."""
+        return self.module.startswith("adobest_pp.")
+
+    @functools.cached_property
+    def options(self) -> frozenset[str] | None:
+        """The names of its options, besides the six arguments; None where it takes any."""
+        if isinstance(self.source, type):
+            return None
+        parameters = [*inspect.signature(self.source).parameters.values()]
+        if any(each.kind is each.VAR_KEYWORD for each in parameters):
+            return None
+        by_place = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY][: len(ARGUMENTS)]
+        return frozenset(each.name for each in parameters if each.name not in by_place)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether it is told if it may show progress."""
+        return isinstance(self.source, type) or "progressbar" in inspect.signature(self.source).parameters
+
+    def draw(self, *arguments: Any, **options: Any) -> Any:
+        """Return the draws for the six arguments, in their order, and options."""
+        if isinstance(self.source, type):
+            return _draw_by_steps(self.source, *arguments, **options)
+        return self.source(*arguments, **options)
+
+
+# What every sampler is called with, in this order.
+ARGUMENTS = ("responses", "prior", "draws", "tune", "chains", "seed")
+
+SAMPLERS: Registry[Sampler] = Registry(
+    "sampler", {"nuts": "nuts", "gibbs": "gibbs", "sgld": "sgld.loop", "sgld_cv": "sgld_cv.sampler"}
+)
+
+
+def register_sampler[F: Callable[..., Any]](
+    name: str, *, learned: bool = False, least_tune: int = 0
+) -> Callable[[F], F]:
+    """Make a sampler known by a name; use as a decorator of a function or of a PyMC step class.
+
+    Parameters
+    ----------
+    name : str
+        By which `sample`, `compare`, `calibration`, studies and commands find it.
+    learned : bool, default False
+        Whether it takes ``prior="learned"``.
+    least_tune : int, default 0
+        The fewest draws to discard that it can do with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import adobest_pp as ad
+    >>> @ad.samplers.register_sampler("prior_draws")
+    ... def prior_draws(responses, prior, draws, tune, chains, seed):
+    ...     return np.random.default_rng(seed).dirichlet(prior, size=(chains, draws))
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1], categories=["no", "yes"])
+    >>> tree = ad.sample(responses, "prior_draws", draws=100, random_seed=1)
+    >>> tree.attrs["sampler"], dict(tree.posterior.theta.sizes)
+    ('prior_draws', {'chain': 4, 'draw': 100, 'category': 2})
+    """
+
+    def register(sampler: F) -> F:
+        SAMPLERS.add(_made(name, sampler, learned=learned, least_tune=least_tune))
+        return sampler
+
+    return register
+
+
+def resolve(sampler: Any) -> Sampler:
+    """Return what `sample` draws with, for anything that it takes as `sampler`.
+
+    Other functions that take a sampler (`compare`, `calibration`, `grade`, studies) call this once, use ``.name`` as
+    the label of its draws, and pass what it returns on to `sample`.
+
+    Parameters
+    ----------
+    sampler : str, function, PyMC step class or Sampler
+        A name that is ours, registered, or of an entry point; ``"module:name"``, which is imported, so never pass a
+        text that was read from a file; a function as `Sampler.draw`; or a step class, which moves the variables of
+        `frequency_model(responses, prior)` (of its surrogate, if the class has ``surrogate = True``).
+
+    Returns
+    -------
+    Sampler
+        Its name is that in the registry, or the ``__name__`` of the function or class, which must not be another's.
+    """
+    if isinstance(sampler, Sampler):
+        return sampler
+    if isinstance(sampler, str) and ":" in sampler:
+        module, _, attribute = sampler.partition(":")
+        try:
+            sampler = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, TypeError, ValueError) as problem:
+            raise ValueError(f"sampler must be one that can be imported, got {brief(sampler)}: {problem}") from None
+    if isinstance(sampler, str) or not callable(sampler):
+        return SAMPLERS.find(sampler)
+    for known in SAMPLERS.entries():
+        if known.source is sampler:
+            return known
+    function = sampler.func if isinstance(sampler, functools.partial) else sampler
+    made = _made(getattr(function, "__name__", type(function).__name__), sampler)
+    if SAMPLERS.is_known(made.name):
+        raise ValueError(f"sampler must have a name of its own, got one named {brief(made.name)}, which is taken")
+    return made
+
+
+def _made(name: str, source: Any, **settings: Any) -> Sampler:
+    if not isinstance(name, str) or not name or ":" in name:
+        raise ValueError(f"name must be a text without a colon, got {brief(name)}")
+    is_step = isinstance(source, type) and hasattr(source, "stats_dtypes_shapes")
+    if not is_step and (isinstance(source, type) or not callable(source)):
+        raise ValueError(f"sampler must be a function or a PyMC step class, got {brief(source)}")
+    return Sampler(name, source, **settings)
+
+
+def _draw_by_steps(
+    step_class: Any,
+    responses: Any,
+    prior: Any,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    progressbar: bool = False,
+    **options: Any,
+) -> Any:
+    """Return a tree of draws by a PyMC step class; options are the step method's."""
+    import pymc as pm
+
+    from adobest_pp.model.frequency import frequency_model
+
+    with frequency_model(responses, prior, surrogate=getattr(step_class, "surrogate", False)) as model:
+        step = step_class(model.free_RVs, **options)
+        sizes: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": 1}
+        tree = pm.sample(
+            step=step, random_seed=seed, progressbar=progressbar, compute_convergence_checks=False, **sizes
+        )
+    wanted = [name for name in ("theta", "concentration") if name in tree["posterior"].data_vars]
+    tree["posterior"] = tree["posterior"].to_dataset()[wanted]
+    return tree
+
+
+# The pieces of SGLD.
+
+
+@dataclass(frozen=True)
+class LangevinPiece:
+    """A piece of SGLD: a named tuple that builds itself, and its compiled function.
+
+    Attributes
+    ----------
+    name : str
+        By which runs record it.
+    kind : type
+        The class of the tuple. Its ``build`` is a class method: of the run for a diffusion, of the run and the rows of
+        evidence of each update's batch, of shape (T, m), for a gradient. What it carries from update to update is in
+        arrays of the tuple, in a field ``memory``.
+    function : compiled function
+        ``advance(diffusion, rng, phi, slope, step, noise)`` of a diffusion moves φ along the gradient in `slope`, and
+        returns how many coordinates were reflected, or −1 if the step is not finite and φ stays.
+        ``add(gradient, update, phi, slope)`` of a gradient adds its estimate of ∂ ln P(answers | φ/Σφ)/∂φ to `slope`.
+    at_mode : bool
+        Whether it needs an anchor near the mode, ``run.mode``; chains then start there.
+    unit_steps : bool
+        Of a diffusion: whether its steps are in units in which the posterior has a width of about one. Otherwise they
+        are the paper's, 0.5/n.
+    floor : compiled function, optional
+        Of a diffusion of φ itself under its Gamma prior: the least φ at which the slope of that prior is taken, as a
+        function of the step. The slope is then in `slope` as well. Other diffusions bring the prior in themselves.
+    nonnegative : bool
+        Of a diffusion: whether it needs estimates of Σ g/h that are never negative. Of a gradient: whether its are.
+    """
+
+    name: str
+    kind: type[Any]
+    function: Any
+    at_mode: bool = False
+    unit_steps: bool = False
+    floor: Any = None
+    nonnegative: bool = False
+
+    @property
+    def module(self) -> str:
+        """Where it is defined."""
+        return self.kind.__module__
+
+    def build(self, *arguments: Any) -> Any:
+        """Return the tuple for a run, or raise TypeError if it is of another class than was registered."""
+        made = self.kind.build(*arguments)
+        if type(made) is not self.kind:
+            raise TypeError(f"build of {self.name!r} must return a {self.kind.__name__}, got {brief(made)}")
+        return made
+
+
+DIFFUSIONS: Registry[LangevinPiece] = Registry(
+    "diffusion",
+    {
+        "reflected": "sgld.diffusions",
+        "preconditioned": "sgld.diffusions",
+        "log_ratio": "sgld.diffusions",
+        "cox_ingersoll_ross": "sgld.diffusions",
+        "mirrored": "sgld.diffusions",
+    },
+)
+GRADIENTS: Registry[LangevinPiece] = Registry(
+    "gradient",
+    {"minibatch": "sgld.gradients", "control_variates": "sgld.gradients", "full": "sgld.gradients"},
+)
+# The piece of each class of tuples, by which the compiler finds its function.
+PIECES: dict[type[Any], LangevinPiece] = {}
+
+
+def register_diffusion[T: type[Any]](
+    name: str,
+    *,
+    advance: Any,
+    at_mode: bool = False,
+    unit_steps: bool = False,
+    floor: Any = None,
+    nonnegative: bool = False,
+) -> Callable[[T], T]:
+    """Make a diffusion of SGLD known by a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
+    settings = {"at_mode": at_mode, "unit_steps": unit_steps, "nonnegative": nonnegative}
+    return _registering(DIFFUSIONS, name, advance, floor, **settings)
+
+
+def register_gradient[T: type[Any]](
+    name: str, *, add: Any, at_mode: bool = False, nonnegative: bool = False
+) -> Callable[[T], T]:
+    """Make a gradient estimator of SGLD known by a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
+    return _registering(GRADIENTS, name, add, at_mode=at_mode, nonnegative=nonnegative)
+
+
+def _registering[T: type[Any]](
+    registry: Registry[LangevinPiece], name: str, function: Any, floor: Any = None, **settings: Any
+) -> Callable[[T], T]:
+    def register(kind: T) -> T:
+        if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            raise ValueError(f"{registry.kind} {name!r} must be a named tuple, got {brief(kind)}")
+        if not hasattr(kind, "build"):
+            raise ValueError(f"{registry.kind} {name!r} must have a class method build, got none")
+        if kind in PIECES:
+            raise ValueError(
+                f"{registry.kind} {name!r} must have a class of its own, got that of {PIECES[kind].name!r}"
+            )
+        piece = LangevinPiece(
+            name, kind, _compiled(function), floor=None if floor is None else _compiled(floor), **settings
+        )
+        registry.add(piece)
+        PIECES[kind] = piece
+        return kind
+
+    return register
+
+
+def _compiled(function: Any) -> Any:
+    """Return a function compiled by Numba, if it is not yet."""
+    from numba import njit
+    from numba.extending import is_jitted
+
+    return function if is_jitted(function) else njit(function)
