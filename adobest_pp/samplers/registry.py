@@ -353,7 +353,7 @@ def register_diffusion[T: type[Any]](
 def register_gradient[T: type[Any]](
     name: str, *, add: Any, at_mode: bool = False, nonnegative: bool = False
 ) -> Callable[[T], T]:
-    """Make a gradient estimator of SGLD known by a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
+    """Make a gradient of SGLD known by a name; use as a decorator of the class of its tuples. See `LangevinPiece`."""
     return _registering(GRADIENTS, name, add, at_mode=at_mode, nonnegative=nonnegative)
 
 

@@ -1,7 +1,7 @@
 """Diffusions that leave the posterior of θ = φ/Σφ invariant: each takes one step along an estimate of the gradient.
 
 A diffusion is a compiled function that moves φ in place, and a named tuple of what it needs, which builds itself for a
-run (`adobest_pp.samplers.registry.LangevinPiece`). Those of other files here, and yours, are registered in the same way.
+run (`adobest_pp.samplers.registry.LangevinPiece`). Those of other files, and yours, are registered in the same way.
 
 References
 ----------
