@@ -266,6 +266,7 @@ DAMAGES = {
         "INSERT INTO events SELECT * FROM other.events",
         "UPDATE parts SET value = (SELECT o.value FROM other.parts o WHERE o.name = parts.name) WHERE name != 'header'",
     ],
+    "a gap in the numbers": ["UPDATE events SET number = 999 WHERE number = (SELECT max(number) FROM events)"],
     "another state": ["UPDATE parts SET value = '{}' WHERE name = 'state'"],
     "another header": ["UPDATE parts SET value = REPLACE(value, '<e>', 'e') WHERE name = 'header'"],
     "no head": ["DELETE FROM parts WHERE name = 'head'"],

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import oracles
 from adobest_pp import RRRR, SRR, Evidence, Responses, SubsetSelection
-from adobest_pp.likelihood import gradient, log_likelihood, maximum_likelihood, phi_gradient
+from adobest_pp.likelihood import gradient, grid_posterior, log_likelihood, maximum_likelihood, phi_gradient
 from adobest_pp.likelihood.core import value_and_gradient
 from oracles import rows_of
 from tests.refusals import refuses
@@ -219,3 +220,9 @@ def test_evidence_shows_what_it_is():
     evidence = simulated(SRR(3, 1.0), 10, 0).evidence()
     assert repr(evidence).startswith("<Evidence: 10 responses in ")
     assert evidence != 3
+
+
+def test_the_grid_has_the_intervals_of_a_beta_distribution():
+    grid = grid_posterior(Responses(SRR(2, 1.0)), 2.0, 1000)
+    expected = stats.beta(2, 2).ppf([0.05, 0.95])
+    np.testing.assert_allclose(grid.interval(0.9)[:, 0], expected, atol=1e-3)
