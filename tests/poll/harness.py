@@ -73,7 +73,7 @@ def answer(server, token, value, question=0, number=0):
 
 def wait_for(server, count, question=0):
     """Wait until the collection has so many answers."""
-    for _ in range(400):
+    for _ in range(3000):  # a minute: meanwhile a design may be chosen
         if server.poll.counts[question] >= count:
             return
         time.sleep(0.02)

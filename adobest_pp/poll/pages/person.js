@@ -139,18 +139,24 @@ function receipt({ question, answer }) {
   ];
 }
 
+/** Whether a question is answered, on its way, still open, or closed: the same in every tab. */
+function stateOf(index) {
+  if (shelf.get(`done:${index}`) !== null) return "done";
+  if (shelf.get(`waiting:${index}`) !== null) return "waiting";
+  return poll.open ? "open" : "closed";
+}
+
 function show(index, focus = false) {
   const asked = poll.questions[index];
   const heading = element("h2", { id: `heading-${index}`, dir: "auto", tabindex: "-1" }, asked.text);
   const live = element("p", { id: `status-${index}`, role: "status" });
-  const section = element("section", { id: `question-${index}`, "aria-labelledby": `heading-${index}` });
-  const isDone = shelf.get(`done:${index}`) !== null;
-  const isWaiting = shelf.get(`waiting:${index}`) !== null;
-  if (isDone || isWaiting || !poll.open) {
-    live.textContent = isDone ? texts.done : isWaiting ? texts.sending : texts.closed;
-    section.append(heading, live, ...(isDone && sent[index] ? receipt(sent[index]) : []));
-  } else {
+  const state = stateOf(index);
+  const section = element("section", { id: `question-${index}`, "aria-labelledby": `heading-${index}`, "data-state": state });
+  if (state === "open") {
     section.append(form(index, asked, live));
+  } else {
+    live.textContent = { done: texts.done, waiting: texts.sending, closed: texts.closed }[state];
+    section.append(heading, live, ...(state === "done" && sent[index] ? receipt(sent[index]) : []));
   }
   $(`question-${index}`).replaceWith(section);
   if (focus) (section.querySelector("h2") ?? section).focus();
@@ -184,7 +190,7 @@ function form(index, asked, live) {
 function answer(index, question, made) {
   const chosen = made.querySelector("input:checked");
   if (chosen === null) return;
-  if (shelf.get(`done:${index}`) === null && shelf.get(`waiting:${index}`) === null) { // not in another tab either
+  if (stateOf(index) === "open") { // in other tabs, too
     const randomized = question.privatize(Number(chosen.value));
     sent[index] = { question, answer: randomized };
     shelf.set(`waiting:${index}`, JSON.stringify({ question: index, number: question.number, answer: randomized }));
@@ -236,7 +242,7 @@ async function start() {
   for (const index of mine()) deliver(index);
   addEventListener("online", () => mine().forEach((index) => deliver(index)));
   addEventListener("storage", () => mine().forEach((index) => {
-    if ((shelf.get(`done:${index}`) ?? shelf.get(`waiting:${index}`)) !== null && $(`question-${index}`).querySelector("form")) show(index);
+    if ($(`question-${index}`).dataset.state !== stateOf(index)) show(index);
   }));
 }
 
