@@ -1,7 +1,7 @@
-"""Models on private answers: a regression beside the same one with dense matrices, groups, and compiling from nothing.
+"""Models on private answers: regressions, groups, refits with new answers, and compiling from nothing.
 
-`python benchmarks/models.py` prints tables for RESULTS.md; `--only regression|groups|compile` a part of them. Times are
-seconds of the processor, so that other programs on the machine count little.
+`python benchmarks/models.py` prints tables for RESULTS.md; `--only regression|softmax|groups|refit|compile` one of
+them. Times are seconds of the processor, so that other programs on the machine count little.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def compiled(model: pm.Model) -> tuple[Any, float]:
     start = time.process_time()
     program = nutpie.compile_pymc_model(model)
     seconds = time.process_time() - start
-    sampled(program, seed=0, draws=5, tune=5)
+    nutpie.sample(program, draws=5, tune=5, chains=2, cores=1, seed=0, progress_bar=False)
     return program, seconds
 
 
@@ -111,10 +111,15 @@ def regression_table() -> Made:
 
 def gradient_seconds(model: pm.Model, repeats: int = 2000) -> float:
     """Return the least time of one density with gradient: of so many that other programs cannot have slowed all."""
+    return best(density(model), repeats)
+
+
+def density(model: pm.Model) -> Callable[[], Any]:
+    """Return a call that evaluates the density with its gradient."""
     function = model.logp_dlogp_function(ravel_inputs=True)
     function.set_extra_values({})
     point = np.zeros(sum(np.size(value) for value in model.initial_point().values()))
-    return best(lambda: function(point), repeats)
+    return lambda: function(point)
 
 
 def best(call: Callable[[], Any], repeats: int) -> float:
@@ -144,6 +149,83 @@ def groups_table() -> Made:
             [name, *(shown("{:.0f}", 1e6 * each) for each in seconds), shown("{:.2f}×", seconds[1] / seconds[0])]
         )
     return ["mechanism", "µs, n = 10⁴", "µs, n = 10⁶", "ratio"], rows
+
+
+def softmax_table() -> Made:
+    """Time the density of a regression that is written as a softmax, beside `multinomial_logit`, turn by turn."""
+    rows = []
+    for name, mechanism in MECHANISMS.items():
+        responses, covariates, _ = regression.simulate(PEOPLE, mechanism, seed=1)
+        calls = {way: density(softmax_model(way, responses, covariates)) for way in SOFTMAX_WAYS}
+        seconds = dict.fromkeys(calls, np.inf)
+        for _ in range(20):
+            for way, call in calls.items():
+                seconds[way] = min(seconds[way], best(call, 100))
+        ours = seconds["multinomial_logit"]
+        rows += [
+            [name, way, shown("{:.0f}", 1e6 * each), shown("{:.2f}×", each / ours)] for way, each in seconds.items()
+        ]
+    return ["mechanism", "θ", "µs a gradient", "over multinomial_logit (target 1.2)"], rows
+
+
+SOFTMAX_WAYS = ["multinomial_logit", "softmax(a + X @ b)", "softmax(a + X @ b), X as pm.Data"]
+
+
+def softmax_model(way: str, responses: ad.Responses, covariates: np.ndarray) -> pm.Model:
+    """Return the regression with θ written in one of the ways."""
+    k, z = responses.n_categories, regression.standardized(covariates)
+    with pm.Model() as model:
+        intercept, slope = pm.Normal("a", shape=(1, k)), pm.Normal("b", shape=(z.shape[1], k))
+        if way == "multinomial_logit":
+            theta = ad.model.multinomial_logit(z, pt.concatenate([intercept, slope]))
+        else:
+            table = pm.Data("X", z) if way.endswith("Data") else z
+            theta = pm.math.softmax(intercept + table @ slope, axis=-1)
+        ad.PrivateResponse("y", theta, responses)
+    return model
+
+
+def refit_table() -> Made:
+    """Fit a model again to other answers without a rebuild, beside sampling alone with these answers known."""
+    rows = []
+    for name, mechanism in MECHANISMS.items():
+        old, new = (regression.simulate(PEOPLE, mechanism, seed=seed)[0] for seed in (1, 2))
+        known, _ = compiled(frequency_model(new, "known"))
+        alone = min(seconds_of(known, seed) for seed in SEEDS)
+        for way in ("counts", "answers") if name == "SRR" else ("counts",):
+            program, compile_seconds = compiled(frequency_model(old, way))
+            second = min(seconds_of(program, seed, data_of(new, way)) for seed in SEEDS)
+            cells = [shown("{:.1f}", compile_seconds), shown("{:.3f}", alone), shown("{:.3f}", second)]
+            rows.append([name, way, *cells, shown("{:.2f}×", second / alone)])
+    header = ["mechanism", "as pm.Data", "compile s", "sampling alone s", "second fit s"]
+    return [*header, "second fit over sampling alone (target 2)"], rows
+
+
+def data_of(responses: ad.Responses, way: str) -> dict[str, np.ndarray]:
+    """Return the values of `pymc.Data` of a model."""
+    if way == "answers":
+        return {"answers": responses.answers}
+    return dict(zip(("rows", "counts"), ad.model.rows_and_counts(responses), strict=True))
+
+
+def frequency_model(responses: ad.Responses, way: str) -> pm.Model:
+    """Return the model of frequencies with answers that are known, or with answers or their counts as `pymc.Data`."""
+    with pm.Model(coords={"category": responses.categories}) as model:
+        theta = pm.Dirichlet("theta", np.ones(responses.n_categories), dims="category")
+        data = {} if way == "known" else {name: pm.Data(name, value) for name, value in data_of(responses, way).items()}
+        if way == "counts":
+            pm.Potential("y", ad.model.counted_log_likelihood(theta, **data))
+        else:
+            ad.PrivateResponse("y", theta, responses, observed=data.get("answers"), dims="response")
+    return model
+
+
+def seconds_of(program: Any, seed: int, data: dict[str, np.ndarray] | None = None) -> float:
+    """Return the seconds of the processor to take over new data, if there are some, and to sample two chains."""
+    start = time.process_time()
+    ready = program.with_data(**data) if data else program
+    nutpie.sample(ready, draws=1000, tune=500, chains=2, cores=1, seed=seed, progress_bar=False)
+    return time.process_time() - start
 
 
 COLD = """
@@ -176,7 +258,13 @@ def compile_table() -> Made:
     ]
 
 
-TABLES = {"regression": regression_table, "groups": groups_table, "compile": compile_table}
+TABLES = {
+    "regression": regression_table,
+    "softmax": softmax_table,
+    "groups": groups_table,
+    "refit": refit_table,
+    "compile": compile_table,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -6,14 +6,23 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numba import njit
+from numpy.typing import NDArray
+from pymc.exceptions import NotConstantValueError
+from pymc.pytensorf import constant_fold
 from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.traversal import graph_inputs
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.scalar.basic import Add, Mul, Sub
+from pytensor.tensor.basic import Alloc, Join
+from pytensor.tensor.math import Dot
 from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.sharedvar import TensorSharedVariable
+from pytensor.tensor.special import Softmax
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import as_numbers
@@ -32,11 +41,16 @@ def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
 
     Parameters
     ----------
-    covariates : array of shape (n, P)
+    covariates : array or pymc.Data of shape (n, P)
         Public numbers, one row a person; centered and scaled they make sampling easier. None may be missing.
     coefficients : tensor, shape (1 + P, K)
         The intercepts of the K categories first, then those of each covariate. A constant added to all K of a row
         changes nothing: use `zero_sum`, or fix those of one category at zero.
+
+    Notes
+    -----
+    ``pymc.math.softmax(a + X @ b, axis=-1)``, and other softmaxes of predictors that are linear in what is sampled,
+    give the same density in the same time: in `PrivateResponse` each is rewritten to one node that keeps no θ.
 
     Examples
     --------
@@ -46,13 +60,17 @@ def multinomial_logit(covariates: Any, coefficients: Any) -> TensorVariable:
     array([[0.333, 0.333, 0.333],
            [0.665, 0.245, 0.09 ]])
     """
-    table = check_covariates(covariates)
+    if isinstance(covariates, Variable):
+        table, n_covariates = pt.as_tensor(covariates).astype("float64"), covariates.type.shape[-1]
+        columns = pt.concatenate([pt.ones((1, table.shape[0])), table.T], axis=0)
+    else:
+        table = check_covariates(covariates)
+        n_covariates, columns = table.shape[1], np.ascontiguousarray(np.vstack([np.ones(len(table)), table.T]))
     weights = as_tensor(coefficients, "coefficients", "float64")
-    if weights.ndim != 2 or weights.type.shape[0] not in (None, 1 + table.shape[1]):
+    if weights.ndim != 2 or (n_covariates is not None and weights.type.shape[0] not in (None, 1 + n_covariates)):
         got = "×".join(map(str, weights.type.shape)) or "one number"
-        rows = f"{1 + table.shape[1]} rows, the intercepts and one a covariate"
+        rows = f"{'' if n_covariates is None else 1 + n_covariates} rows, the intercepts and one a covariate"
         raise ValueError(f"coefficients must be a matrix with {rows}, got {got}")
-    columns = np.ascontiguousarray(np.vstack([np.ones(len(table)), table.T]))
     return MultinomialLogit()(columns, weights)
 
 
@@ -283,7 +301,8 @@ def _plain_pullback(columns: TensorVariable, theta: TensorVariable, by_theta: Te
 
 # A multinomial logit and the likelihood of private answers as one PyTensor node: what a regression samples with.
 #
-# Nobody builds it: where a model has `multinomial_logit` in `PrivateResponse`, its density is rewritten to this node.
+# Nobody builds it. Where a model has `multinomial_logit`, or the softmax of a linear predictor, in `PrivateResponse`, a
+# rewrite replaces the density by this node.
 
 _LIKELIHOOD_VERSION = source_version(kernel.__file__, __file__)
 # The most numbers that the written out rows may have for each number of θ; with more, θ is made and the sets are used.
@@ -339,30 +358,136 @@ def _(op: LogitLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Call
 @register_canonicalize
 @node_rewriter([PairsLogLikelihood])
 def fuse_logit(fgraph: Any, node: Apply) -> list[Variable] | None:
-    """Turn the log-likelihood of a multinomial logit into one node, if only its value is used."""
+    """Turn the log-likelihood of the softmax of a linear predictor into one node, if only its value is used."""
     theta, *arguments = node.inputs
-    if theta.owner is not None and isinstance(theta.owner.op, SpecifyShape):
-        theta = theta.owner.inputs[0]
-    if theta.owner is None or not isinstance(theta.owner.op, MultinomialLogit) or fgraph.clients[node.outputs[1]]:
-        return None
-    columns, weights = theta.owner.inputs
-    if not all(isinstance(part, Constant) for part in (columns, *arguments)):
+    if fgraph.clients[node.outputs[1]] or not all(isinstance(part, Constant) for part in arguments):
         return None
     *arrays, group, row, weight = (part.data for part in arguments)
-    if not np.array_equal(group, np.arange(columns.data.shape[1])) or not (weight == 1).all():
-        return None
-    evidence = Evidence(*arrays)
-    if evidence.n_rows > MOST_ROWS * group.size:
+    n, evidence = group.size, Evidence(*arrays)
+    if not np.array_equal(group, np.arange(n)) or not (weight == 1).all() or evidence.n_rows > MOST_ROWS * n:
         return None
     rows = evidence.matrix()
     if rows.min() < kernel.SAFE_ENTRY or rows.max() > 1 / kernel.SAFE_ENTRY:
         return None
+    terms = _predictor_of(theta)
+    if not terms:
+        return None
+    intercepts = [weights for columns, weights in terms if columns is None]
+    parts = [(columns, weights) for columns, weights in terms if columns is not None]
+    intercept = sum(intercepts[1:], intercepts[0]) if intercepts else pt.zeros_like(parts[0][1][:1])
+    weights = pt.concatenate([intercept, *(each for _, each in parts)], axis=0)
+    covariates, reach = _sorted_covariates([columns for columns, _ in parts], np.argsort(row, kind="stable"))
     ends = np.cumsum(np.bincount(row, minlength=len(rows)))
-    covariates = columns.data[1:, np.argsort(row, kind="stable")]
-    padded = np.zeros((-(-len(covariates) // 4) * 4, group.size))
+    return [LogitLogLikelihood()(covariates, weights, ends, rows, reach), node.outputs[1]]
+
+
+# A term of a linear predictor: covariates (P, n) that do not depend on what is sampled, and their weights (P, K).
+# Without covariates it is an intercept, whose weights are (1, K).
+Term = tuple[Any, TensorVariable]
+
+
+def _predictor_of(theta: Variable) -> list[Term] | None:
+    """Return the terms of the predictor whose softmax θ is, or None if it is not linear in what is sampled."""
+    node = theta.owner
+    if node is not None and isinstance(node.op, SpecifyShape):
+        node = node.inputs[0].owner
+    if node is None:
+        return None
+    if isinstance(node.op, MultinomialLogit):
+        columns, weights = node.inputs
+        return [(None, weights[:1]), (columns[1:], weights[1:])] if _is_data(columns) else None
+    if isinstance(node.op, Softmax) and node.op.axis in (1, (1,)) and node.inputs[0].ndim == 2:
+        return _terms(node.inputs[0])
+    return None
+
+
+def _terms(logits: Variable) -> list[Term] | None:
+    """Return the terms of a predictor (n, K): sums, products with data, and columns put beside each other."""
+    by_person, by_category = (not each for each in logits.type.broadcastable)
+    if not by_category:
+        return []  # the same number for all categories changes no share
+    if not by_person:
+        return [(None, logits)]
+    node = logits.owner
+    operation = getattr(getattr(node, "op", None), "scalar_op", None) if node else None
+    if isinstance(operation, Add | Sub):
+        terms: list[Term] = []
+        for place, each in enumerate(node.inputs):
+            found = _terms(each)
+            if found is None:
+                return None
+            sign = -1 if isinstance(operation, Sub) and place else 1
+            terms += [(columns, sign * weights) for columns, weights in found]
+        return terms
+    if isinstance(operation, Mul):
+        people = [each for each in node.inputs if not each.type.broadcastable[0]]
+        factor = _product([each for each in node.inputs if each.type.broadcastable[0]])
+        if len(people) == 1 and not people[0].type.broadcastable[1]:
+            found = _terms(people[0])
+            return None if found is None else [(columns, factor * weights) for columns, weights in found]
+        column = _product(people)
+        if column.type.broadcastable[1] and not factor.type.broadcastable[1] and _is_data(column):
+            return [(column.T, factor)]
+    if node is not None and isinstance(node.op, Dot) and _is_data(node.inputs[0]):
+        return [(node.inputs[0].T, node.inputs[1])]
+    if node is not None and isinstance(node.op, Alloc) and node.inputs[0].ndim in (1, 2):
+        return _terms(pt.atleast_2d(node.inputs[0]))
+    return _joined_terms(logits)
+
+
+def _joined_terms(logits: Variable) -> list[Term] | None:
+    """Return the terms of columns that are put beside each other, such as zeros for a category of reference."""
+    node = logits.owner
+    if node is None or not isinstance(node.op, Join) or node.op.axis != 1:
+        return None
+    parts = node.inputs
+    terms: list[Term] = []
+    for place, part in enumerate(parts):
+        if _is_zero(part):
+            continue
+        found = [] if part.type.broadcastable[1] else _terms(part)
+        if not found:
+            return None
+        for columns, weights in found:
+            beside = [pt.zeros((weights.shape[0], each.shape[1])) for each in parts]
+            beside[place] = weights
+            terms.append((columns, pt.concatenate(beside, axis=1)))
+    return terms
+
+
+def _product(factors: Sequence[Variable]) -> TensorVariable:
+    return pt.mul(*factors) if len(factors) > 1 else factors[0] if factors else pt.ones((1, 1))
+
+
+def _is_zero(variable: Variable) -> bool:
+    """Tell whether a graph is known to be zeros, of whatever length."""
+    if variable.owner is not None and isinstance(variable.owner.op, Alloc):
+        variable = variable.owner.inputs[0]
+    (value,) = constant_fold([variable], raise_not_constant=False)
+    return not isinstance(value, Variable) and not np.any(value)
+
+
+def _is_data(variable: Variable) -> bool:
+    """Tell whether a graph is made of constants and `pymc.Data` alone."""
+    return all(isinstance(each, Constant | TensorSharedVariable) for each in graph_inputs([variable]))
+
+
+def _sorted_covariates(columns: Sequence[Variable], order: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Return covariates in the order of the people, with rows of zeros up to a multiple of four, and their reach."""
+    n = order.size
+    if not columns:
+        return np.zeros((0, n)), np.zeros(0)
+    table = pt.concatenate([each.astype("float64") for each in columns], axis=0)
+    try:
+        (values,) = constant_fold([table])
+    except NotConstantValueError:
+        missing = -table.shape[0] % 4
+        taken = pt.specify_shape(table.T, (n, None))[order].T
+        return pt.concatenate([taken, pt.zeros((missing, n))], axis=0), pt.abs(taken).max(axis=1)
+    covariates = values[:, order]
+    padded = np.zeros((-(-len(covariates) // 4) * 4, n))
     padded[: len(covariates)] = covariates
-    reach = np.abs(covariates).max(axis=1, initial=0.0)
-    return [LogitLogLikelihood()(padded, weights, ends, rows, reach), node.outputs[1]]
+    return padded, np.abs(covariates).max(axis=1, initial=0.0)
 
 
 @node_rewriter([LogitLogLikelihood])

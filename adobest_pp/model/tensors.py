@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pytensor.raise_op import CheckAndRaise
+from pytensor.raise_op import Assert, CheckAndRaise
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from adobest_pp._checks import as_numbers
@@ -109,6 +109,79 @@ def _proper(subset_mask: Any) -> TensorVariable:
 def marginal_log_likelihood(theta: Any, evidence: Evidence) -> TensorVariable:
     """Return ln P(answers | θ) as a scalar graph; off the simplex it is −inf."""
     return MarginalLogLikelihood(on_simplex=True)(theta, *check_evidence(evidence)) + evidence.constant
+
+
+def rows_and_counts(responses: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return P(y | x) of each distinct answer y, of shape (U, K), and how many people gave it: what θ depends on.
+
+    Parameters
+    ----------
+    responses : Responses or Gathered
+        Of any mechanism. Answers that tell the same about θ share a row.
+
+    See Also
+    --------
+    counted_log_likelihood : The log-likelihood of both, which may be `pymc.Data`.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> rows, counts = ad.model.rows_and_counts(responses)
+    >>> rows.round(3), counts
+    (array([[0.731, 0.269],
+           [0.269, 0.731]]), array([2, 1]))
+    """
+    evidence = check_evidence(responses.evidence())
+    return evidence.matrix() * np.exp(evidence.log_scale)[:, None], evidence.count
+
+
+def counted_log_likelihood(theta: Any, rows: Any, counts: Any) -> TensorVariable:
+    """Return Σ counts·ln(rows·θ) as a scalar graph in one node; off the simplex it is −inf.
+
+    Parameters
+    ----------
+    theta : tensor, shape (K,)
+        Category probabilities.
+    rows : tensor, shape (U, K)
+        P(y | x) of each distinct answer, as of `rows_and_counts`.
+    counts : tensor of int, shape (U,)
+        How many people gave it.
+
+    Examples
+    --------
+    New answers without a rebuild, whatever the mechanism:
+
+    >>> import adobest_pp as ad, numpy as np, pymc as pm
+    >>> responses = ad.Responses.from_arrays(ad.LocalHashing(3, epsilon=1.0), [[11, 0], [12, 1]])
+    >>> with pm.Model() as model:
+    ...     rows, counts = map(pm.Data, ["rows", "counts"], ad.model.rows_and_counts(responses))
+    ...     theta = pm.Dirichlet("theta", np.ones(3))
+    ...     y = pm.Potential("y", ad.model.counted_log_likelihood(theta, rows, counts))
+    """
+    table, times = as_tensor(rows, "rows", "float64"), as_tensor(counts, "counts")
+    if table.ndim != 2 or times.ndim != 1:
+        raise ValueError(f"rows must be a matrix and counts a vector, got {table.ndim} and {times.ndim} dimensions")
+    n = table.shape[0]
+    times = Assert("counts must be one number for each of the rows")(times, pt.eq(times.shape[0], n))
+    zeros, none = pt.zeros(n), pt.zeros(n, dtype="int64")
+    evidence = Evidence(
+        base=zeros,
+        own=zeros,
+        inside=pt.ones(n),
+        log_scale=zeros,
+        category=none,
+        set_index=pt.arange(n),
+        count=times.astype("int64"),
+        members=np.zeros(0, dtype=np.int32),
+        offsets=np.zeros(1, dtype=np.int64),
+        patterns=table,
+        codes=np.zeros((0, 0), dtype=np.uint16),
+    )
+    vector = as_tensor(theta, "theta")
+    fits = pt.eq(vector.shape[0], table.shape[1])
+    vector = Assert("theta must have as many elements as rows has columns")(vector, fits)
+    return MarginalLogLikelihood(on_simplex=True)(vector, *evidence)
 
 
 def pointwise_log_likelihood(theta: Any, evidence: Evidence, index: Any) -> TensorVariable:

@@ -304,3 +304,32 @@ def test_jax_evaluates_answers_as_data():
         pm.set_data({"answers": simulated(mechanism, 40, seed=2).answers})
     values = [model.compile_logp(mode=mode)(point) for mode in ("JAX", PYTHON)]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+# ---------------------------------------------------------------- rows and counts
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, ad.LocalHashing(K, 1.0, 3)], ids=repr)
+def test_rows_and_counts_are_the_likelihood_of_any_mechanism(mechanism):
+    responses, k = simulated(mechanism, 70, seed=1), mechanism.n_categories
+    with pm.Model() as model:
+        rows, counts = map(pm.Data, ["rows", "counts"], [np.ones((1, k)), [1]])
+        theta = pm.Dirichlet("theta", np.ones(k))
+        pm.Potential("y", ad.model.counted_log_likelihood(theta, rows, counts))
+        pm.set_data(dict(zip(["rows", "counts"], ad.model.rows_and_counts(responses), strict=True)))
+    point = {"theta_simplex__": np.random.default_rng(0).normal(size=k - 1)}
+    theta = np.random.default_rng(0).dirichlet(np.ones(k))
+    expected = np.log(answer_rows(responses) @ theta).sum()
+    found = ad.model.counted_log_likelihood(theta, *ad.model.rows_and_counts(responses)).eval(mode=PYTHON)
+    assert found == pytest.approx(expected, rel=1e-10)
+    with pm.Model() as usual:
+        ad.PrivateResponse("y", pm.Dirichlet("theta", np.ones(k)), responses)
+    values = [each.compile_dlogp(mode=PYTHON)(point) for each in (model, usual)]
+    np.testing.assert_allclose(*values, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_and_counts_of_other_lengths_are_refused():
+    theta, rows = np.full(3, 1 / 3), np.full((2, 3), 0.5)
+    for given in ((theta, rows, [1, 2, 3]), (np.full(4, 0.25), rows, [1, 2])):
+        with pytest.raises(AssertionError):
+            ad.model.counted_log_likelihood(*given).eval(mode=PYTHON)
+    with refuses("rows"):
+        ad.model.counted_log_likelihood(theta, rows[0], [1])

@@ -396,6 +396,82 @@ def test_the_fused_logit_is_the_likelihood_of_its_theta(mechanism, scale):
         np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-9)
 
 
+PREDICTORS = {
+    "affine": lambda x, a, b: a + x @ b,
+    "dot": lambda x, a, b: pt.dot(x, b) + a[None, :],
+    "no intercept": lambda x, a, b: x @ b + a[0],
+    "outer products": lambda x, a, b: a + x[:, [0]] * b[0] + b[1] * x[:, 1][:, None] + x[:, 2:] @ b[2:],
+    "scaled": lambda x, a, b: 2.0 * (x @ b) - a[1] * (x[:, :2] @ b[:2]) - a,
+    "same for all": lambda x, a, b: a + x @ b + x[:, [0]],
+    "reference": lambda x, a, b: pt.concatenate([pt.zeros((x.shape[0], 1)), a[1:] + x @ b[:, 1:]], axis=1),
+    "intercept alone": lambda x, a, b: a + pt.zeros((x.shape[0], 1)) + x[:, [0]] * b[0],
+}
+
+
+def model_of_predictor(predictor, covariates, responses, as_data):
+    with pm.Model() as model:
+        x = pm.Data("x", covariates) if as_data else pt.constant(covariates)
+        a, b = pm.Flat("a", shape=K), pm.Flat("b", shape=(covariates.shape[1], K))
+        ad.PrivateResponse("y", pm.math.softmax(predictor(x, a, b), axis=-1), responses)
+    return model
+
+
+def nodes_of(graph):
+    return {type(each.owner.op).__name__ for each in pytensor.graph.traversal.ancestors([graph]) if each.owner}
+
+
+@pytest.mark.parametrize("as_data", [False, True])
+@pytest.mark.parametrize("form", PREDICTORS)
+def test_a_softmax_of_a_linear_predictor_is_fused(form, as_data):
+    rng = np.random.default_rng(5)
+    covariates, responses = rng.normal(size=(90, 3)), responses_of(ad.SRR(K, 1.0), 90)
+    model = model_of_predictor(PREDICTORS[form], covariates, responses, as_data)
+    (terms,) = model.logp(vars=[model["y"]], sum=False)
+    total = pm.pytensorf.rewrite_pregrad(terms.sum())
+    assert "LogitLogLikelihood" in nodes_of(total)
+    assert "Softmax" not in nodes_of(total)
+    inputs = [model.rvs_to_values[model[name]] for name in "ab"]
+    weighted = (terms * pt.constant(np.ones(90))).sum()  # the terms one by one, which nothing fuses
+    slopes = [part for each in (total, weighted) for part in pt.grad(each, inputs, disconnected_inputs="ignore")]
+    function = pytensor.function(inputs, [total, weighted, *slopes], mode=PYTHON)
+    value, expected, *parts = function(rng.normal(size=K), rng.normal(size=(3, K)))
+    assert value == pytest.approx(expected, rel=1e-12)
+    for slope, other in zip(parts[:2], parts[2:], strict=True):
+        np.testing.assert_allclose(slope, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "predictor",
+    [
+        lambda x, a, b: a + (x * a[0]) @ b,  # covariates that are sampled
+        lambda x, a, b: a + (x @ b) ** 2,
+        lambda x, a, b: pt.concatenate([pt.ones((x.shape[0], 1)), a[1:] + x @ b[:, 1:]], axis=1),
+        lambda x, a, b: a + x @ b + pt.constant(np.arange(90.0 * K).reshape(90, K) / 100),
+    ],
+)
+def test_other_predictors_are_not_fused_and_right(predictor):
+    rng = np.random.default_rng(5)
+    covariates, responses = rng.normal(size=(90, 3)), responses_of(ad.SRR(K, 1.0), 90)
+    model = model_of_predictor(predictor, covariates, responses, as_data=False)
+    assert "LogitLogLikelihood" not in nodes_of(pm.pytensorf.rewrite_pregrad(model.logp()))
+    a, b = rng.normal(size=K), rng.normal(size=(3, K))
+    x = pt.constant(covariates)
+    theta = pm.math.softmax(predictor(x, pt.constant(a), pt.constant(b)), axis=-1).eval(mode=PYTHON)
+    expected = np.log((answer_rows(responses) * theta).sum(axis=1)).sum()
+    assert model.compile_logp(mode=PYTHON)({"a": a, "b": b}) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_logit_of_covariates_as_data():
+    rng = np.random.default_rng(6)
+    covariates, weights = rng.normal(size=(90, 3)), rng.normal(size=(4, K))
+    with pm.Model():
+        data = pm.Data("x", covariates)
+    theta = ad.model.multinomial_logit(data, weights)
+    np.testing.assert_allclose(
+        theta.eval(mode=PYTHON), ad.model.multinomial_logit(covariates, weights).eval(mode=PYTHON), rtol=1e-14
+    )
+
+
 def test_the_fused_logit_has_second_derivatives():
     rng = np.random.default_rng(4)
     z, responses = rng.normal(size=(80, 2)), responses_of(ad.SRR(K, 1.0), 80)
