@@ -26,10 +26,11 @@ def test_comparison_fills_what_is_significant(tmp_path):
     panels = plots.plot_comparison(result)
     panels[0].figure.savefig(tmp_path / "figure.png")
     assert [text.get_text() for text in panels[0].get_yticklabels()][1] == r"\$x\$ <b>"
-    filled, hollow = (panels[1].get_lines()[i] for i in (0, 1))
-    significant = (np.abs(result.scale_error) > result.error_limit).sel(sampler="it").values
-    np.testing.assert_array_equal(filled.get_xdata(), result.sd_ratio.sel(sampler="it").values[significant])
-    assert len(hollow.get_xdata()) == 4 - significant.sum()
+    for panel, error, shown in zip(panels, ("location_error", "scale_error"), ("mean_shift", "sd_ratio"), strict=False):
+        filled, hollow = (panel.get_lines()[i] for i in (0, 1))
+        significant = (np.abs(result[error]) > result.error_limit).sel(sampler="it").values
+        np.testing.assert_array_equal(filled.get_xdata(), result[shown].sel(sampler="it").values[significant])
+        assert len(hollow.get_xdata()) == 4 - significant.sum()
     (legend,) = panels[0].figure.legends
     assert legend.get_texts()[0].get_text().startswith("it: biased: ")
     assert [bar.get_width() for bar in panels[3].patches] == pytest.approx(result.ess_per_second.values)
