@@ -10,6 +10,7 @@ import xarray as xr
 
 from adobest_pp.cli.main import main
 from adobest_pp.studies import open_study, study_status
+from adobest_pp.studies.run_function import Outcome
 from adobest_pp.studies.store import StudyStore
 from tests.refusals import refuses
 from validation.damaged_files import KINDS, damaged
@@ -143,3 +144,14 @@ def test_random_damage_is_refused_or_harmless(kind):
     found = damaged(kind, 6, seed=1)
     assert found.wrong == []
     assert found.outcomes["refused"] > 5
+
+
+def test_an_earlier_state_of_a_run_is_noticed(path):
+    """Its own checksum is right: a disk may return a page as it was before."""
+    with closing(sqlite3.connect(path)) as connection:
+        before = connection.execute("SELECT * FROM runs WHERE cell = 0 AND run = 3").fetchone()
+    with StudyStore(path, STUDY) as store:
+        store.commit(0, [Outcome(3, {"tv": 0.5, "mean_size": 1.0}, 0.5)])
+    assert study_status(path).damaged == 0
+    execute(path, "REPLACE INTO runs VALUES (?, ?, ?, ?)", before)
+    assert study_status(path).damaged == 1
