@@ -85,7 +85,8 @@ def _rows(answers: Any, mask: TensorVariable, epsilon1: Any, epsilon2: Any) -> T
     first, second = (budget[..., None] for budget in budgets)
     size = mask.sum(axis=-1, keepdims=True)
     rest = mask.shape[-1] - size
-    inner = 1 / (pt.exp(first) + size)
+    # JAX leaves out the check of `_proper`; a full subset then gives NaN.
+    inner = pt.switch(rest > 0, 1.0, np.nan) / (pt.exp(first) + size)
     outer = pt.switch(size > 0, pt.exp(first) * inner, 1.0) / (pt.exp(second) + rest - 1)
 
     is_answer = pt.eq(given[..., None], pt.arange(mask.shape[-1]))

@@ -281,3 +281,18 @@ def test_the_graph_for_jax_has_the_values_of_the_kernels():
     pulled = _plain_pullback(*map(pt.as_tensor, (expected[0], by_theta, by_jacobian)))
     pull = SimplexPullback()(expected[0], by_theta, by_jacobian)
     np.testing.assert_allclose(pulled.eval(mode=PYTHON), pull.eval(mode=PYTHON), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping CheckAndRaise")
+@pytest.mark.parametrize("mode", ["FAST_COMPILE", "NUMBA", "JAX"])
+def test_a_full_subset_is_no_mechanism_in_any_mode(mode):
+    if mode == "JAX":
+        pytest.importorskip("jax")
+    mask = pt.vector("mask", dtype="bool", shape=(4,))
+    matrix = pytensor.function([mask], transition_matrix(mask, 0.8, 0.45), mode=mode)
+    np.testing.assert_allclose(matrix(np.array([True, True, False, False])).sum(axis=0), 1, rtol=1e-6)
+    if mode == "JAX":  # which has no run-time checks
+        assert np.isnan(matrix(np.ones(4, dtype=bool))).all()
+        return
+    with refuses("subset_mask"):
+        matrix(np.ones(4, dtype=bool))
