@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._labels import by_label
-from adobest_pp._text import brief
+from adobest_pp._text import brief, by_label
 from adobest_pp._types import Floats, Integers, Masks
 
 # The likelihood of an answer outside its subset is a difference that keeps about 52 − ε/ln 2 binary digits. Beyond this

@@ -1,8 +1,13 @@
-"""Make text from outside safe to show."""
+"""Text from outside: make it safe to show, and check category labels."""
 
 import html
+import sys
 import unicodedata
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 LONGEST = 80
 # Also the wide characters of East Asian keyboards.
@@ -81,3 +86,197 @@ def render(package: str, name: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     return pages.get_template(name).render(values)
+
+
+# Category labels: check them, and put labeled values in their order.
+#
+# Labels that look the same raise ValueError, and so does a labeled vector whose labels are not the categories: no value
+# silently goes to another category. Labels that are easily mistaken for each other give a warning.
+
+# The longest label, in characters, and the most marks on one of them (as in Unicode's stream-safe text): sorting a run
+# of marks takes time that grows with the square of its length.
+MAX_LABEL, MAX_MARKS = 500, 30
+# Variation selectors: they choose a form of the previous character, and show nothing themselves.
+_SELECTORS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+# Embeddings, overrides and isolates: a terminal shows the text after them in another order.
+_REORDERING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+# Cyrillic and Greek letters, each above the Latin letter that it looks like.
+_LATIN = str.maketrans(
+    "АВЕКМНОРСТУХЅІЈԚԜасеорхуѕіјһԁԛԝӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧαινορυχϲϳ",
+    "ABEKMHOPCTYXSIJQWaceopxysijhdqwlABEZHIKMNOPTYXaivopuxcj",
+)
+
+
+def appearance(label: str) -> str:
+    """Return a label as a reader sees it: equal for two labels that look alike.
+
+    Characters are composed (NFC), white space becomes a single space and is stripped at the ends, and characters that
+    show nothing, such as a zero-width space, are left out.
+    """
+    seen = "".join(c for c in unicodedata.normalize("NFC", label) if not _shows_nothing(c))
+    return visible(seen)
+
+
+def _shows_nothing(c: str) -> bool:
+    category = unicodedata.category(c)
+    return category == "Cf" or ord(c) in _SELECTORS or (is_hidden(c) and category not in ("Cc", "Cs"))
+
+
+def resemblance(label: str) -> str:
+    """Return a text that is equal for labels that are easily mistaken for each other.
+
+    These are labels that differ only in capitals, in the form of characters (a full-width or a raised digit), or in
+    Latin, Cyrillic and Greek letters that look the same.
+    """
+    if label.isascii():
+        return label.casefold()
+    letters = unicodedata.normalize("NFKC", label).translate(_LATIN)
+    return unicodedata.normalize("NFKC", letters.casefold())
+
+
+def flaw_of(label: str) -> str | None:
+    """Return what is wrong with a label by itself, without the label, or None."""
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in label):
+        return "one with a control character or an unpaired surrogate"
+    if any(ord(c) in _REORDERING for c in label):
+        return "one with a character that changes the direction of the text"
+    if not appearance(label):
+        return "one without visible characters"
+    if label != label.strip():
+        return "one with white space at its ends"
+    return None
+
+
+def check_labels(categories: Sequence[Any] | None, n_categories: int) -> tuple[str, ...]:
+    """Return K distinct category labels as strings (``"0"``, ``"1"``, … when none are given), or raise ValueError."""
+    if categories is None:
+        return tuple(str(i) for i in range(n_categories))
+    allowed = f"categories must be {n_categories} distinct labels in a fixed order"
+    is_list = isinstance(categories, Iterable) and getattr(categories, "ndim", 1) > 0
+    if isinstance(categories, str | bytes | dict | set | frozenset | np.ma.MaskedArray) or not is_list:
+        raise ValueError(f"{allowed}, got {brief(categories)}")
+    labels = tuple(_label(each, allowed) for each in categories)
+    if len(labels) != n_categories:
+        raise ValueError(f"{allowed}, got {len(labels)}")
+    seen: dict[str, str] = {}
+    for label in labels:
+        flaw = flaw_of(label)
+        if flaw is not None:
+            raise ValueError(f"{allowed}, got {flaw}: {label!a}")
+        look = appearance(label)
+        if look in seen:
+            raise ValueError(f"{allowed}, got {seen[look]!a} and {label!a}, which look alike")
+        seen[look] = label
+    _warn_of_resemblance(labels)
+    return labels
+
+
+def check_stored_labels(categories: Any, n_categories: int) -> tuple[str, ...]:
+    """Return the K labels of a file, which must be a list of text as we write it, or raise ValueError."""
+    if not isinstance(categories, list) or not all(isinstance(each, str) for each in categories):
+        raise ValueError(f"categories must be a list of {n_categories} texts, got {brief(categories)}")
+    return check_labels(categories, n_categories)
+
+
+def _warn_of_resemblance(labels: Sequence[str]) -> None:
+    """Warn about the first pair of labels that are easily mistaken for each other."""
+    seen: dict[str, str] = {}
+    for label in labels:
+        other = seen.setdefault(resemblance(label), label)
+        if other is not label:
+            warnings.warn(
+                f"categories {other!r} and {label!r}{_alphabets(other, label)} are easily mistaken for each other: "
+                "check that they are really different",
+                UserWarning,
+                stacklevel=1,
+            )
+            return
+
+
+def _alphabets(*labels: str) -> str:
+    """Return the alphabets of two labels, such as " (Latin and Cyrillic)", if they differ."""
+    found = [{unicodedata.name(c, "").partition(" ")[0].capitalize() for c in label} for label in labels]
+    named = [" + ".join(sorted(each & {"Cyrillic", "Greek", "Latin"})) or "other" for each in found]
+    return f" ({' and '.join(named)})" if len({*named}) > 1 else ""
+
+
+def _label(value: Any, allowed: str) -> str:
+    """Return a label, which must be text or a number, as text."""
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()  # a NumPy scalar
+    if not isinstance(value, str | int | float) or value != value:
+        raise ValueError(f"{allowed}, got {brief(value)} among them")
+    label = str(value)
+    if len(label) > MAX_LABEL:
+        raise ValueError(f"{allowed}, of at most {MAX_LABEL} characters each, got one of {len(label):,}")
+    # One byte for each character, 0 for a mark.
+    if not label.isascii() and bytes(MAX_MARKS + 1) in bytes(unicodedata.combining(c) == 0 for c in label):
+        raise ValueError(f"{allowed}, got one with more than {MAX_MARKS} marks on a character")
+    return label
+
+
+def labels_of(values: Any) -> tuple[str, ...] | None:
+    """Return the labels of an xarray or pandas vector, or None if it has none."""
+    xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
+    if xarray is not None and isinstance(values, xarray.DataArray) and values.ndim == 1:
+        (dim,) = values.dims
+        return tuple(map(str, values[dim].values.tolist())) if dim in values.coords else None
+    if pandas is not None and isinstance(values, pandas.Series):
+        counted = isinstance(values.index, pandas.RangeIndex) and values.index.equals(pandas.RangeIndex(len(values)))
+        return None if counted else tuple(map(str, values.index.tolist()))
+    return None
+
+
+def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
+    """Return a vector in the order of the categories. A vector without labels is returned as it is.
+
+    Parameters
+    ----------
+    values : array, xarray.DataArray or pandas.Series
+        If it has labels, they must be exactly the categories.
+    categories : sequence of str or None
+        The labels. If None, a labeled vector raises ValueError.
+    name : str
+        The name of the argument in errors.
+    """
+    labels = labels_of(values)
+    return values if labels is None else np.asarray(values)[_order(labels, categories, name)]
+
+
+def by_column(table: Any, categories: Sequence[str] | None, name: str) -> Any:
+    """Return a table (n, K) with its columns in the order of the categories, as `by_label` does for a vector.
+
+    Parameters
+    ----------
+    table : array, xarray.DataArray or pandas.DataFrame
+        Its columns are the dimension ``category``, or otherwise the last one.
+    categories, name
+        As for `by_label`.
+    """
+    xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
+    if xarray is not None and isinstance(table, xarray.DataArray) and table.ndim == 2:
+        table = table.transpose(..., "category", missing_dims="ignore")
+        labels = labels_of(table[table.dims[1]]) if table.dims[1] in table.coords else None
+    elif pandas is not None and isinstance(table, pandas.DataFrame):
+        labels = labels_of(table.columns.to_series(index=table.columns))
+    else:
+        labels = None
+    return table if labels is None else np.asarray(table)[:, _order(labels, categories, name)]
+
+
+def _order(labels: Sequence[str], categories: Sequence[str] | None, name: str) -> list[int]:
+    """Return the place of each category among the labels, or refuse labels that are not exactly the categories."""
+    if categories is None:
+        raise ValueError(
+            f"{name} must have no labels here, because there are no categories to compare them with, got "
+            f"{brief(list(labels))}: put it in the order of the categories and pass its values"
+        )
+    if not same_labels(labels, categories):
+        raise ValueError(f"{name} must have the labels {brief(list(categories))}, got {brief(list(labels))}")
+    places = {label: i for i, label in enumerate(labels)}
+    return [places[label] for label in categories]
+
+
+def same_labels(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two lists have the same distinct labels, in any order."""
+    return len(one) == len(other) == len(set(one)) and set(one) == set(other)

@@ -24,7 +24,7 @@ from adobest_pp._types import Floats
 if TYPE_CHECKING:
     import xarray as xr
 
-    from adobest_pp.likelihood.direct import Direct
+    from adobest_pp.likelihood.without_prior import Direct
 
 __all__ = [
     "COVERING",
@@ -100,7 +100,7 @@ def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> Fl
     Parameters
     ----------
     direct : Direct
-        What the answers alone say about each share (`adobest_pp.likelihood.direct.direct_estimate`).
+        What the answers alone say about each share (`adobest_pp.likelihood.without_prior.direct_estimate`).
     probability : float, default 0.95
         The fraction of collections in which the interval of a category contains its share.
 
@@ -127,12 +127,12 @@ def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> Fl
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> from adobest_pp.likelihood.direct import direct_of_counts
+    >>> from adobest_pp.likelihood.without_prior import direct_of_counts
     >>> direct = direct_of_counts(np.array([1150.0, 1850.0]), 3000, ad.SRR(2, epsilon=0.5))
     >>> ad.intervals.covering_intervals(direct).round(3).tolist()
     [[0.0, 0.905], [0.095, 1.0]]
     """
-    from adobest_pp.likelihood.direct import Direct
+    from adobest_pp.likelihood.without_prior import Direct
 
     level = 1 - check_probability(probability)
     if not isinstance(direct, Direct):
@@ -281,7 +281,7 @@ def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind:
 def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
     """Return what the answers in a tree alone say, in the order of the categories of `mean`."""
     from adobest_pp.answers.draws import responses_of
-    from adobest_pp.likelihood.direct import direct_estimate, direct_of_counts
+    from adobest_pp.likelihood.without_prior import direct_estimate, direct_of_counts
     from adobest_pp.mechanisms import mechanism_from_settings
 
     labels = mean["category"].values.tolist()
@@ -356,7 +356,7 @@ def _sources(shown: "xr.Dataset", draws: "xr.DataArray", n: Any, prior: Any) -> 
     """Return how much of the widths of `shown` is due to privacy, with honest intervals of the same kind."""
     import xarray as xr
 
-    from adobest_pp.likelihood.direct import Direct
+    from adobest_pp.likelihood.without_prior import Direct
 
     if shown.attrs["interval"] != COVERING:
         return _sources_of_draws(draws, n, prior, shown.attrs["probability"])

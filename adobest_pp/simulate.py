@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_count, check_integer, check_probabilities
 from adobest_pp._dirichlet import draw_people
-from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress, raising_interrupts
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_labels
 from adobest_pp.adaptive.loop import Chain, LoopSettings, new_chain, run, sample_round
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, Records, new_records, reserve
 from adobest_pp.answers.concat import concat

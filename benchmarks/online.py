@@ -13,7 +13,7 @@ from numba import njit
 from timing import Rows, Shown, show, shown
 
 from adobest_pp import RRRR, Responses, select_subset
-from adobest_pp._random import integer, normal, seed_state
+from adobest_pp._numerics import integer, normal, seed_state
 from adobest_pp.adaptive.hamiltonian import hamiltonian_updates, new_exact_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import FIRST_SET, KINDS, ROWS, new_records, publish, record, reserve

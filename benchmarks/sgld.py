@@ -17,7 +17,7 @@ from numba import njit
 from timing import show, shown
 
 import adobest_pp as ad
-from adobest_pp._random import next_word, normal, seed_state
+from adobest_pp._numerics import next_word, normal, seed_state
 from adobest_pp.samplers.sgld_cv.dynamics import underdamped_draws
 from adobest_pp.samplers.sgld_cv.sampler import Chains
 

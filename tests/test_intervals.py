@@ -11,7 +11,7 @@ from scipy.stats import beta, gamma
 import adobest_pp as ad
 from adobest_pp._dirichlet import ESTIMATE_PRIOR, LOG_CONCENTRATION
 from adobest_pp.intervals import covering_intervals, privacy_share, shortest_intervals, summary
-from adobest_pp.likelihood.direct import Direct, direct_estimate, direct_of_counts
+from adobest_pp.likelihood.without_prior import Direct, direct_estimate, direct_of_counts
 from tests.refusals import refuses
 from validation.fixed_truths import Grid, exact_coverage, outcomes
 

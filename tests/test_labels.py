@@ -24,8 +24,7 @@ from adobest_pp import (
     plots,
 )
 from adobest_pp._checks import check_prior, check_probabilities
-from adobest_pp._labels import appearance
-from adobest_pp._text import csv_cell, visible
+from adobest_pp._text import appearance, csv_cell, visible
 from adobest_pp.diagnostics import best_subset_frequency, compare, contraction
 from tests.strategies import data_sets, simulated
 

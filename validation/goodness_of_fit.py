@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, binomtest
 
 from adobest_pp import RRRR, SRR, HadamardResponse, LocalHashing, Responses, SubsetSelection, UnaryEncoding
-from adobest_pp.likelihood.answer_fit import FALSE_ALARM as STATED
-from adobest_pp.likelihood.answer_fit import LEVEL, check_fit
+from adobest_pp.likelihood.without_prior import FALSE_ALARM as STATED
+from adobest_pp.likelihood.without_prior import LEVEL, check_fit
 from adobest_pp.mechanisms import Mechanism
 from validation.answers import ask
 from validation.common import Finding, Options, Shown, each, finding, main, shown, table

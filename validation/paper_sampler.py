@@ -28,7 +28,7 @@ from scipy import stats
 
 from adobest_pp import RRRR, AdaptiveSubset, Responses, sample, simulate_adaptive
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp._random import seed_state
+from adobest_pp._numerics import seed_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import RESPONSES, new_records, publish, record
 from adobest_pp.answers.draws import theta_of

@@ -19,8 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp._linalg import normalize_logs
-from adobest_pp._random import normal, uniform
+from adobest_pp._numerics import normal, normalize_logs, uniform
 from adobest_pp.adaptive.records import KINDS, ROWS
 
 # A share is never exactly zero, so that its logarithm is finite.

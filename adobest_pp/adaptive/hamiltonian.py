@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp._random import integer, normal, uniform
+from adobest_pp._numerics import integer, normal, uniform
 from adobest_pp.adaptive.records import KINDS, RESPONSES, ROWS
 
 # The range of step sizes in units of the metric, drawn anew for each trajectory, and the largest number of steps. Of

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp._random import integer, normal
+from adobest_pp._numerics import integer, normal
 from adobest_pp.adaptive.records import BLOCK, FIRST_SET, INSIDE, RESPONSES, SRR, STAMP
 
 _HALF, _LOW, _FIRST_SET = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(FIRST_SET)

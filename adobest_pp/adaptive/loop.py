@@ -10,7 +10,7 @@ from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_alpha, check_count, check_integer, check_prior
-from adobest_pp._random import seed_state, uniform
+from adobest_pp._numerics import seed_state, uniform
 from adobest_pp._text import brief
 from adobest_pp.adaptive.gibbs import GibbsState, gibbs_updates, new_gibbs_state
 from adobest_pp.adaptive.hamiltonian import ExactState, hamiltonian_updates, new_exact_state

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adobest_pp._labels import check_labels, same_labels
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_labels, same_labels
 from adobest_pp.answers.gather.gathered import SCHEMA, Gathered
 from adobest_pp.answers.responses import Responses
 

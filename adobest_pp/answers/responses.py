@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_path, check_subset
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
-from adobest_pp._labels import by_column, by_label, check_labels
-from adobest_pp._text import brief
+from adobest_pp._text import brief, by_column, by_label, check_labels
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
 from adobest_pp.mechanisms.registry import loads
@@ -287,8 +286,7 @@ class Responses:
 
         Raise ValueError if it is damaged, newer or another kind of file.
         """
-        from adobest_pp.answers.question_answers import read_collection
-        from adobest_pp.answers.store import is_collection
+        from adobest_pp.answers.store import is_collection, read_collection
 
         return read_collection(path) if is_collection(check_path(path)) else cls.from_netcdf(path)
 

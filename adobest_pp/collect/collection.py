@@ -14,11 +14,9 @@ from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_integer
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
-from adobest_pp._labels import check_labels
-from adobest_pp._text import brief
-from adobest_pp.answers.question_answers import QuestionAnswers, event_of, question_of
+from adobest_pp._text import brief, check_labels
 from adobest_pp.answers.responses import Responses, check_mechanism
-from adobest_pp.answers.store import Content, Store
+from adobest_pp.answers.store import Content, QuestionAnswers, Store, event_of, question_of
 from adobest_pp.collect.policies import Chooser, Policy, chooser_of, policy_from_settings
 from adobest_pp.design.utilities import Utility
 from adobest_pp.intervals import PROBABILITY, summary

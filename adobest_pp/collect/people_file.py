@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_flag, check_path
-from adobest_pp._labels import appearance, check_labels, flaw_of
 from adobest_pp._progress import SlowProgress, raising_interrupts
-from adobest_pp._text import brief
+from adobest_pp._text import appearance, brief, check_labels, flaw_of
 from adobest_pp.answers.gather.pieces import FORMATS
 from adobest_pp.answers.gather.tables import csv_batches, csv_encoding, csv_schema
 from adobest_pp.collect.collection import Collection

@@ -17,7 +17,7 @@ from adobest_pp._text import brief
 from adobest_pp.adaptive.hamiltonian import ExactState
 from adobest_pp.adaptive.loop import LoopSettings, new_chain, sample_round
 from adobest_pp.adaptive.records import KINDS, RESPONSES, add_set, new_records, record_many, reserve
-from adobest_pp.answers.question_answers import QuestionAnswers
+from adobest_pp.answers.store import QuestionAnswers
 from adobest_pp.design.optimal import check_design_prior, check_rounds, check_start, next_question, round_ends
 from adobest_pp.design.overview import DESIGN, WHEN
 from adobest_pp.design.utilities import UTILITY_CODES, Utility

@@ -33,7 +33,7 @@ from adobest_pp._checks import (
     check_probabilities,
     is_learned,
 )
-from adobest_pp._linalg import zero_sum_basis
+from adobest_pp._numerics import zero_sum_basis
 from adobest_pp._text import brief
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design.set_families import FEW_SETS, GAP, Floats, Objective, Problem, best_family, variances_of

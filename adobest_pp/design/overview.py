@@ -101,7 +101,7 @@ def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.f
 
     It is 1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or follows from the variance of the counts if these determine the shares.
     """
-    from adobest_pp.likelihood.direct import counts_say_all
+    from adobest_pp.likelihood.without_prior import counts_say_all
 
     naming = one.mechanism.naming()
     if naming is not None and counts_say_all(one.mechanism):

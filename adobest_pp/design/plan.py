@@ -25,9 +25,8 @@ from adobest_pp._checks import (
     check_real,
 )
 from adobest_pp._dirichlet import ESTIMATE_PRIOR, draw_people
-from adobest_pp._labels import check_labels, labels_of
 from adobest_pp._progress import SlowProgress
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_labels, labels_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design.optimal import check_design_prior
@@ -603,7 +602,7 @@ def simulated_half_widths(
 
     `rng` draws people, answers and the seed of the sampler. Only a prior that prefers some categories matters.
     """
-    from adobest_pp.likelihood.direct import direct_estimate
+    from adobest_pp.likelihood.without_prior import direct_estimate
     from adobest_pp.samplers.choice import quick_draws
 
     truth = draw_people(rng, theta / theta.sum(), people)

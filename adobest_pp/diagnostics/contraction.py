@@ -8,9 +8,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer, check_probabilities, check_probability
-from adobest_pp._labels import by_label
-from adobest_pp._linalg import zero_sum_basis
-from adobest_pp._text import brief
+from adobest_pp._numerics import zero_sum_basis
+from adobest_pp._text import brief, by_label
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.responses import Responses
 from adobest_pp.design import UTILITY_CODES

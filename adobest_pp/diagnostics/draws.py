@@ -13,8 +13,8 @@ from scipy.special import ndtri
 from scipy.stats import rankdata, wasserstein_distance
 
 from adobest_pp._checks import SUM_TOLERANCE, check_prior, is_learned
-from adobest_pp._labels import same_labels
-from adobest_pp._linalg import TINY
+from adobest_pp._numerics import TINY
+from adobest_pp._text import same_labels
 from adobest_pp.answers.draws import responses_of, thetas_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses

@@ -7,7 +7,7 @@ import numpy as np
 from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered, check_responses
 from adobest_pp.answers.responses import Responses
-from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
+from adobest_pp.likelihood.without_prior import FALSE_ALARM, LEVEL, check_fit
 
 if TYPE_CHECKING:
     import xarray as xr

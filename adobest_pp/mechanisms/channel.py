@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import MAX_EPSILON
-from adobest_pp._labels import by_column
+from adobest_pp._text import by_column
 from adobest_pp.mechanisms.base import FiniteMechanism
 from adobest_pp.mechanisms.exact import log_upper_bound
 from adobest_pp.mechanisms.privacy import check_matrix, worst_ratio

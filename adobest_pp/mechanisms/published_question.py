@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adobest_pp._checks import check_epsilon, check_integer, check_subset
-from adobest_pp._labels import check_labels
-from adobest_pp._text import LONGEST, brief, visible
+from adobest_pp._text import LONGEST, brief, check_labels, visible
 from adobest_pp._types import Integers
 from adobest_pp.mechanisms.base import Mechanism
 from adobest_pp.mechanisms.privacy import audit

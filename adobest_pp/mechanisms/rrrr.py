@@ -19,8 +19,7 @@ from adobest_pp._checks import (
     check_n_categories,
     check_subset,
 )
-from adobest_pp._labels import by_label
-from adobest_pp._text import brief
+from adobest_pp._text import brief, by_label
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, set_rows, unique_rows
 from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, Mechanism, Published

@@ -14,8 +14,7 @@ from pytensor.raise_op import Assert
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp._checks import check_probabilities
-from adobest_pp._labels import by_column, same_labels
-from adobest_pp._text import brief
+from adobest_pp._text import brief, by_column, same_labels
 
 
 class Labelled(NamedTuple):

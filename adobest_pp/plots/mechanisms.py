@@ -10,8 +10,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_integer, check_n_categories, check_probabilities
-from adobest_pp._labels import check_labels
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_labels
 from adobest_pp.design import Plan, utility
 from adobest_pp.mechanisms import RRRR, Mechanism, privacy_loss
 from adobest_pp.mechanisms.privacy import check_matrix

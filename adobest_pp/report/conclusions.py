@@ -19,7 +19,7 @@ from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.diagnostics import Cause
 from adobest_pp.diagnostics.comparison import FALSE_ALARM, Fault, Verdict
 from adobest_pp.intervals import COVERING
-from adobest_pp.likelihood.answer_fit import misfit_in_words
+from adobest_pp.likelihood.without_prior import misfit_in_words
 from adobest_pp.mechanisms import audit
 from adobest_pp.report.findings import REFERENCE, Findings, Poll
 from adobest_pp.samplers.checks import CONVERGED

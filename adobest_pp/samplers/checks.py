@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, ndtri
 
-from adobest_pp._linalg import TINY, zero_sum_basis
+from adobest_pp._numerics import TINY, zero_sum_basis
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_probabilities
 

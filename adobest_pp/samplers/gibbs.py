@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp._linalg import TINY, normalize_logs
+from adobest_pp._numerics import TINY, normalize_logs
 from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses

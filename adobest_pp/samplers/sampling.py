@@ -18,8 +18,8 @@ from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered, check_responses
 from adobest_pp.answers.responses import Responses
-from adobest_pp.likelihood.answer_fit import check_fit, misfit_in_words
 from adobest_pp.likelihood.core import SIMPLEX_TOLERANCE, row_probabilities
+from adobest_pp.likelihood.without_prior import check_fit, misfit_in_words
 from adobest_pp.samplers.checks import logger, warn_of_problems
 from adobest_pp.samplers.choice import packed_sets
 from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, SAMPLERS, Drawn, Sampler, resolve

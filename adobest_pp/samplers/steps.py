@@ -22,7 +22,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import DirichletRV, GammaRV
 
-from adobest_pp._random import seed_state
+from adobest_pp._numerics import seed_state
 from adobest_pp.evidence import Evidence
 from adobest_pp.model.ops import MarginalLogLikelihood, PointwiseLogLikelihood
 from adobest_pp.model.private_response import PrivateResponseRV

@@ -22,7 +22,7 @@ from adobest_pp.answers import DamagedAnswers, Gathered
 from adobest_pp.answers.gather import pieces
 from adobest_pp.answers.gather.tables import table_of
 from adobest_pp.answers.gather.tallies import counted
-from adobest_pp.likelihood.answer_fit import check_fit
+from adobest_pp.likelihood.without_prior import check_fit
 from tests.answers.test_merge import MECHANISMS, part, pieces_of
 from tests.strategies import simulated
 

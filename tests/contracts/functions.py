@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import adobest_pp as ad
 from adobest_pp import collect, diagnostics, likelihood, plots
-from adobest_pp.likelihood.direct import Direct, direct_of_counts
+from adobest_pp.likelihood.without_prior import Direct, direct_of_counts
 from adobest_pp.mechanisms import Mechanism, PublishedQuestion, mechanism_from_settings
 from adobest_pp.report import grade_samplers, write_report
 from adobest_pp.report.findings import poll_of_people, poll_of_responses, simulated_poll

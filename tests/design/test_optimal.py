@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import adobest_pp as ad
-from adobest_pp._linalg import zero_sum_basis
+from adobest_pp._numerics import zero_sum_basis
 from adobest_pp.design import set_families
 from adobest_pp.design.set_families import ORDERS, hyperplanes, n_hyperplanes
 from oracles import designs

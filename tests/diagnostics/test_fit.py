@@ -8,8 +8,8 @@ from scipy.stats import binom, kstest
 
 from adobest_pp import RRRR, SRR, HadamardResponse, Responses, SubsetSelection, UnaryEncoding, sample
 from adobest_pp.diagnostics import goodness_of_fit
-from adobest_pp.likelihood import answer_fit
-from adobest_pp.likelihood.answer_fit import FALSE_ALARM, LEVEL, check_fit
+from adobest_pp.likelihood import without_prior
+from adobest_pp.likelihood.without_prior import FALSE_ALARM, LEVEL, check_fit
 from tests.refusals import refuses
 from validation import goodness_of_fit as program
 from validation.answers import ask
@@ -87,7 +87,7 @@ def test_what_no_vector_leaves_out_follows_its_distribution(mechanism):
 def test_the_nearest_probabilities_are_those_of_a_general_program(k):
     rng = np.random.default_rng(k)
     rest, slope = 3 * rng.standard_normal(8), 4 * rng.standard_normal((8, k))
-    found, theta = answer_fit._nearest(rest, slope)
+    found, theta = without_prior._nearest(rest, slope)
     assert theta.min() >= 0
     assert theta.sum() == pytest.approx(1)
     limits = {"bounds": [(0, 1)] * k, "constraints": {"type": "eq", "fun": lambda x: x.sum() - 1}}

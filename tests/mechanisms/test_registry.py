@@ -13,8 +13,7 @@ import adobest_pp as ad
 from adobest_pp._files import seal
 from adobest_pp.answers import Gathered
 from adobest_pp.answers.gather.tables import table_of
-from adobest_pp.answers.question_answers import QuestionAnswers
-from adobest_pp.answers.store import Content
+from adobest_pp.answers.store import Content, QuestionAnswers
 from adobest_pp.mechanisms import SRR, SubsetSelection, find_mechanism, mechanism_from_settings, registry
 from adobest_pp.mechanisms.registry import build_mechanism, mechanism_names
 from tests.own_mechanism import Neighbors

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import adobest_pp as ad
-from adobest_pp._random import seed_state
+from adobest_pp._numerics import seed_state
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered
 from adobest_pp.answers.gather.tallies import Tally
 from adobest_pp.diagnostics import compare, goodness_of_fit

@@ -7,7 +7,7 @@ import pytest
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._linalg import TINY
+from adobest_pp._numerics import TINY
 from adobest_pp.samplers.sgld import step as sgld
 from adobest_pp.samplers.sgld.loop import Langevin
 from adobest_pp.samplers.sgld.step import ModelGradient

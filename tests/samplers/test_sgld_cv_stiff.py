@@ -11,7 +11,7 @@ from arviz_stats.base import array_stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._random import seed_state
+from adobest_pp._numerics import seed_state
 from adobest_pp.samplers.checks import width_check
 from adobest_pp.samplers.sgld_cv import sampler as sgld_cv
 from adobest_pp.samplers.sgld_cv.dynamics import FULL, step_at

@@ -7,7 +7,7 @@ from scipy import stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._random import seed_state, uniform
+from adobest_pp._numerics import seed_state, uniform
 from adobest_pp.mechanisms.drawing import simulate_answer
 
 K, N = 7, 20_000

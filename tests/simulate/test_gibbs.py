@@ -6,7 +6,7 @@ from numba import njit
 from scipy import special, stats
 
 import adobest_pp as ad
-from adobest_pp._random import seed_state
+from adobest_pp._numerics import seed_state
 from adobest_pp.adaptive.gibbs import binomial, gibbs_updates, log_gamma_variate, new_gibbs_state
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.simulate import simulate_adaptive

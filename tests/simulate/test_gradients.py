@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._random import integer, normal, seed_state
+from adobest_pp._numerics import integer, normal, seed_state
 from adobest_pp.adaptive.hamiltonian import _log_density, _update_metric, new_exact_state
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import KINDS, RESPONSES, ROWS, new_records, publish, record, reserve

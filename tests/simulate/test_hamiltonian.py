@@ -6,7 +6,7 @@ from scipy import special, stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._random import normal, seed_state, uniform
+from adobest_pp._numerics import normal, seed_state, uniform
 from adobest_pp.adaptive.hamiltonian import (
     LONGEST_STEP,
     SHORTEST_STEP,

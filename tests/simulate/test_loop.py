@@ -5,7 +5,7 @@ import pytest
 
 import adobest_pp as ad
 import oracles
-from adobest_pp._random import integer, normal, seed_state, uniform
+from adobest_pp._numerics import integer, normal, seed_state, uniform
 from adobest_pp.adaptive.loop import LoopSettings, new_chain
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES

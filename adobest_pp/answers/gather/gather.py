@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adobest_pp._checks import check_flag, check_path
-from adobest_pp._labels import check_labels
 from adobest_pp._progress import SlowProgress, raising_interrupts
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_labels
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, StoreWriter, notes_of
 from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, read_piece, split_file

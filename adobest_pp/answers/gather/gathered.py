@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_path
 from adobest_pp._files import remove_leftovers, seal, temporary_name, unseal
-from adobest_pp._labels import check_stored_labels
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_stored_labels
 from adobest_pp.answers.gather.tallies import Tally, add_up, decoded, evidence_of
 from adobest_pp.answers.responses import Responses, variable
 from adobest_pp.evidence import Evidence, unique_rows

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from adobest_pp._files import start_digest
-from adobest_pp._labels import MAX_LABEL
-from adobest_pp._text import visible
+from adobest_pp._text import MAX_LABEL, visible
 from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP, csv_batches, csv_schema
 from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_uncounted, add_up, collapses, counted
 

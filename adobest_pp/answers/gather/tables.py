@@ -24,8 +24,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._labels import check_stored_labels
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_stored_labels
 from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
 from adobest_pp.mechanisms.registry import UnknownMechanism, loads
 

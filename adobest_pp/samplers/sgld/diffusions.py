@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from adobest_pp._linalg import TINY
+from adobest_pp._numerics import TINY
 from adobest_pp.samplers.registry import register_diffusion
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor
 

@@ -29,8 +29,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from adobest_pp._linalg import zero_sum_basis
-from adobest_pp._random import next_word, uniform
+from adobest_pp._numerics import next_word, uniform, zero_sum_basis
 from adobest_pp.evidence import Evidence, support_rows
 from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.likelihood.marginal import climb

@@ -36,7 +36,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import special
 
-from adobest_pp._random import normal, uniform
+from adobest_pp._numerics import normal, uniform
 from adobest_pp.samplers.sgld_cv.control_variates import (
     REORDER,
     Anchor,

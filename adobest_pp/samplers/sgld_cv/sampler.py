@@ -22,8 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION
+from adobest_pp._numerics import seed_state
 from adobest_pp._progress import SlowProgress
-from adobest_pp._random import seed_state
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence

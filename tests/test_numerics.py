@@ -9,7 +9,7 @@ from numba import njit
 from scipy import stats
 
 from adobest_pp import _random as fast_random
-from adobest_pp._random import integer, next_word, normal, seed_state, uniform
+from adobest_pp._numerics import integer, next_word, normal, seed_state, uniform
 
 MASK = 2**64 - 1
 TAIL = 3.6541528853610088

@@ -1,7 +1,7 @@
-"""A fast generator for compiled simulations: xoshiro256++ [1]_, with normal and integer variates.
+"""Numerics for compiled code: random numbers, and a little linear algebra.
 
-The state is an array of four 64-bit words from `seed_state`, advanced in place: the array is all that is needed to
-repeat or resume a run. It is for simulation and sampling only. People's answers use `adobest_pp.mechanisms.exact`.
+The generator is xoshiro256++ [1]_, with normal and integer variates. Its state is an array of four 64-bit words from
+`seed_state`, advanced in place: the array is all that is needed to repeat or resume a run. It is for simulation and sampling only. People's answers use `adobest_pp.mechanisms.exact`.
 
 References
 ----------
@@ -103,3 +103,26 @@ def integer(state, bound):  # type: ignore[no-untyped-def]
         while (product & _LOW_HALF) < threshold:
             product = (next_word(state) >> _U32) * limit
     return np.int64(product >> _U32)
+
+
+# The smallest normal double: a lower bound that keeps positive numbers positive.
+TINY = 2.2250738585072014e-308
+
+
+def zero_sum_basis(n_categories: int) -> NDArray[np.float64]:
+    """Return an orthonormal basis of the vectors whose sum is zero: rows, of shape (K−1, K)."""
+    return np.asarray(np.linalg.svd(np.ones((1, n_categories)))[2][1:])
+
+
+@njit(cache=True)
+def normalize_logs(values, least):  # type: ignore[no-untyped-def]
+    """Turn logarithms into shares that sum to one, in place. Before normalizing, none is below `least`."""
+    largest = -np.inf
+    for i in range(values.size):
+        largest = max(largest, values[i])
+    total = 0.0
+    for i in range(values.size):
+        values[i] = max(math.exp(values[i] - largest), least)
+        total += values[i]
+    for i in range(values.size):
+        values[i] /= total

@@ -1,0 +1,240 @@
+"""What answers say without a prior: whether they fit their mechanism, and an unbiased estimate of each share."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.special import chdtrc
+
+from adobest_pp._numerics import zero_sum_basis
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses
+from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood.core import value_and_gradient
+from adobest_pp.mechanisms import Mechanism
+
+# Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
+#
+# The answers are summarized by counts. Given the published subsets, their expectations are linear in θ and their
+# covariances are known in closed form (`Mechanism.answer_counts`). The distance of the counts from what θ predicts, in
+# units of that covariance, follows χ² if θ is the truth. Its minimum over θ splits into two parts:
+#
+# - what no θ leaves out, whether or not it is a vector of probabilities: χ² with as many degrees of freedom as θ cannot
+#   absorb, whatever the truth;
+# - what the best vector of probabilities adds to that: at most the distance of the truth, so at most χ² with the
+#   degrees of freedom that θ absorbs.
+#
+# Neither needs a prior or draws of θ. Nothing is simulated.
+
+# Answers are said not to fit at this p-value and below: at most this share of right answers, whatever the truth.
+LEVEL = FALSE_ALARM = 0.01
+
+# Counts with a smaller expectation are left out: they are not nearly normal. Which ones is decided by even shares. Of
+# more categories than this, so many are counted, evenly spaced. A choice by the answers themselves would make right
+# answers look wrong, so only counts that are far smaller under the shares which fit best are left out by the answers.
+LEAST_EXPECTED, FAR_SMALLER = 10.0, 0.3
+MOST_CATEGORIES = 500
+
+# A direction whose variance is below this share of the largest has none, but for rounding; a direction of θ that moves
+# the counts by less than this many standard deviations does not move them.
+FIXED, STILL = 1e-9, 1e-6
+
+
+class Fit(NamedTuple):
+    """How far the answers are from what any θ predicts.
+
+    `statistic` is the least distance over all θ. It has `freedom` degrees of freedom, and θ cannot absorb `spare` of
+    them. Without answers to count, `freedom` is 0 and the p-value is NaN.
+    """
+
+    statistic: float
+    p_value: float
+    freedom: int
+    spare: int
+
+
+def check_fit(responses: Responses | Gathered) -> Fit:
+    """Return how well the answers fit the mechanism that they are read under."""
+    nothing = Fit(np.nan, np.nan, 0, 0)
+    if len(responses) == 0:
+        return nothing
+    k = responses.n_categories
+    listed = np.linspace(0, k - 1, min(k, MOST_CATEGORIES)).astype(np.int64)
+    # The covariance is that of even shares first, and then that of the shares which fit best under it.
+    even = np.full(k, 1 / k)
+    found, theta = nothing, even
+    for _ in range(2):
+        counts = responses.answer_counts(theta, listed)
+        if counts is None:
+            return nothing
+        enough = counts.constant + counts.slope @ even >= LEAST_EXPECTED
+        enough &= counts.constant + counts.slope @ theta >= FAR_SMALLER * LEAST_EXPECTED
+        if not enough.any():
+            return nothing
+        whiten = _whiten(counts.covariance[np.ix_(enough, enough)])
+        if not len(whiten):
+            return nothing
+        rest, slope = whiten @ (counts.observed - counts.constant)[enough], whiten @ counts.slope[enough]
+        found, theta = _nearest(rest, slope)
+    return found
+
+
+def _nearest(rest: NDArray[np.float64], slope: NDArray[np.float64]) -> tuple[Fit, NDArray[np.float64]]:
+    """Return the fit of whitened counts (r,) that θ predicts as slope·θ, and the probabilities that come nearest."""
+    # Of vectors whose sum is 1, whatever their signs.
+    left, sizes, _ = np.linalg.svd(slope - slope.mean(axis=1, keepdims=True), full_matrices=False)
+    absorbed = left[:, sizes > STILL]
+    centered = rest - slope.mean(axis=1)
+    linear = float(np.sum((centered - absorbed @ (absorbed.T @ centered)) ** 2))
+    # Of probabilities: for those of sum 1 the distance is |Cθ|, and least squares of (Cθ, Σθ) = (0, 1) over θ ≥ 0 has
+    # the direction of the θ of sum 1 for which that is smallest.
+    apart = np.linalg.qr(slope - rest[:, None], mode="r")
+    scale = np.linalg.norm(apart, axis=0).min() or 1.0
+    solution, _ = nnls(np.vstack([apart / scale, np.ones(slope.shape[1])]), np.append(np.zeros(len(apart)), 1.0))
+    theta = solution / solution.sum()
+    nearest = max(float(np.sum((apart @ theta) ** 2)), linear)
+    freedom, taken = len(rest), absorbed.shape[1]
+    spare = freedom - taken
+    # Each part that there is has its share of the false alarms.
+    p_values = [chdtrc(spare, linear)] * (spare > 0) + [chdtrc(taken, nearest - linear)] * (taken > 0)
+    p_value = min(1.0, len(p_values) * float(min(p_values)))
+    return Fit(nearest, p_value, freedom, spare), theta
+
+
+def misfit_in_words(p_value: float) -> str:
+    """Return a sentence if the answers do not fit, and an empty text if they do or if nothing could be checked."""
+    if not p_value <= LEVEL:
+        return ""
+    return (
+        f"The answers do not fit the mechanism that they are read under (p = {p_value:.2g}, a false alarm in at most "
+        f"{FALSE_ALARM:.0%} of collections): check that ε, the mechanism and the published subsets are those that the "
+        "devices used, for the estimate is wrong otherwise."
+    )
+
+
+def _whiten(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the matrix, of shape (rank, M), that gives counts of this covariance unit variances."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0))
+    usable = scale > 0
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=usable)
+    values, vectors = np.linalg.eigh(covariance * np.outer(inverse, inverse))
+    free = values > FIXED * max(values[-1], 0)
+    return np.asarray((vectors[:, free] / np.sqrt(values[free])).T * inverse)
+
+
+# An unbiased estimate of each share, and its error.
+#
+# A posterior shares what it knows about all categories among them. If most shares are zero, it takes a small one for
+# zero as well: that makes its mean accurate, and makes its intervals miss rare answers. An interval that holds a share
+# whatever the others are must rest on that share's own evidence, which is here (docs/math.md, section 2). With more
+# than `MOST_CATEGORIES`, the information of mechanisms without symmetry is not inverted.
+
+# Directions with less than this share of the largest information are not identified.
+UNKNOWN = 1e-12
+
+
+class Direct(NamedTuple):
+    """An unbiased estimate of each share, and how its variance depends on the share.
+
+    The estimate has the variance of the share of `n` answers that name the category, over gain². An answer names it
+    with probability h = other + gain·share, so that is h(1 − h)/(n·gain²).
+
+    Attributes
+    ----------
+    estimate : array of shape (K,)
+        Shares. They may be below 0 or above 1.
+    other, gain : array of shape (K,)
+        The probability that an answer names the category if it is not the truth, and how much larger it is otherwise.
+    n : array of shape (K,)
+        The number of answers; where they tell more than whether they name the category, that of as much information.
+    """
+
+    estimate: NDArray[np.float64]
+    other: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    n: NDArray[np.float64]
+
+    def sd(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard deviation of the estimate of each category if this is its share."""
+        h = self.other + self.gain * share
+        return np.asarray(np.sqrt(np.maximum(h * (1 - h), 0.0) / self.n) / self.gain)
+
+
+def direct_estimate(responses: Responses | Gathered, near: NDArray[np.float64]) -> Direct | None:
+    """Return what answers say of each share by themselves; None where there are no answers, or they do not tell.
+
+    Parameters
+    ----------
+    responses : Responses or Gathered
+        What was collected.
+    near : array of shape (K,)
+        A first estimate, such as a posterior mean. It chooses the weights of the answers, unless all of them name
+        equally many categories: the estimate is unbiased with any weights, and efficient with those of the truth.
+    """
+    if not len(responses):
+        return None
+    evidence, mechanism = responses.evidence(), responses.mechanism
+    naming, k = mechanism.naming(), evidence.n_categories
+    if naming is not None and (k > MOST_CATEGORIES or counts_say_all(mechanism)):
+        return direct_of_counts(named(evidence), len(responses), mechanism)
+    if k > MOST_CATEGORIES:
+        return None
+    try:
+        information = responses.information(near)
+    except NotImplementedError:
+        return None
+    return _one_step(near, evidence, information, mechanism)
+
+
+def counts_say_all(mechanism: Mechanism) -> bool:
+    """Tell whether all answers name equally many categories: estimates from counts then sum to one, as shares do."""
+    naming = mechanism.naming()
+    size = 0.5 if naming is None else naming[0] + (mechanism.n_categories - 1) * naming[1]
+    return abs(size - round(size)) < 1e-9
+
+
+def direct_of_counts(counts: NDArray[np.float64], n: int, mechanism: Mechanism) -> Direct | None:
+    """Return what the numbers of answers that name each category say, for a mechanism that treats all alike."""
+    naming = mechanism.naming()
+    if naming is None or not n:
+        return None
+    truth, other = naming
+    gain = np.full(counts.size, truth - other)
+    return Direct((counts / n - other) / gain, np.full(counts.size, other), gain, np.full(counts.size, float(n)))
+
+
+def named(evidence: Evidence) -> NDArray[np.float64]:
+    """Return how many answers name each category, of shape (K,): by their set, or by themselves."""
+    k, count = evidence.n_categories, evidence.count
+    alone = np.bincount(evidence.category, count * (evidence.own > 0), minlength=k)
+    has_set = (evidence.set_index >= 0) & (evidence.set_index < evidence.n_sets)
+    of_set = np.bincount(evidence.set_index[has_set], count[has_set], minlength=evidence.n_sets)
+    return np.asarray(alone + np.bincount(evidence.members, np.repeat(of_set, np.diff(evidence.offsets)), minlength=k))
+
+
+def _one_step(
+    near: NDArray[np.float64], evidence: Evidence, information: NDArray[np.float64], mechanism: Mechanism
+) -> Direct | None:
+    """Return the estimate after one step of Fisher scoring, which is linear in the answers and unbiased."""
+    start = near / near.sum()
+    basis = zero_sum_basis(start.size).T
+    inner = basis.T @ information @ basis
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    if values[0] <= UNKNOWN * values[-1]:
+        return None
+    turned = basis @ vectors
+    slope = value_and_gradient(start, evidence)[1]
+    estimate = start + turned @ ((turned.T @ slope) / values)
+    variance = np.sum(turned**2 / values, axis=1)
+    naming = mechanism.naming()
+    if naming is not None:
+        other, gain = np.full(start.size, naming[1]), np.full(start.size, naming[0] - naming[1])
+        h = other + gain * start
+        return Direct(estimate, other, gain, h * (1 - h) / (gain**2 * variance))
+    # As many binary answers that have this variance and use all of ε.
+    n, odds = np.full(start.size, float(evidence.n_responses)), math.expm1(mechanism.epsilon)
+    raised = 1 + odds * start
+    other = 1 / np.maximum(n * variance * odds**2 / raised + raised, odds + 2)
+    return Direct(estimate, other, odds * other, n)
