@@ -1,7 +1,8 @@
 """Numerics for compiled code: random numbers, and a little linear algebra.
 
 The generator is xoshiro256++ [1]_, with normal and integer variates. Its state is an array of four 64-bit words from
-`seed_state`, advanced in place: the array is all that is needed to repeat or resume a run. It is for simulation and sampling only. People's answers use `adobest_pp.mechanisms.exact`.
+`seed_state`, advanced in place: the array is all that is needed to repeat or resume a run. It is for simulation and
+sampling only. People's answers use `adobest_pp.mechanisms.exact`.
 
 References
 ----------

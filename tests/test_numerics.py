@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from adobest_pp import _random as fast_random
+from adobest_pp import _numerics as fast_random
 from adobest_pp._numerics import integer, next_word, normal, seed_state, uniform
 
 MASK = 2**64 - 1
