@@ -1,13 +1,19 @@
-"""The device in JavaScript: how long a draw and an audit take. ``--small`` only prints.
+"""Polls on loopback: the device in JavaScript, the server with many clients, and the page. ``--small`` only prints.
 
-Targets: a draw at K = 50 below 5 ms, the audit of a design with 4K sets at K = 50 below 500 ms.
+Targets: a draw at K = 50 below 5 ms, the audit of a design with 4K sets at K = 50 below 500 ms; 500 clients with 50
+answers a second for 60 s: p99 below 200 ms and nothing lost; a fit every half second delays p99 by at most 100 ms;
+start-up with 10,000 answers below 3 s; the page below 60 KiB and interactive within 300 ms.
 """
 
+import asyncio
 import json
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from timing import show
@@ -15,6 +21,7 @@ from timing import show
 import adobest_pp as ad
 from adobest_pp.device import read_device, write_device
 from adobest_pp.mechanisms import PublishedQuestion
+from adobest_pp.poll import PollQuestion, create_poll
 
 K = 50
 RECORD = "--small" not in sys.argv
@@ -73,10 +80,147 @@ def device(folder: str) -> None:
     show("device", headings, [[name, *(f"{value:.2f}" for value in row)] for name, row in times], RECORD)
 
 
+class Server:
+    """A poll on a free port, in a process of its own."""
+
+    def __init__(self, path: Path) -> None:
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "adobest_pp", "poll", "serve", str(path)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("People answer at"):
+                self.port = int(line.rstrip("/\n").rpartition(":")[2])
+            if "#key=" in line:
+                self.key = line.strip().rpartition("=")[2]
+            if line.startswith("Ctrl-C"):
+                break
+        while asyncio.run(self.status()) != 200:
+            time.sleep(0.02)
+        self.seconds = time.perf_counter() - start
+
+    async def status(self) -> int:
+        """Return the status of a small request; 0 if nobody listens."""
+        try:
+            return (await self.request("/poll"))[0]
+        except OSError:
+            return 0
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection."""
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def request(self, path: str, body: object = None, on: Any = None) -> tuple[int, bytes]:
+        """Return status and body of the reply, on a connection that stays open, or on a new one."""
+        reader, writer = on or await self.open()
+        own = f"127.0.0.1:{self.port}"
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: {own}\r\n"
+        if body is not None:
+            head += f"Origin: http://{own}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        writer.write(head.encode() + b"\r\n" + content)
+        headers = await reader.readuntil(b"\r\n\r\n")
+        length = int(headers.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        text = await reader.readexactly(length)
+        if on is None:
+            writer.close()
+        return int(headers[9:12]), text
+
+    async def watch(self) -> int:
+        """Read the projector's events until cancelled, and count the estimates."""
+        reader, writer = await self.open()
+        own, fits = f"127.0.0.1:{self.port}", 0
+        writer.write(
+            f"GET /projector/events HTTP/1.1\r\nHost: {own}\r\nAuthorization: Bearer {self.key}\r\n\r\n".encode()
+        )
+        try:
+            while line := await reader.readline():
+                fits += b'"half_width"' in line
+        except asyncio.CancelledError:
+            writer.close()
+        return fits
+
+    def stop(self) -> None:
+        """End the server, with all answers in their collections."""
+        self.process.terminate()
+        self.process.wait()
+
+
+async def load(server: Server, clients: int, rate: int, seconds: int) -> tuple[list[float], int]:
+    """Return how long answers take, if so many come in a second, and how many were acknowledged."""
+    connections = [await server.open() for _ in range(clients)]
+    took: list[float] = []
+    acknowledged = 0
+
+    async def person(i: int, delay: float) -> None:
+        nonlocal acknowledged
+        await asyncio.sleep(delay)
+        _, joined = await server.request("/join", {}, connections[i])
+        token, start = json.loads(joined)["token"], time.perf_counter()
+        answer = {"token": token, "question": 0, "number": 0, "answer": [i % 4]}
+        status, _ = await server.request("/answer", answer, connections[i])
+        took.append(time.perf_counter() - start)
+        acknowledged += status == 200
+
+    # Clients take turns, so that no connection has two requests at a time.
+    for start in range(0, rate * seconds, clients):
+        people = range(min(clients, rate * seconds - start))
+        await asyncio.gather(*(person(i, i / rate) for i in people))
+    for _, writer in connections:
+        writer.close()
+    return took, acknowledged
+
+
+async def under_load(server: Server, clients: int, rate: int, seconds: int, watched: bool) -> list[object]:
+    watcher = asyncio.create_task(server.watch()) if watched else None
+    took, acknowledged = await load(server, clients, rate, seconds)
+    fits = 0
+    if watcher is not None:
+        watcher.cancel()
+        fits = await watcher
+    p50, p99 = np.percentile(took, [50, 99]) * 1000
+    return [clients, len(took), acknowledged, fits, f"{p50:.1f}", f"{p99:.1f}", f"{1000 * max(took):.1f}"]
+
+
+def server(folder: str) -> None:
+    """Print how long answers take, with and without somebody at the projector, and the start-up of a large poll."""
+    clients, rate, seconds = (500, 50, 60) if RECORD else (50, 25, 4)
+    question = PollQuestion("Which?", ["a", "b", "c", "d"], 1.0)
+    rows = []
+    for watched in (False, True):
+        path = Path(folder) / f"poll-{watched}.db"
+        create_poll(path, [question])
+        running = Server(path)
+        row = asyncio.run(under_load(running, clients, rate, seconds, watched))
+        running.stop()
+        rows.append(["yes" if watched else "no", *row, len(ad.Responses.read(path))])
+    headings = [
+        "projector",
+        "clients",
+        "answers",
+        "acknowledged",
+        "estimates",
+        "p50, ms",
+        "p99, ms",
+        "longest, ms",
+        "kept",
+    ]
+    show("server", headings, rows, RECORD)
+    path = Path(folder) / "large.db"
+    create_poll(path, [question])
+    with ad.Collection.open(path) as collection:
+        for _ in range(10):  # as the server records them: many at a time
+            collection.record(ad.SubsetSelection(4, 1.0).privatize(np.zeros(1000, dtype=int)))
+    running = Server(path)
+    running.stop()
+    show("start", ["answers kept", "start-up, s"], [[10_000, f"{running.seconds:.2f}"]], RECORD)
+
+
 def main() -> None:
     with TemporaryDirectory() as folder:
         device(folder)
         print(f"adobest.js has {len(read_device()):,} bytes")
+        server(folder)
 
 
 if __name__ == "__main__":

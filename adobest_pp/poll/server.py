@@ -13,11 +13,14 @@ import asyncio
 import hmac
 import io
 import json
+import logging
+import os
 import secrets
 import socket
 import sqlite3
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -25,7 +28,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -115,7 +118,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
     number = 0 if port is None else check_integer(port, "port", 1, 65535)
     try:
         family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0][0]
-        found = socket.socket(family)
+        # With its protocol, or asyncio would leave Nagle's algorithm on: 40 ms an answer.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, number))
     except OSError as problem:
@@ -363,7 +367,7 @@ class PollServer:
             with suppress(asyncio.CancelledError):
                 await task
             if self._process is not None:
-                self._process.shutdown(wait=False, cancel_futures=True)
+                await asyncio.to_thread(self._process.shutdown, cancel_futures=True)
             await asyncio.to_thread(self.poll.close)
 
     async def _work(self) -> None:
@@ -393,7 +397,7 @@ class PollServer:
     async def _fit(self, function: Callable[..., Any], *given: Any) -> Any:
         """Run a function in a process of its own, so that answers do not wait for it."""
         if self._process is None:
-            self._process = ProcessPoolExecutor(1, get_context("spawn"))
+            self._process = ProcessPoolExecutor(1, get_context("spawn"), _begin_process)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._process, function, *given)
         except BrokenProcessPool:  # it was killed; the next fit gets a new one
@@ -427,6 +431,20 @@ class PollServer:
             return response
 
         return handler
+
+
+def _begin_process() -> None:
+    """Let the process of the fits end as soon as the server has ended, also if that was killed."""
+    # An estimate follows every half second; warnings about the last one are in the report.
+    logging.getLogger("adobest_pp").setLevel(logging.ERROR)
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def exported(responses: Responses, text: str, kind: str) -> bytes:
