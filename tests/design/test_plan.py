@@ -220,7 +220,7 @@ def test_a_pilot_tells_the_shares():
         ({"people": 1000, "epsilon": 31.0}, "epsilon must be .* at most 30"),
         ({"people": 1000, "epsilon": 0.001}, "epsilon must be at least 0.01"),
         ({"people": 1000, "half_width": 0.5}, "half_width must be a number above 0 and below 0.5"),
-        ({"people": 1000, "half_width": 0.01}, "half_width must be above 0.0255, which 1000 honest answers give"),
+        ({"people": 1000, "half_width": 0.025}, "half_width must be above 0.0255, which 1000 honest answers give"),
         ({"people": 1000, "epsilon": 1.0, "mechanisms": "laplace"}, "mechanisms must be .*laplace"),
         ({"people": 1000, "epsilon": 1.0, "mechanisms": "set-family"}, "mechanisms must be .*set-family"),
         ({"people": 1000, "epsilon": 1.0, "mechanisms": []}, "mechanisms must be"),
