@@ -58,6 +58,27 @@ def sampler_verdicts() -> pd.DataFrame:
     return pd.DataFrame(table.texts(), columns=table.headers)
 
 
+def leaderboard() -> pd.DataFrame:
+    """Return the grade of each sampler on each reference posterior (`leaderboard`); empty without results."""
+    try:
+        return frame("leaderboard", "grades")
+    except LookupError:
+        return pd.DataFrame()
+
+
+def error_against_work() -> xr.Dataset:
+    """Return error and work of each run, in the form that `plots.plot_grades` draws (`leaderboard`)."""
+    grades, points = frame("leaderboard", "grades"), frame("leaderboard", "points")
+    points["run"] = points.groupby(["sampler", "reference"], sort=False).cumcount()
+    keys = ["sampler", "reference"]
+    runs = {name: f"run_{name}" for name in ("draws", "seconds", "gradients", "error")}
+    by_run = points.rename(columns=runs).set_index([*keys, "run"])[list(runs.values())]
+    made = xr.Dataset.from_dataframe(by_run.apply(pd.to_numeric, errors="coerce"))
+    made["verdict"] = xr.DataArray.from_series(grades.set_index(keys)["verdict"]).reindex_like(made).fillna("failed")
+    about = grades.drop_duplicates("reference").set_index("reference").loc[made["reference"].values]
+    return made.assign_coords(group=("reference", about["group"]), n_categories=("reference", about["K"].astype(int)))
+
+
 def frontier() -> xr.Dataset:
     """Return error and work of each sampler and length, medians over the settings of the paper (`frontier`)."""
     table = result("frontier").tables("points")[0]

@@ -1,17 +1,27 @@
-"""The command `adobest compare`: collect, grade, write, print."""
+"""The commands `adobest compare` (collect, grade, write, print) and `adobest grade`."""
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from adobest_pp._checks import check_integer
+from adobest_pp._checks import check_integer, check_positive
 from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gather import is_table
-from adobest_pp.cli.tables import labels_in, make_known, naming_responses, print_verdicts
+from adobest_pp.cli.tables import (
+    check_figure,
+    draw,
+    labels_in,
+    make_known,
+    naming_responses,
+    print_grades,
+    print_verdicts,
+)
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.conclusions import conclusions
 from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
@@ -20,6 +30,8 @@ from adobest_pp.samplers.sampling import fresh_seed
 
 # R-hat of split chains needs at least four draws.
 FEWEST_DRAWS = 4
+# What a sampler with a budget of gradients may take for a run at most: it may hang.
+MOST_SECONDS = 600.0
 HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"
 
 
@@ -173,3 +185,60 @@ def _check_writable(folder: Path) -> None:
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise ValueError(f"--out must name a folder that can be written to, got {str(folder)!r}")
+
+
+# `adobest grade`.
+
+
+def grade(
+    samplers: list[str],
+    groups: list[str] | None,
+    names: list[str] | None,
+    budget: str,
+    seed: int,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Grade samplers on the reference posteriors, print a table or JSON, and return the exit code."""
+    from adobest_pp.diagnostics import grade as run
+    from adobest_pp.diagnostics.grading import FAILED, as_records
+
+    target = check_figure(out)
+    short = [name.rpartition(":")[2] for name in samplers]
+    labels = short if len(set(short)) == len(short) else samplers
+    chosen = {label: _sampler(name) for label, name in zip(labels, samplers, strict=True)}
+    seconds, gradients = _budget(budget)
+    result = run(chosen, groups, names, seconds, gradients, random_seed=seed, progressbar=not as_json)
+    if target is not None:
+        draw("plot_grades", result, target)
+    if as_json:
+        print(json.dumps(as_records(result), ensure_ascii=False, indent=2))  # noqa: T201
+    else:
+        print_grades(result)
+    return int((result["verdict"] == FAILED).any())
+
+
+def _sampler(name: str) -> Any:
+    """Return a sampler that is named, or imported as ``module:function``, also from the current folder."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        return name
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise ValueError(
+            f"SAMPLER must be a name or module:function that can be imported, got {name!r}: {problem}"
+        ) from None
+
+
+def _budget(text: str) -> tuple[float, float | None]:
+    """Return the seconds and the gradients of a budget."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in ("s", "g") else (text, "s")
+    try:
+        amount = check_positive(float(number), "--budget")
+        return (amount, None) if unit == "s" else (MOST_SECONDS, amount)
+    except ValueError:
+        raise ValueError(f"--budget must be seconds such as 30s or gradients such as 20000g, got {text!r}") from None

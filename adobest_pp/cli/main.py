@@ -13,7 +13,7 @@ import typer
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._text import visible
 from adobest_pp._wording import CENTRAL
-from adobest_pp.cli.planning import COPIES_HELP, PRIOR_HELP, mechanisms, plan
+from adobest_pp.cli.planning import COPIES_HELP, OUT_HELP, PRIOR_HELP, mechanisms, plan
 from adobest_pp.cli.poll import app as poll_app
 from adobest_pp.cli.study import app as study_app
 from adobest_pp.cli.study import telling_how_to_resume
@@ -128,6 +128,34 @@ def compare(
     collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection, allow_copies, ask_again)
     run(request, out, read_prior(prior), draws, seed, quiet=quiet, as_json=json)
+
+
+@app.command(epilog="Example: adobest grade my_module:my_sampler nuts --group easy --budget 10s --out grades.png")
+def grade(
+    samplers: Annotated[
+        list[str], typer.Argument(help="nuts, gibbs, sgld, sgld_cv, or your module:function.", metavar="SAMPLER...")
+    ],
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group of references, such as easy; may be repeated (default: all).")
+    ] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="A reference posterior, in place of a group; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="Of a run on one reference: seconds (30s), or gradient evaluations (20000g).")
+    ] = "30s",
+    seed: Annotated[int, typer.Option(help="Seed of the first run on each reference.")] = 1,
+    out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the grades as JSON, and nothing else.")] = False,
+) -> None:
+    """Grade samplers on the reference posteriors; exit with 1 if one of them raised an error, hung or crashed.
+
+    A sampler of yours is a function (responses, prior, draws, tune, chains, seed) that returns draws of the shares: an
+    array of shape (chains, draws, categories), or a tree of PyMC. It runs in a process of its own.
+    """
+    from adobest_pp.cli.compare import grade as run_grade
+
+    raise typer.Exit(run_grade(samplers, group, reference, budget, seed, out, as_json=json))
 
 
 @app.command(epilog="Example: adobest utilities --theta 0.5,0.3,0.1,0.1 --epsilon 1 --kappa 0.8")

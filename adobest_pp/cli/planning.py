@@ -25,7 +25,6 @@ PILOT_HELP = (
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
-FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def plan(
@@ -52,12 +51,12 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON, and nothing else.")] = False,
 ) -> None:
     """Plan a collection: give two of --people, --epsilon and --half-width, and get the third for every mechanism."""
-    from adobest_pp.cli.tables import make_known, read_prior
+    from adobest_pp.cli.tables import check_figure, draw, make_known, read_prior
     from adobest_pp.design.plan import plan as make_plan
 
     for name in mechanism or ():
         make_known(name)
-    target = _check_out(out)
+    target = check_figure(out)
     shares = _theta(theta, shape, responses, allow_copies, progressbar=not json)
     labels = _categories(categories)
     if labels is None and isinstance(shares, str):
@@ -75,7 +74,7 @@ def plan(
         progressbar=not json,
     )
     if target is not None:
-        _draw("plot_plan", made, target)
+        draw("plot_plan", made, target)
     if json:
         typer.echo(json_format.dumps(_as_json(made), ensure_ascii=False, indent=2))
     else:
@@ -90,14 +89,14 @@ def mechanisms(
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, and nothing else.")] = False,
 ) -> None:
     """Compare all mechanisms: privacy loss (audited exactly), bits an answer, efficiency, and when to use each."""
-    from adobest_pp.cli.tables import read_shares
+    from adobest_pp.cli.tables import check_figure, draw, read_shares
     from adobest_pp.design.overview import efficiency_table, mechanism_table
 
-    target = _check_out(out)
+    target = check_figure(out)
     shares = None if theta is None else read_shares(theta)
     table = mechanism_table(categories, epsilon, shares)
     if target is not None:
-        _draw("plot_efficiency", efficiency_table(categories, EPSILONS, shares), target)
+        draw("plot_efficiency", efficiency_table(categories, EPSILONS, shares), target)
     if json:
         names = ("privacy_loss", "holds", "bits", "efficiency", "variance", "when")
         rows = [
@@ -132,34 +131,6 @@ def _categories(text: str | None) -> Any:
     if text is not None and text.strip().isdecimal() and len(text) < 20:
         return int(text)
     return listed(text)
-
-
-def _check_out(out: Path | None) -> Path | None:
-    """Return where the figure goes, which must not be there yet, or raise ValueError before anything is done."""
-    from adobest_pp._files import check_target
-
-    if out is None:
-        return None
-    if out.suffix.lower() not in FIGURE_ENDINGS:
-        raise ValueError(f"--out must end in {', '.join(FIGURE_ENDINGS)}, got {str(out)!r}")
-    return check_target(out, overwrite=False, name="--out")
-
-
-def _draw(plot: str, table: Any, target: Path) -> None:
-    """Write the figure that a function of `adobest_pp.plots` makes of a table."""
-    import matplotlib as mpl
-    import numpy as np
-
-    from adobest_pp import plots
-    from adobest_pp._files import replacing
-
-    mpl.use("Agg")
-    figure = np.ravel(getattr(plots, plot)(table))[0].figure
-    try:
-        with replacing(target, overwrite=False, name="--out") as path:
-            figure.savefig(path, format=target.suffix.lower().removeprefix("."), dpi=150)
-    finally:
-        mpl.pyplot.close(figure)
 
 
 def _budget_of(made: "Plan") -> float | None:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from adobest_pp._checks import check_prior, is_learned
+from adobest_pp._files import check_target, replacing
 from adobest_pp._text import brief, listed, visible
 from adobest_pp._wording import (
     CENTRAL,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from adobest_pp.collect import Collection
+
+
+FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
@@ -108,6 +112,31 @@ def naming_responses(path: str, hint: str) -> Iterator[None]:
         raise ValueError(f"--responses must {allowed}") from None
 
 
+def check_figure(out: Path | None) -> Path | None:
+    """Return where the figure goes, which must not be there yet, or raise ValueError before anything is done."""
+    if out is None:
+        return None
+    if out.suffix.lower() not in FIGURE_ENDINGS:
+        raise ValueError(f"--out must end in {', '.join(FIGURE_ENDINGS)}, got {str(out)!r}")
+    return check_target(out, overwrite=False, name="--out")
+
+
+def draw(plot: str, table: Any, target: Path) -> None:
+    """Write the figure that a function of `adobest_pp.plots` makes of a table."""
+    import matplotlib as mpl
+    import numpy as np
+
+    from adobest_pp import plots
+
+    mpl.use("Agg")
+    figure = np.ravel(getattr(plots, plot)(table))[0].figure
+    try:
+        with replacing(target, overwrite=False, name="--out") as path:
+            figure.savefig(path, format=target.suffix.lower().removeprefix("."), dpi=150)
+    finally:
+        mpl.pyplot.close(figure)
+
+
 # Tables.
 
 
@@ -134,10 +163,14 @@ def print_table(
     for row in rows:
         style = "bold" if bold is not None and row[0] == bold else None
         table.add_row(*(escape(visible(cell)) for cell in row), style=style)
-    console = Console()
-    console.print(table)
-    for sentence in sentences:
-        console.print(visible(sentence), highlight=False, markup=False)
+    Console().print(table)
+    print_lines(*sentences)
+
+
+def print_lines(*lines: str) -> None:
+    """Print lines that may hold any text."""
+    for line in lines:
+        Console().print(visible(line), highlight=False, markup=False)
 
 
 def print_utilities(theta: list[float], mechanism: RRRR) -> None:
@@ -253,3 +286,25 @@ def print_verdicts(comparison: "xr.Dataset", prior: float | str, sentences: list
         widths=(26, 7),
     )
     Console().print(f"\nReport: {visible(written[0])}", highlight=False, markup=False, soft_wrap=True)
+
+
+def print_grades(result: "xr.Dataset") -> None:
+    """Print the grades of samplers on reference posteriors: a table for each sampler."""
+    figures = {"mean_shift": ".2f", "sd_ratio": ".2f", "ess_per_second": ",.0f", "ess_per_gradient": ".2g"}
+    for name in result["sampler"].values.tolist():
+        rows, sentences = [], []
+        for reference in result["reference"].values.tolist():
+            row = result.sel(sampler=name, reference=reference)
+            values = ((row[figure].item(), form) for figure, form in figures.items())
+            cells = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
+            rows.append([reference, row["verdict"].item().replace("_", " "), *cells])
+            if row["verdict"] != "indistinguishable":
+                sentences.append(f"• {reference}: {row['in_words'].item()}")
+            elif problem := row["problem"].item():
+                sentences.append(f"• {reference}: {problem}")
+        headings = ["reference", "verdict", "mean off", "sd ratio", "ESS/s", "ESS/grad."]
+        print_table(f"{name} on reference posteriors", headings, rows, sentences, words=headings[:2])
+    print_lines(
+        "“mean off”, in standard deviations of the reference, and “sd ratio” are those of the worst category. The "
+        f"references are those of archive {result.attrs['archive_version']}."
+    )

@@ -1,4 +1,4 @@
-"""Is the sampling right? Functions of draws; each returns a labelled Dataset. `explain` alone runs a sampler."""
+"""Is the sampling right? Functions return labelled Datasets; `explain`, `grade` and `calibration` run samplers."""
 
 from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.diagnostics import references
@@ -7,6 +7,7 @@ from adobest_pp.diagnostics.comparison import Fault, Verdict, compare
 from adobest_pp.diagnostics.contraction import best_subset_frequency, checkpoints, contraction
 from adobest_pp.diagnostics.explain import Cause, explain
 from adobest_pp.diagnostics.fit import goodness_of_fit
+from adobest_pp.diagnostics.grading import grade
 
 __all__ = [
     "Cause",
@@ -20,6 +21,7 @@ __all__ = [
     "explain",
     "explanation_in_words",
     "goodness_of_fit",
+    "grade",
     "references",
     "verdict_in_words",
 ]

@@ -15,7 +15,7 @@ from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.responses import Responses
-from adobest_pp.diagnostics.draws import Draws, read, thinned
+from adobest_pp.diagnostics.draws import Draws, check_on_simplex, read, thinned
 from adobest_pp.mechanisms import Mechanism
 
 # The number of random subsets in each replication, for mechanisms that publish one and without `collect`.
@@ -219,6 +219,7 @@ def _fitted(tree: Any, responses: Responses) -> Draws:
     if not isinstance(tree, xr.DataTree):
         raise ValueError(f"fit must return a DataTree, got {type(tree).__name__}")
     draws = read({"fit": tree})["fit"]
+    check_on_simplex(draws)
     if draws.categories != responses.categories:  # the truth is in this order
         raise ValueError(f"fit must return draws of the categories {responses.categories}, got {draws.categories}")
     return draws

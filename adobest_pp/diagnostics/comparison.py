@@ -409,11 +409,12 @@ def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.G
 
 
 def _mixing(one: Draws) -> dict[str, float]:
-    ess = float(one.ess_bulk.min())
+    mixed = one.mixing
+    ess = float(mixed["ess_bulk"].min())
     return {
         "ess_bulk": ess,
-        "ess_tail": float(one.ess_tail.min()),
-        "r_hat": float(one.r_hat.max()),
+        "ess_tail": float(mixed["ess_tail"].min()),
+        "r_hat": float(mixed["r_hat"].max()),
         "ess_per_second": ess / one.wall_time if one.wall_time > 0 else np.nan,
         "wall_time": one.wall_time,
     }

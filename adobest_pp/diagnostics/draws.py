@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -40,9 +41,6 @@ class Draws:
     name: str
     theta: NDArray[np.float64]
     categories: tuple[str, ...]
-    ess_bulk: NDArray[np.float64]
-    ess_tail: NDArray[np.float64]
-    r_hat: NDArray[np.float64]
     wall_time: float
     responses: Responses | Gathered | None
     prior: NDArray[np.float64] | str | None
@@ -52,10 +50,15 @@ class Draws:
         """All draws, of shape (chain · draw, K)."""
         return self.theta.reshape(-1, self.theta.shape[-1])
 
-    @property
+    @cached_property
+    def mixing(self) -> dict[str, NDArray[np.float64]]:
+        """Bulk ESS, tail ESS and R-hat by category: see `mixing`."""
+        return mixing(self.theta)
+
+    @cached_property
     def effective(self) -> float:
         """The smallest bulk ESS; 0 where draws do not move."""
-        return float(np.nan_to_num(self.ess_bulk, nan=0.0).min())
+        return float(np.nan_to_num(bulk_ess(self.theta), nan=0.0).min())
 
 
 def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
@@ -97,7 +100,13 @@ def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
         given = own if responses is None else responses.categories
         prior = in_order(check_prior(prior, len(categories)), given, categories)
     wall_time = float(attributes.get("sampling_time", np.nan))
-    return Draws(name, values, categories, **mixing(values), wall_time=wall_time, responses=responses, prior=prior)
+    return Draws(name, values, categories, wall_time, responses, prior)
+
+
+def bulk_ess(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ArviZ's bulk ESS of draws (chain, draw, K), of shape (K,); NaN for a category whose draws are equal."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.ptp(theta, axis=(0, 1)) > 0, array_stats.ess(theta, 0, 1, method="bulk"), np.nan)
 
 
 def mixing(theta: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -107,13 +116,11 @@ def mixing(theta: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     for a single chain.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        values = {
-            "ess_bulk": array_stats.ess(theta, 0, 1, method="bulk"),
-            "ess_tail": array_stats.ess(theta, 0, 1, method="tail", prob=TAILS),
-            "r_hat": array_stats.rhat(theta, 0, 1),
-        }
-    moves = np.ptp(theta, axis=(0, 1)) > 0
-    return {name: np.where(moves, value, np.nan) for name, value in values.items()}
+        tail = array_stats.ess(theta, 0, 1, method="tail", prob=TAILS)
+        r_hat = array_stats.rhat(theta, 0, 1)
+    bulk = bulk_ess(theta)
+    stuck = np.isnan(bulk)
+    return {"ess_bulk": bulk, "ess_tail": np.where(stuck, np.nan, tail), "r_hat": np.where(stuck, np.nan, r_hat)}
 
 
 def thinned(theta: NDArray[np.float64], count: int) -> NDArray[np.float64]:

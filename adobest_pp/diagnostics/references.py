@@ -1,8 +1,9 @@
 """Reference posteriors: named answers with certified draws, so that people can grade samplers of their own.
 
-A reference is made on first use and kept in the user's cache folder. Its answers are simulated from a fixed
-seed; its 10,000 draws are thinned until they are nearly independent, and certified: no reference is returned, or kept,
-that does not meet the limits below. The idea is that of posteriordb [1]_.
+The archive is part of the package, and its numbers are the same for everybody. ``references.json`` in the folder
+``reference_archive`` describes each reference: mechanism, prior, true shares, seed, certificate, and the SHA-256 of its
+two Parquet files, one with the answers and one with the draws. ``README.md`` beside it says how to read them from other
+languages, and ``python -m validation.build_references`` made them. The idea is that of posteriordb [1]_.
 
 References
 ----------
@@ -11,66 +12,24 @@ References
 """
 
 import hashlib
-import json
-import logging
-from dataclasses import dataclass
-from importlib.metadata import version
+import io
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp._dirichlet import LOG_CONCENTRATION, draw_dirichlet, draw_people
-from adobest_pp._files import cache_path, netcdf_bytes, write_whole
-from adobest_pp._progress import SlowProgress
+from adobest_pp._files import unseal
 from adobest_pp._text import brief
-from adobest_pp.answers.netcdf import read_tree
 from adobest_pp.answers.responses import Responses
-from adobest_pp.diagnostics.draws import mixing
-from adobest_pp.mechanisms import RRRR, SRR, HadamardResponse, LocalHashing, Mechanism, SubsetSelection, UnaryEncoding
-from adobest_pp.samplers.checks import CONVERGED
+from adobest_pp.mechanisms import mechanism_from_settings
 
-__all__ = ["Reference", "load", "names"]
+__all__ = ["Reference", "groups", "load", "names"]
 
-logger = logging.getLogger("adobest_pp")
-
-CHAINS, DRAWS, TUNE, SEED = 4, 2500, 1000, 1
-# One draw of this many is kept; the second number is tried if the first leaves them dependent.
-THINNING = (20, 80)
-# The largest autocorrelation of neighbouring draws.
-MAX_AUTOCORRELATION = 0.05
-PACKAGES = ("adobest_pp", "numpy", "numba", "nutpie")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a reference posterior is of: a truth from Dirichlet(ρ), people, a mechanism, and the prior of θ.
-
-    RRRR collects adaptively, with the utility ``"tv1"`` and the exact sampler. Draws are those of NUTS, or of Gibbs
-    sampling under a sparse prior, where a few draws of NUTS in ten thousand diverge.
-    """
-
-    mechanism: Mechanism
-    rho: float
-    n_people: int
-    prior: float | str = 1.0
-    sampler: str = "nuts"
-
-
-SETTINGS = {
-    "hadamard_response": Setting(HadamardResponse(7, 1.0), 1.0, 4000),
-    "local_hashing": Setting(LocalHashing(6, 1.0), 1.0, 3000),
-    "rrrr_even": Setting(RRRR(10, 1.0, 0.9), 1.0, 5000),
-    "rrrr_uneven": Setting(RRRR(10, 0.5, 0.8), 0.1, 5000),
-    "srr": Setting(SRR(10, 1.0), 1.0, 5000),
-    "srr_learned": Setting(SRR(20, 1.0), 0.1, 10_000, "learned"),
-    "srr_sparse": Setting(SRR(5, 3.0), 0.1, 1000, 0.1, "gibbs"),
-    "subset_selection": Setting(SubsetSelection(8, 1.0), 1.0, 4000),
-    "subset_selection_learned": Setting(SubsetSelection(8, 1.0), 0.01, 2000, "learned"),
-    "unary_encoding": Setting(UnaryEncoding(6, 1.0), 1.0, 3000),
-}
+ARCHIVE = Path(__file__).parent / "reference_archive"
+DESCRIPTION = "references.json"
 
 
 class Reference(NamedTuple):
@@ -81,7 +40,8 @@ class Reference(NamedTuple):
     responses : Responses
         What a sampler is given.
     draws : xarray.DataTree
-        With ``posterior/theta``. The attributes have the prior, the thinning, and what was certified.
+        With ``posterior/theta``. The attributes have the prior, the name and group of the reference, the true shares,
+        and what was certified.
     """
 
     responses: Responses
@@ -91,23 +51,39 @@ class Reference(NamedTuple):
         return f"<Reference: draws of {self.responses!r}>"
 
 
-def names() -> list[str]:
-    """Return the names of the reference posteriors.
+def groups() -> list[str]:
+    """Return the groups of reference posteriors.
 
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> [name for name in ad.references.names() if name.startswith("rrrr")]
-    ['rrrr_even', 'rrrr_uneven']
+    >>> ad.references.groups()
+    ['easy', 'small_epsilon', 'sparse', 'many_categories', 'learned_prior']
     """
-    return list(SETTINGS)
+    return list(dict.fromkeys(about["group"] for about in described().values()))
+
+
+def names(group: str | None = None) -> list[str]:
+    """Return the names of the reference posteriors, or of those of a group.
+
+    Parameters
+    ----------
+    group : str, optional
+        One of `groups`.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> ad.references.names("sparse")
+    ['srr_sparse', 'srr_very_sparse']
+    """
+    if group is not None and (not isinstance(group, str) or group not in groups()):
+        raise ValueError(f"group must be one of {', '.join(map(repr, groups()))}, got {brief(group)}")
+    return [name for name, about in described().items() if group in (None, about["group"])]
 
 
 def load(name: str) -> Reference:
-    """Return a reference posterior. It is made on first use, in seconds, and kept in the user's cache folder.
-
-    The folder is ``references`` in the user's cache folder (``~/.cache/adobest_pp`` on Linux). A file that is damaged,
-    or that was made with other settings or versions, is made anew. Where nothing can be kept, a warning is logged.
+    """Return a reference posterior.
 
     Parameters
     ----------
@@ -117,12 +93,14 @@ def load(name: str) -> Reference:
     Returns
     -------
     Reference
-        The responses, and 10,000 draws: R-hat below 1.01, an autocorrelation of neighbouring draws below 0.05, no
-        divergences. Raises RuntimeError if draws do not meet these limits.
+        The responses, and 11,200 draws: at least 10,000 effective in every category, R-hat below 1.01, an
+        autocorrelation of neighboring draws below 0.05, no divergences. Raises ValueError if a file of the archive is
+        damaged.
 
     See Also
     --------
     adobest_pp.diagnostics.compare : Grades draws of your own against it.
+    adobest_pp.diagnostics.grade : Grades a sampler on all references.
 
     Examples
     --------
@@ -133,131 +111,66 @@ def load(name: str) -> Reference:
     >>> result.verdict.values.tolist()
     ['indistinguishable', 'reference']
     """
-    if not isinstance(name, str) or name not in SETTINGS:
-        raise ValueError(f"name must be one of {', '.join(map(repr, SETTINGS))}, got {brief(name)}")
-    setting, path = SETTINGS[name], cache_path() / "references" / f"{name}.nc"
-    responses = _responses(setting)
-    checksum = _checksum(setting, responses)
-    draws = _kept(path, checksum)
-    if draws is None:
-        with SlowProgress(len(THINNING), f"reference posterior {name}") as progress:
-            draws = _made(name, setting, responses, progress)
-        draws.attrs |= {"checksum": checksum, "draws_checksum": _digest(draws)}
-        _keep(path, draws)
-    return Reference(responses, draws)
+    if not isinstance(name, str) or name not in described():
+        raise ValueError(f"name must be one of {', '.join(map(repr, described()))}, got {brief(name)}")
+    about = described()[name]
+    responses = _responses(about)
+    columns = _columns(about["draws"])
+    shape = (about["draws"]["chains"], about["draws"]["draws"])
+    theta = np.stack([columns[f"theta_{i}"] for i in range(responses.n_categories)], axis=-1).reshape(*shape, -1)
+    theta /= theta.sum(axis=-1, keepdims=True)  # rounded as they are, they do not sum to 1
+    variables: dict[str, Any] = {"theta": (("chain", "draw", "category"), theta)}
+    if "concentration" in columns:
+        variables["concentration"] = (("chain", "draw"), columns["concentration"].reshape(shape))
+    coords = {"chain": range(shape[0]), "draw": range(shape[1]), "category": list(responses.categories)}
+    posterior = xr.Dataset(variables, coords)
+    tree = xr.DataTree.from_dict({"posterior": posterior, "observed_data": responses.to_xarray()})
+    prior = about["prior"]
+    tree.attrs = {
+        "reference": name,
+        "group": about["group"],
+        "prior": prior if isinstance(prior, str) else np.array(prior),
+        "truth": np.array(about["truth"]),
+        **about["certificate"],
+    }
+    return Reference(responses, tree)
 
 
-def _responses(setting: Setting) -> Responses:
-    """Simulate the answers, the same each time."""
-    rng = np.random.default_rng(SEED)
-    mechanism, k = setting.mechanism, setting.mechanism.n_categories
-    x = draw_people(rng, draw_dirichlet(rng, np.full(k, setting.rho)), setting.n_people)
-    if not mechanism.publishes_subset:
-        return Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
-    from adobest_pp.collect.policies import AdaptiveSubset
-    from adobest_pp.simulate import simulate_adaptive
-
-    policy = AdaptiveSubset(cast(RRRR, mechanism), "tv1", sampler="exact", adapt_every=k)
-    return simulate_adaptive(None, policy, people=x, final_updates=2, random_seed=SEED).responses
+def archive_version() -> str:
+    """Return the version of the archive. Results are comparable within one version."""
+    return str(_content()["version"])
 
 
-def _made(name: str, setting: Setting, responses: Responses, progress: SlowProgress) -> xr.DataTree:
-    """Sample and thin until the draws are certified, or raise RuntimeError."""
-    from adobest_pp.samplers.sampling import sample
-
-    problem = ""
-    for thinning in THINNING:
-        tree = sample(
-            responses, setting.sampler, prior=setting.prior, draws=thinning * DRAWS, tune=TUNE, chains=CHAINS,
-            random_seed=SEED, progressbar=False,
-        )  # fmt: skip
-        stats = tree["sample_stats"].to_dataset()
-        found: dict[str, Any] = {"divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0}
-        tree = _thinned(tree, thinning)
-        found |= _certificate(tree["posterior"].to_dataset())
-        problem = _problem(found)
-        if not problem:
-            tree.attrs |= {**found, "thinning": thinning, "reference": name}
-            return tree
-        progress.advance(1, problem)
-    raise RuntimeError(f"the reference posterior {name!r} cannot be certified: {problem}")
+def described() -> dict[str, Any]:
+    """Return the description of each reference, by name."""
+    return dict(_content()["references"])
 
 
-def _thinned(tree: xr.DataTree, thinning: int) -> xr.DataTree:
-    for group in ("posterior", "sample_stats"):
-        some = tree[group].to_dataset().isel(draw=slice(thinning - 1, None, thinning))
-        tree[group] = some.assign_coords(draw=np.arange(some.sizes["draw"]))
-    return tree
-
-
-def _certificate(posterior: xr.Dataset) -> dict[str, float]:
-    """Return the largest R-hat and autocorrelation of θ, and of a where it is learned."""
-    values = [posterior[name].transpose("chain", "draw", ...).values for name in posterior.data_vars]
-    chains = np.concatenate([value.reshape(*value.shape[:2], -1) for value in values], axis=2)
-    # Written so that NaN, of draws that do not move, is the largest.
-    r_hat, correlation = mixing(chains)["r_hat"], np.abs(_autocorrelation(chains))
-    return {"r_hat": float(np.max(r_hat)), "autocorrelation": float(np.max(correlation))}
-
-
-def _autocorrelation(chains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the correlation of neighbouring draws of each variable, of (chain, draw, ·)."""
-    centered = chains - chains.mean(axis=(0, 1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        together = (centered[:, 1:] * centered[:, :-1]).mean(axis=(0, 1))
-        return np.asarray(together / (centered**2).mean(axis=(0, 1)))
-
-
-def _problem(found: dict[str, Any]) -> str:
-    """Return which limits are not met, or nothing."""
-    parts = []
-    if not found["r_hat"] < CONVERGED.max_r_hat:
-        parts.append(f"R-hat is {found['r_hat']:.3f} (below {CONVERGED.max_r_hat:g} is needed)")
-    if not found["autocorrelation"] < MAX_AUTOCORRELATION:
-        parts.append(f"autocorrelation is {found['autocorrelation']:.3f} (below {MAX_AUTOCORRELATION:g} is needed)")
-    if found["divergences"]:
-        parts.append(f"{found['divergences']} draws diverged (none may)")
-    return ", ".join(parts)
-
-
-def _checksum(setting: Setting, responses: Responses) -> str:
-    """Return a digest of what the draws depend on: settings, answers, and the versions that matter."""
-    plain = [repr(setting), CHAINS, DRAWS, TUNE, SEED, LOG_CONCENTRATION, *(version(name) for name in PACKAGES)]
-    digest = hashlib.sha256(json.dumps(plain).encode())
-    for part in responses.evidence():
-        digest.update(part.tobytes())
-    return digest.hexdigest()
-
-
-def _digest(draws: xr.DataTree) -> str:
-    """Return a digest of the draws themselves, by which damage is found."""
-    digest = hashlib.sha256()
-    for _, variable in sorted(draws["posterior"].to_dataset().data_vars.items()):
-        digest.update(np.ascontiguousarray(variable.values).tobytes())
-    return digest.hexdigest()
-
-
-def _kept(path: Path, checksum: str) -> xr.DataTree | None:
-    """Return the draws of a file; None where there is none, or one of other settings, or a damaged one."""
-    if not path.is_file():
-        return None
+@cache
+def _content() -> dict[str, Any]:
     try:
-        draws = read_tree(path)
-        if draws.attrs["checksum"] == checksum:
-            if draws.attrs["draws_checksum"] == _digest(draws):
-                return draws
-            reason = "is damaged"
-        else:
-            reason = "is of other settings or versions"
-    except (ValueError, KeyError):
-        reason = "is damaged"
-    logger.warning("The reference posterior in '%s' %s, and is made anew.", path, reason)
-    return None
+        return unseal((ARCHIVE / DESCRIPTION).read_bytes())
+    except ValueError as problem:
+        raise ValueError(f"the archive of reference posteriors is damaged: {DESCRIPTION} is {problem}") from None
 
 
-def _keep(path: Path, draws: xr.DataTree) -> None:
-    """Write the draws, whole or not at all; log a warning where that cannot be."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, netcdf_bytes(draws), overwrite=True)
-    except (OSError, ValueError) as problem:
-        logger.warning("The reference posterior is not kept, and will be made again: %s", problem)
+def _responses(about: dict[str, Any]) -> Responses:
+    columns = _columns(about["answers"])
+    answers = np.stack([columns[name] for name in about["answers"]["columns"]], axis=-1)
+    tables: dict[str, Any] = {}
+    if "subsets" in about:
+        tables = {"subsets": np.array(about["subsets"], dtype=bool), "subset_index": columns["subset"]}
+    mechanism = mechanism_from_settings(about["mechanism"])
+    flat = answers[:, 0] if not mechanism.answer_dims else answers
+    return Responses.from_arrays(mechanism, flat, categories=about["categories"], **tables)
+
+
+def _columns(file: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the columns of a Parquet file of the archive, or raise ValueError if it is damaged."""
+    import pyarrow.parquet as pq
+
+    content = (ARCHIVE / file["file"]).read_bytes()
+    if hashlib.sha256(content).hexdigest() != file["sha256"]:
+        raise ValueError(f"the archive of reference posteriors is damaged: {file['file']} is not as it was written")
+    table = pq.read_table(io.BytesIO(content))
+    return {name: table[name].to_numpy() for name in table.column_names}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adobest_pp.plots.comparison import plot_comparison as plot_comparison
     from adobest_pp.plots.comparison import plot_contraction as plot_contraction
     from adobest_pp.plots.comparison import plot_frontier as plot_frontier
+    from adobest_pp.plots.comparison import plot_grades as plot_grades
     from adobest_pp.plots.draws import plot_estimates as plot_estimates
     from adobest_pp.plots.draws import plot_ranks as plot_ranks
     from adobest_pp.plots.draws import plot_traces as plot_traces
@@ -33,6 +34,7 @@ _HOMES = {
     "plot_efficiency": "mechanisms",
     "plot_estimates": "draws",
     "plot_frontier": "comparison",
+    "plot_grades": "comparison",
     "plot_honest_response": "mechanisms",
     "plot_plan": "mechanisms",
     "plot_ranks": "draws",

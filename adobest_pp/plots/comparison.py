@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer
+from adobest_pp._text import brief
 from adobest_pp._wording import verdict_in_words
 from adobest_pp.plots._common import (
     COLORS,
@@ -89,6 +90,60 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
         handles, labels = panels[2].get_legend_handles_labels()
         title = "Mean and standard deviation: open markers are within Monte Carlo error"
         panels[0].figure.legend(handles, labels, loc="outside lower center", frameon=False, title=title)
+    legible(panels)
+    return panels
+
+
+def plot_grades(dataset: xr.Dataset, work: str = "seconds", axes: Sequence[Any] | None = None) -> NDArray[np.object_]:
+    """Plot the error of samplers against their work, on each reference posterior.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The result of `adobest_pp.diagnostics.grade`.
+    work : {"seconds", "gradients"}
+        What to draw the error against.
+    axes : sequence of matplotlib axes, optional
+        One for each reference; a new figure by default.
+
+    Returns
+    -------
+    array of matplotlib axes
+        One for each reference. Each sampler is a line through its runs, with a filled marker where its last run is
+        indistinguishable from the reference.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> grades = ad.diagnostics.grade({"gibbs": "gibbs"}, names=["srr_two"], budget=5, progressbar=False)
+    >>> ad.plots.plot_grades(grades).shape
+    (1,)
+    """
+    check_result(dataset, "dataset", "diagnostics.grade", ("sampler", "reference", "group", "verdict", "run_error"))
+    if work not in ("seconds", "gradients"):
+        raise ValueError(f"work must be 'seconds' or 'gradients', got {brief(work)}")
+    names = dataset["reference"].values.tolist()
+    if axes is None:
+        columns = min(4, len(names))
+        size = (3.2 * columns + 0.6, 2.6 * -(-len(names) // columns) + 1.0)
+        _, grid = plt.subplots(-(-len(names) // columns), columns, figsize=size, layout="constrained", squeeze=False)
+        for empty in grid.ravel()[len(names) :]:
+            empty.set_visible(False)
+        axes = list(grid.ravel()[: len(names)])
+    panels = check_axes(axes, len(names), f"{len(names)} axes, one for each reference")
+    for panel, name in zip(panels, names, strict=True):
+        for i, sampler in enumerate(dataset["sampler"].values.tolist()):
+            row = dataset.sel(reference=name, sampler=sampler)
+            right = row["verdict"].item() == "indistinguishable"
+            style = look(i) | {"markerfacecolor": None if right else "white", "markersize": 4, "linewidth": 1.2}
+            panel.plot(row[f"run_{work}"], row["run_error"], label=legend_entry(sampler), **style)
+        panel.set(xscale="log", yscale="log", xlabel=work, ylabel="error, in sd")
+        panel.set_title(
+            f"{shorten(name)} (K = {dataset['n_categories'].sel(reference=name).item()})", fontsize="medium"
+        )
+    handles, labels = panels[0].get_legend_handles_labels()
+    title = "Filled: indistinguishable from the reference"
+    panels[0].figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, title=title)
     legible(panels)
     return panels
 

@@ -378,6 +378,7 @@ DIAGNOSTICS = [
              {"fit": _fit, "mechanism": SRR, "prior": 1.0, "n_people": 5, "replications": 2, "n_ranked": 3,
               "random_seed": 1}, n_people=integer(0), replications=integer(2), n_ranked=integer(1), levels=no_matter,
              budget=optional(real(0))),
+    function("grade", _quiet(diagnostics.grade), {"samplers": None}, samplers=Kind(but("function"))),
     function("grade_samplers", grade_samplers, {"poll": None}, poll=never),
     function("write_report", write_report, {"findings": None, "folder": "no/folder"}, findings=never),
 ]
@@ -392,6 +393,7 @@ PLOTS = [
          {"draws": never, "truth": optional(shares(labels=NAMES))}),
         ("plot_comparison", {"dataset": Made("compare"), "axes": None}, {"dataset": never}),
         ("plot_calibration", {"dataset": None}, {"dataset": never}),
+        ("plot_grades", {"dataset": None}, {"dataset": never}),
         ("plot_contraction", {"result": Made("contraction"), "axes": None}, {"result": never}),
         ("plot_best_subset", {"result": Made("best_subset"), "axes": None}, {"result": never}),
         ("plot_frontier", {"points": Made("frontier"), "axes": None}, {"points": never}),

@@ -26,7 +26,9 @@ def conjugate(width=1.0, shift=0.0):
         counts = np.bincount(responses.answers, minlength=3)
         theta = np.random.default_rng(seed).dirichlet(1 + counts, size=(1, 400))
         theta = theta.mean(axis=1, keepdims=True) + width * (theta - theta.mean(axis=1, keepdims=True))
-        theta += shift * theta.std(axis=1, keepdims=True) * np.array([1, -1, 0])
+        theta += shift * theta[..., :2].std(axis=1).mean() * np.array([1, -1, 0])
+        theta = np.maximum(theta, 0)
+        theta /= theta.sum(axis=-1, keepdims=True)
         coords = {"category": list(responses.categories)}
         return xr.DataTree.from_dict(
             {"posterior": xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, coords)}

@@ -1,151 +1,184 @@
-"""Reference posteriors: made once, certified, kept whole, and fit to grade samplers with."""
+"""Reference posteriors: frozen, certified, whole, readable without us, and fit to grade samplers with."""
 
-import logging
+import hashlib
+import json
+import shutil
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+from scipy.integrate import quad
 
 import adobest_pp as ad
 from adobest_pp.diagnostics import references
-from adobest_pp.diagnostics.references import Setting
+from adobest_pp.diagnostics.draws import mixing
 from tests.refusals import refuses
-
-SMALL = {
-    "small": Setting(ad.SRR(3, 1.0), 1.0, 300),
-    "learned": Setting(ad.SubsetSelection(8, 1.0), 0.01, 2000, "learned"),
-}
+from validation import build_references
 
 
-@pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(references, "SETTINGS", SMALL)
-    # Shorter, and certified by a bar for which so few draws suffice.
-    for name, value in {"THINNING": (15,), "DRAWS": 500, "MAX_AUTOCORRELATION": 0.1}.items():
-        monkeypatch.setattr(references, name, value)
-    return tmp_path / "adobest_pp" / "references"
+def test_they_cover_groups_mechanisms_priors_and_sizes():
+    assert references.groups() == ["easy", "small_epsilon", "sparse", "many_categories", "learned_prior"]
+    assert references.names() == list(build_references.SETTINGS)
+    described = references.described().values()
+    assert {about["mechanism"]["mechanism"] for about in described} == {
+        "SRR", "RRRR", "SubsetSelection", "UnaryEncoding", "HadamardResponse", "LocalHashing",
+    }  # fmt: skip
+    sizes = [len(about["categories"]) for about in described]
+    assert (min(sizes), max(sizes)) == (2, 200)
+    for group in references.groups():
+        assert references.names(group)
+
+
+def test_the_archive_is_small():
+    assert sum(path.stat().st_size for path in references.ARCHIVE.iterdir()) < 20 * 2**20
+
+
+@pytest.mark.parametrize("name", references.names())
+def test_every_reference_is_certified(name):
+    responses, draws = references.load(name)
+    theta = draws["posterior"]["theta"].transpose("chain", "draw", "category").values
+    assert theta.shape == (4, 2800, responses.n_categories)
+    np.testing.assert_allclose(theta.sum(axis=-1), 1, atol=1e-12)
+    found = mixing(theta)
+    assert found["ess_bulk"].min() >= 10_000
+    assert found["r_hat"].max() < 1.01
+    centered = theta - theta.mean(axis=(0, 1))
+    lag = (centered[:, 1:] * centered[:, :-1]).sum(axis=(0, 1)) / (centered**2).sum(axis=(0, 1))
+    assert np.abs(lag).max() < 0.05
+    assert draws.attrs["divergences"] == 0
+    assert ("concentration" in draws["posterior"]) == isinstance(draws.attrs["prior"], str)
+    assert draws.attrs["reference"] == name
+    assert repr(references.load(name)).startswith("<Reference: draws of <Responses")
+
+
+def test_the_draws_are_of_the_posterior():
+    """Mean and sd of the posterior of two categories by quadrature; four standard errors of 10,000 draws."""
+    responses, draws = references.load("srr_two")
+    right = np.mean(responses.answers == 0)
+    keep = np.exp(1.0) / (np.exp(1.0) + 1)
+
+    def density(share):
+        chance = keep * share + (1 - keep) * (1 - share)
+        return np.exp(
+            len(responses) * (right * np.log(chance / right) + (1 - right) * np.log((1 - chance) / (1 - right)))
+        )
+
+    total, first, second = (quad(lambda x, p=power: x**p * density(x), 0, 1, limit=500)[0] for power in (0, 1, 2))
+    mean, sd = first / total, np.sqrt(second / total - (first / total) ** 2)
+    theta = draws["posterior"]["theta"].values[..., 0]
+    assert abs(theta.mean() - mean) < 4 * sd / 100
+    assert abs(theta.std() / sd - 1) < 4 / np.sqrt(2 * 10_000)
+
+
+def test_other_programs_can_read_them():
+    """By JSON and Parquet alone, as the archive's README says."""
+    sealed = json.loads((references.ARCHIVE / "references.json").read_text(encoding="utf-8"))
+    content = json.dumps(sealed["content"], sort_keys=True).encode()
+    assert hashlib.sha256(content).hexdigest() == sealed["sha256"]
+    about = sealed["content"]["references"]["srr_two"]
+    for kind in ("answers", "draws"):
+        path = references.ARCHIVE / about[kind]["file"]
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == about[kind]["sha256"]
+    table = pq.read_table(references.ARCHIVE / about["draws"]["file"]).to_pandas()
+    theta = table.to_numpy() / table.to_numpy().sum(axis=1, keepdims=True)
+    loaded = references.load("srr_two")
+    np.testing.assert_allclose(theta.reshape(4, 2800, 2), loaded.draws["posterior"]["theta"], rtol=1e-12)
+    answers = pq.read_table(references.ARCHIVE / about["answers"]["file"])["answer_0"].to_numpy()
+    np.testing.assert_array_equal(answers, loaded.responses.answers)
+    assert {path.name for path in references.ARCHIVE.iterdir()} == {"README.md", "references.json"} | {
+        one[kind]["file"] for one in sealed["content"]["references"].values() for kind in ("answers", "draws")
+    }
+
+
+def test_rounding_keeps_sixteen_bits():
+    values = np.append(np.random.default_rng(1).lognormal(-20, 20, size=1000), [0.0, 1.0, 1e-300])
+    rounded = build_references.round_bits(values)
+    np.testing.assert_allclose(rounded, values, rtol=2.0**-17)
+    assert not (rounded.view(np.uint64) & np.uint64(2**36 - 1)).any()
 
 
 @pytest.fixture
-def made(monkeypatch):
-    """How often draws were made."""
-    times = []
-    make = references._made
-    monkeypatch.setattr(references, "_made", lambda *arguments: times.append(1) or make(*arguments))
-    return times
+def copied(monkeypatch, tmp_path):
+    """A copy of the archive, to damage."""
+    shutil.copytree(
+        references.ARCHIVE, tmp_path / "archive", ignore=lambda _, names: {n for n in names if n.startswith("srr_many")}
+    )
+    monkeypatch.setattr(references, "ARCHIVE", tmp_path / "archive")
+    references._content.cache_clear()
+    yield tmp_path / "archive"
+    references._content.cache_clear()
 
 
-def test_what_is_loaded_is_certified_and_kept(cache, made, caplog):
-    responses, draws = references.load("small")
-    assert len(responses) == 300
-    assert dict(draws.posterior.theta.sizes) == {"chain": 4, "draw": 500, "category": 3}
-    theta = draws.posterior.theta.values
-    centered = theta - theta.mean(axis=(0, 1))
-    lag = (centered[:, 1:] * centered[:, :-1]).sum(axis=(0, 1)) / (centered**2).sum(axis=(0, 1))
-    assert np.abs(lag).max() < 0.1
-    assert draws.attrs["autocorrelation"] == pytest.approx(np.abs(lag).max(), rel=0.01)
-    assert draws.attrs["r_hat"] < 1.01
-    assert draws.attrs["divergences"] == 0
-    assert draws.posterior.theta["draw"].values.tolist() == list(range(500))
-    again = references.load("small")
-    assert again.responses.evidence() == responses.evidence()
-    np.testing.assert_array_equal(again.draws.posterior.theta, draws.posterior.theta)
-    assert len(made) == 1
-    assert [path.name for path in cache.iterdir()] == ["small.nc"]
-    assert caplog.messages == []
-    assert repr(again).startswith("<Reference: draws of <Responses: 300 answers")
+@pytest.mark.parametrize("name", ["srr_two.draws.parquet", "srr_two.answers.parquet", "references.json"])
+def test_damage_is_told(copied, name):
+    content = bytearray((copied / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copied / name).write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"archive of reference posteriors is damaged"):
+        references.load("srr_two")
 
 
-def change_a_number(path):
-    """Change one draw in the file, which HDF5 does not notice."""
-    with xr.open_datatree(path, engine="h5netcdf") as opened:
-        tree = opened.load()
-    tree["posterior"]["theta"].values[0, 0, 0] += 1e-9
-    tree.to_netcdf(path, engine="h5netcdf")
+def test_a_reference_is_built_and_loaded(monkeypatch, tmp_path, capsys):
+    setting = build_references.Setting("easy", ad.RRRR(3, 1.0, 0.9), 1.0, 300, sampler="gibbs")
+    for name, value in {
+        "SETTINGS": {"small": setting},
+        "DRAWS": 300,
+        "MIN_ESS": 900,
+        "MAX_AUTOCORRELATION": 0.1,
+    }.items():
+        monkeypatch.setattr(build_references, name, value)
+    build_references.main(["--out", str(tmp_path), "--netcdf"])
+    assert "small: thinned by" in capsys.readouterr().out
+    monkeypatch.setattr(references, "ARCHIVE", tmp_path)
+    references._content.cache_clear()
+    try:
+        responses, draws = references.load("small")
+    finally:
+        monkeypatch.undo()
+        references._content.cache_clear()
+    simulated, truth = build_references.simulated(setting)
+    assert responses.evidence() == simulated.evidence()
+    np.testing.assert_array_equal(draws.attrs["truth"], truth)
+    np.testing.assert_array_equal(draws.attrs["prior"], [1, 1, 1])
+    with xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf") as tree:
+        np.testing.assert_allclose(tree["posterior"]["theta"], draws["posterior"]["theta"], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.write_bytes(b"nonsense"),
-        lambda path: path.write_bytes(path.read_bytes()[:-5000]),
-        change_a_number,
-    ],
-)
-def test_a_damaged_file_is_made_anew(cache, made, caplog, damage):
-    first = references.load("small")
-    damage(cache / "small.nc")
-    again = references.load("small")
-    np.testing.assert_array_equal(again.draws.posterior.theta, first.draws.posterior.theta)
-    assert caplog.messages == [f"The reference posterior in '{cache / 'small.nc'}' is damaged, and is made anew."]
-    references.load("small")
-    assert len(made) == 2
+def test_draws_that_are_not_certified_are_not_written(monkeypatch, tmp_path):
+    setting = build_references.Setting("easy", ad.SRR(3, 1.0), 1.0, 300, sampler="gibbs")
+    changes = {"SETTINGS": {"small": setting}, "DRAWS": 100, "THINNING": (1,), "MAX_AUTOCORRELATION": 1e-6}
+    for name, value in changes.items():
+        monkeypatch.setattr(build_references, name, value)
+    with pytest.raises(RuntimeError, match="'small' cannot be certified"):
+        build_references.main(["--out", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_file_of_other_settings_is_made_anew(cache, made, monkeypatch, caplog):
-    references.load("small")
-    monkeypatch.setitem(SMALL, "small", Setting(ad.SRR(3, 1.0), 1.0, 300, 2.0))
-    other = references.load("small")
-    assert other.draws.attrs["prior"].tolist() == [2, 2, 2]
-    assert "is of other settings or versions, and is made anew" in caplog.text
-    monkeypatch.setattr(references, "version", lambda name: "other")
-    references.load("small")
-    assert len(made) == 3
-
-
-@pytest.mark.parametrize("blocked", ["file", "folder"])
-def test_where_nothing_can_be_kept_it_still_works(cache, made, caplog, blocked):
-    """A file in place of the cache folder, and a folder in place of the file: also the superuser cannot write there."""
-    if blocked == "file":
-        cache.parent.write_bytes(b"")
-    else:
-        (cache / "small.nc").mkdir(parents=True)
-    with caplog.at_level(logging.WARNING):
-        assert references.load("small").draws.posterior.theta.shape == (4, 500, 3)
-    assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("The reference posterior is not kept, and will be made again: ")
-    references.load("small")
-    assert len(made) == 2
-
-
-def test_draws_that_are_not_certified_are_neither_returned_nor_kept(cache, monkeypatch):
-    monkeypatch.setattr(references, "MAX_AUTOCORRELATION", 1e-6)
-    with pytest.raises(RuntimeError, match=r"'small' cannot be certified: autocorrelation is 0\.\d+ \(below 1e-06"):
-        references.load("small")
-    assert not cache.exists()
-
-
-def test_the_bars():
-    good = {"r_hat": 1.005, "autocorrelation": 0.01, "divergences": 0}
-    assert references._problem(good) == ""
+def test_the_limits():
+    good = {"r_hat": 1.005, "ess_bulk": 10_000.0, "autocorrelation": 0.01, "divergences": 0}
+    assert build_references.flaw(good) == ""
     for change, text in [
         ({"r_hat": 1.01}, "R-hat"),
+        ({"ess_bulk": np.nan}, "bulk ESS"),
         ({"autocorrelation": np.nan}, "autocor"),
         ({"divergences": 1}, "1 dr"),
+        ({"stein_p_value": 0.0001}, "Stein"),
     ]:
-        assert text in references._problem(good | change)
+        assert text in build_references.flaw(good | change)
 
 
 def test_an_unknown_name_is_refused():
     for name in ("nonsense", 3, None):
         with refuses("name"):
             references.load(name)
-
-
-def test_the_names_cover_mechanisms_and_priors(monkeypatch):
-    monkeypatch.undo()
-    settings = [references.SETTINGS[name] for name in ad.references.names()]
-    mechanisms = {type(setting.mechanism) for setting in settings}
-    assert mechanisms == {
-        ad.SRR, ad.RRRR, ad.SubsetSelection, ad.UnaryEncoding, ad.HadamardResponse, ad.LocalHashing,
-    }  # fmt: skip
-    assert {setting.prior for setting in settings} == {1.0, 0.1, "learned"}
+    with refuses("group"):
+        references.names("nonsense")
 
 
 def test_samplers_are_graded_against_it():
     """A right sampler is called biased with a probability of 1 %, on fixed seeds; a wrong one must be."""
-    reference = references.load("small")
+    reference = references.load("srr_two")
     gibbs = ad.sample(reference.responses, "gibbs", draws=2000, random_seed=2)
     wrong = gibbs.copy(deep=True)
     theta = np.sqrt(wrong["posterior"]["theta"].values)
@@ -159,9 +192,8 @@ def test_samplers_are_graded_against_it():
 
 
 def test_nuts_under_the_learned_prior_is_graded_against_it():
-    reference = references.load("learned")
+    reference = references.load("subset_selection_learned")
     mine = ad.sample(reference.responses, "nuts", prior="learned", draws=1000, random_seed=7, progressbar=False)
-    assert "concentration" in reference.draws.posterior
     assert ad.diagnostics.compare({"mine": mine}, reference).verdict.values.tolist() == [
         "indistinguishable",
         "reference",
@@ -169,17 +201,9 @@ def test_nuts_under_the_learned_prior_is_graded_against_it():
 
 
 def test_a_reference_that_is_given_apart_has_a_name_of_its_own():
-    reference = references.load("small")
+    reference = references.load("srr_two")
     with refuses("draws"):
         ad.diagnostics.compare({"reference": reference.draws}, reference)
-    other = ad.sample(ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 1]), "gibbs", random_seed=1)
+    other = ad.sample(ad.Responses.from_arrays(ad.SRR(2, 1.0), [0, 1]), "gibbs", random_seed=1)
     with refuses("draws"):
         ad.diagnostics.compare({"mine": other}, reference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(references.SETTINGS))
-def test_every_reference_is_certified(name, monkeypatch, tmp_path):
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert references.load(name).draws.posterior.theta.sizes["draw"] == 2500

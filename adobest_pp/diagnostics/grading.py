@@ -1,0 +1,472 @@
+"""Grade samplers on the reference posteriors, each within a budget of time or of gradient evaluations.
+
+A sampler runs in a process of its own, so that one that hangs or crashes is stopped and told, and the others go on. On
+each reference it makes 250, 500, 1,000, … draws a chain, after as many that are discarded, as long as the next run is
+within the budget. The last run is graded; the error of every run, against its work, shows how fast it falls.
+"""
+
+import json
+import logging
+import math
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from adobest_pp._checks import SUM_TOLERANCE, check_count, check_integer, check_positive
+from adobest_pp._progress import SlowProgress
+from adobest_pp._text import brief
+from adobest_pp._wording import verdict_in_words
+from adobest_pp.answers.draws import theta_of
+from adobest_pp.diagnostics import references
+from adobest_pp.diagnostics.comparison import compare
+from adobest_pp.diagnostics.references import Reference
+from adobest_pp.samplers.sampling import SAMPLERS, sample
+
+Sampler = str | Callable[..., Any]
+
+# Draws a chain of the first run and of the longest one.
+FIRST_DRAWS, MOST_DRAWS = 250, 4000
+RUNS = int(math.log2(MOST_DRAWS // FIRST_DRAWS)) + 1
+# The first call compiles, and is not timed. It may take this many seconds if the budget is smaller.
+TO_COMPILE = 60.0
+FAILED = "failed"
+
+# Long name and units of each variable of the result.
+MEANINGS = {
+    "verdict": (f"verdict of diagnostics.compare, or {FAILED!r}", ""),
+    "fault": ("what the verdict rests on", ""),
+    "in_words": ("the verdict in words, or why there is none", ""),
+    "problem": ("why a run ended before its time; nothing if none did", ""),
+    "mean_shift": ("largest difference of means to the reference", "standard deviations of the reference"),
+    "sd_ratio": ("standard deviation over that of the reference, where it is farthest from 1", "1"),
+    "tail_error": ("largest difference of the 5 % and 95 % quantiles", "standard deviations of the reference"),
+    "error": (
+        "root mean square over categories of mean_shift and sd_ratio − 1",
+        "standard deviations of the reference",
+    ),
+    "energy_p_value": ("permutation p-value of the energy distance", "1"),
+    "stein_discrepancy": ("kernel Stein discrepancy to the posterior density", "1"),
+    "stein_p_value": ("wild-bootstrap p-value of the Stein discrepancy", "1"),
+    "r_hat": ("largest rank-normalized split R-hat of a category", "1"),
+    "ess_bulk": ("smallest bulk effective sample size of a category", "draws"),
+    "ess_tail": ("smallest tail effective sample size of a category", "draws"),
+    "draws": ("draws kept of each chain", "draws"),
+    "seconds": ("time of the run, without compilation", "s"),
+    "gradients": ("gradient evaluations of the run, on all answers", "1"),
+    "ess_per_second": ("smallest bulk effective sample size per second", "1/s"),
+    "ess_per_gradient": ("smallest bulk effective sample size per gradient evaluation", "1"),
+}
+WORDS = ("verdict", "fault", "in_words", "problem")
+BY_RUN = ("error", "draws", "seconds", "gradients")
+
+
+def grade(
+    samplers: Sampler | Mapping[str, Sampler],
+    group: str | Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    budget: float = 30.0,
+    gradients: float | None = None,
+    chains: int = 4,
+    random_seed: int = 1,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Grade a sampler, or several, on the reference posteriors.
+
+    Parameters
+    ----------
+    samplers : str, callable, or mapping of str to either
+        What `sample` takes: a name such as ``"nuts"``; or a function
+        ``(responses, prior, draws, tune, chains, seed)`` that returns θ as an array of shape (chains, draws, K) or as a
+        tree of `sample`. Under a learned prior, `prior` is ``"learned"``; otherwise it is an array of shape (K,).
+    group : str or sequence of str, optional
+        Groups of `references.groups`; by default all.
+    names : sequence of str, optional
+        Names of `references.names`, in place of groups.
+    budget : float, default 30
+        Seconds for a run on one reference. A run that takes longer is stopped, and the one before it is graded.
+    gradients : float, optional
+        Gradient evaluations for a run on one reference, in place of seconds: the budget then only stops what hangs.
+    chains : int, default 4
+        Chains of each run.
+    random_seed : int, default 1
+        The first run on a reference has this seed, the next the next one.
+    progressbar : bool, default True
+        Whether to show a progress bar after two seconds.
+
+    Returns
+    -------
+    xarray.Dataset
+        By sampler and reference: ``verdict`` and ``fault`` as of `compare`, or ``"failed"``; ``in_words``;
+        ``problem``, a sentence if a run raised an error, crashed, hung or returned no draws of the posterior;
+        ``mean_shift``, ``sd_ratio`` and ``tail_error``, each of the worst category; ``error``, the root mean square of
+        the differences of means and standard deviations, in sds of the reference; energy and Stein tests, R-hat,
+        effective sample sizes, ``seconds``, ``gradients``, ``ess_per_second`` and ``ess_per_gradient``. All are those
+        of the last run. By run also: ``run_error``, ``run_draws``, ``run_seconds`` and ``run_gradients``. The
+        coordinate ``group`` has the group of each reference; the attributes give settings and versions.
+
+    Notes
+    -----
+    **Gradient evaluations** are read from trees: from the attribute ``gradient_evaluations``; from ``n_steps`` in
+    ``sample_stats``, as of NUTS, for kept draws, and tuning counts as much; or from what ``"sgld"`` and ``"sgld_cv"``
+    record, where a batch counts by its share of the distinct answers. Otherwise they are NaN, and a budget in
+    `gradients` cannot be held.
+
+    **Processes.** Each sampler has a process of its own, with the same module path. Functions are sent there by
+    cloudpickle, so that those of a notebook work. What they print goes to standard error.
+
+    See Also
+    --------
+    compare : Grades draws.
+    adobest_pp.plots.plot_grades : Draws the error against the work.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> result = ad.diagnostics.grade("gibbs", names=["srr_two"], budget=5, progressbar=False)
+    >>> result.verdict.values.tolist()
+    [['indistinguishable']]
+    """
+    chosen = _check_samplers(samplers)
+    wanted = _check_names(group, names)
+    limits = RunBudget(
+        check_positive(budget, "budget"), None if gradients is None else check_positive(gradients, "gradients")
+    )
+    n_chains, seed = check_count(chains, "chains"), check_integer(random_seed, "random_seed", 0, 2**31)
+    rows: list[list[dict[str, Any]]] = []
+    with SlowProgress(len(chosen) * len(wanted), "Grading", progressbar) as progress:
+        for label, sampler in chosen.items():
+            with SamplerProcess(sampler) as worker:
+                rows.append([])
+                for name in wanted:
+                    progress.advance(1, f"{label} on {name}")
+                    rows[-1].append(_graded(worker, references.load(name), limits, n_chains, seed))
+    settings: dict[str, Any] = {"budget": limits.seconds, "chains": n_chains, "random_seed": seed}
+    settings |= {} if limits.gradients is None else {"gradients": limits.gradients}
+    settings |= {"archive_version": references.archive_version()}
+    settings |= {f"{package}_version": version(package) for package in ("adobest_pp", "numpy", "pymc", "nutpie")}
+    return _dataset(list(chosen), wanted, rows, settings)
+
+
+class RunBudget(NamedTuple):
+    """The budget of a run on one reference."""
+
+    seconds: float
+    gradients: float | None
+
+
+class SamplerRun(NamedTuple):
+    """What one run returned: θ of shape (chain, draw, K), and what it cost."""
+
+    theta: NDArray[np.float64]
+    seconds: float
+    gradients: float
+
+
+class NoDraws(Exception):
+    """A run that returned no draws, in a sentence; `stopped` if that is because its time was over."""
+
+    def __init__(self, sentence: str, stopped: bool = False) -> None:
+        super().__init__(sentence)
+        self.stopped = stopped
+
+
+def _check_samplers(samplers: Any) -> dict[str, Sampler]:
+    named = samplers if isinstance(samplers, Mapping) else {_name_of(samplers): samplers}
+    if not named:
+        raise ValueError("samplers must have at least one sampler, got none")
+    for label, sampler in named.items():
+        if not isinstance(label, str) or not (sampler in SAMPLERS if isinstance(sampler, str) else callable(sampler)):
+            known = ", ".join(map(repr, SAMPLERS))
+            raise ValueError(f"samplers must be functions, or some of {known}, by their labels, got {brief(sampler)}")
+    return dict(named)
+
+
+def _name_of(sampler: Any) -> str:
+    return sampler if isinstance(sampler, str) else str(getattr(sampler, "__name__", type(sampler).__name__))
+
+
+def _check_names(group: Any, names: Any) -> list[str]:
+    if names is None:
+        groups = [group] if group is None or isinstance(group, str) else group
+        if not isinstance(groups, Sequence) or not groups:
+            raise ValueError(f"group must be a name or a sequence of names of groups, got {brief(group)}")
+        return list(dict.fromkeys(name for one in groups for name in references.names(one)))
+    if group is not None:
+        raise ValueError("group must be left out where names are given")
+    known = references.names()
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names or not set(names) <= set(known):
+        raise ValueError(f"names must be some of {', '.join(map(repr, known))}, got {brief(names)}")
+    return list(dict.fromkeys(names))
+
+
+# One sampler on one reference.
+
+
+def _graded(
+    worker: "SamplerProcess", reference: Reference, limits: RunBudget, chains: int, seed: int
+) -> dict[str, Any]:
+    """Run a sampler within its budget, and grade its last run."""
+    name, runs, problem = reference.draws.attrs["reference"], list[SamplerRun](), ""
+    try:
+        worker.run(name, FIRST_DRAWS, chains, seed, max(limits.seconds, TO_COMPILE))
+        for i in range(RUNS):
+            run = worker.run(name, FIRST_DRAWS << i, chains, seed + i, limits.seconds)
+            if limits.gradients is not None and math.isnan(run.gradients):
+                raise NoDraws("its gradient evaluations are not known: return a tree with gradient_evaluations")
+            runs.append(run)
+            if 2 * run.seconds > limits.seconds or (limits.gradients or np.inf) < 2 * run.gradients:
+                break
+    except NoDraws as failure:
+        problem = str(failure)
+    row: dict[str, Any] = {"problem": problem, "runs": [_work(run, reference) for run in runs]}
+    if not runs:
+        return row | {"verdict": FAILED, "fault": "", "in_words": f"{FAILED}: {problem}"}
+    labels = {"category": list(reference.responses.categories)}
+    posterior = xr.Dataset({"theta": (("chain", "draw", "category"), runs[-1].theta)}, labels)
+    found = compare({"sampler": xr.DataTree.from_dict({"posterior": posterior})}, reference).sel(sampler="sampler")
+    ratios, ess = found["sd_ratio"].values, float(found["ess_bulk"])
+    return {
+        **row,
+        **{key: found[key].item() for key in MEANINGS if key in found and not found[key].ndim},
+        **_work(runs[-1], reference),
+        "in_words": verdict_in_words(found),
+        "mean_shift": float(np.abs(found["mean_shift"]).max()),
+        "sd_ratio": float(ratios[np.argmax(np.abs(np.log(np.maximum(ratios, 1e-300))))]),
+        "tail_error": float(found["tail_error"].max()),
+        "ess_per_second": ess / runs[-1].seconds,
+        "ess_per_gradient": ess / runs[-1].gradients,
+    }
+
+
+def _work(run: SamplerRun, reference: Reference) -> dict[str, float]:
+    """Return what a run cost, and its error in sds of the reference, as `MEANINGS` says."""
+    right = reference.draws["posterior"].to_dataset()["theta"].values
+    sd, right_sd = (theta.std(axis=(0, 1)) for theta in (run.theta, right))
+    shift = (run.theta.mean(axis=(0, 1)) - right.mean(axis=(0, 1))) / right_sd
+    error = float(np.sqrt(np.mean(shift**2 + (sd / right_sd - 1) ** 2)))
+    return {"draws": run.theta.shape[1], "seconds": run.seconds, "gradients": run.gradients, "error": error}
+
+
+def _dataset(
+    samplers: list[str], names: list[str], rows: list[list[dict[str, Any]]], settings: dict[str, Any]
+) -> xr.Dataset:
+    variables: dict[str, Any] = {}
+    for key, (meaning, units) in MEANINGS.items():
+        values = [[row.get(key, "" if key in WORDS else np.nan) for row in line] for line in rows]
+        variables[key] = (("sampler", "reference"), np.array(values), {"long_name": meaning, "units": units})
+    for key in BY_RUN:
+        by_run = np.full((len(samplers), len(names), RUNS), np.nan)
+        for i, line in enumerate(rows):
+            for j, row in enumerate(line):
+                by_run[i, j, : len(row["runs"])] = [run[key] for run in row["runs"]]
+        meaning, units = MEANINGS[key]
+        variables[f"run_{key}"] = (("sampler", "reference", "run"), by_run, {"long_name": meaning, "units": units})
+    about = references.described()
+    coords = {
+        "sampler": samplers,
+        "reference": names,
+        "group": ("reference", [about[name]["group"] for name in names]),
+        "n_categories": ("reference", [len(about[name]["categories"]) for name in names]),
+    }
+    return xr.Dataset(variables, coords, settings)
+
+
+def as_records(result: xr.Dataset) -> dict[str, Any]:
+    """Return the result of `grade` as plain values for JSON: settings, and one record a sampler and reference.
+
+    Values that are not known are None.
+    """
+    records = []
+    for sampler in result["sampler"].values.tolist():
+        for name in result["reference"].values.tolist():
+            row = result.sel(sampler=sampler, reference=name)
+            record = {"sampler": sampler, "reference": name, "group": row["group"].item()}
+            record |= {key: _plain(row[key].item()) for key in MEANINGS}
+            done = row["run_error"].notnull().values
+            runs = {key: row[f"run_{key}"].values[done].tolist() for key in BY_RUN}
+            record["runs"] = {key: [_plain(value) for value in values] for key, values in runs.items()}
+            records.append(record)
+    return {"settings": {str(key): _plain(value) for key, value in result.attrs.items()}, "grades": records}
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# The process of a sampler. Messages are pickles behind their length.
+
+PROGRAM = "import sys; sys.path[:0] = {path!r}; from adobest_pp.diagnostics.grading import serve; serve()"
+
+
+class SamplerProcess:
+    """The process of one sampler; use it as a context manager. It starts with the first run, and again after a stop."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        import cloudpickle  # type: ignore[import-untyped]
+
+        self._sampler = cloudpickle.dumps(sampler)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "SamplerProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def run(self, name: str, draws: int, chains: int, seed: int, seconds: float) -> SamplerRun:
+        """Run the sampler on a reference, or raise NoDraws."""
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        over = threading.Event()
+
+        def stop() -> None:
+            over.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.start()
+        try:
+            _send(process.stdin, pickle.dumps((name, draws, chains, seed)))
+            reply = pickle.loads(_receive(process.stdout))
+        except (OSError, EOFError):
+            self._end()
+            if over.is_set():
+                raise NoDraws(
+                    f"stopped, as it took longer than {seconds:g} s for {draws} draws", stopped=True
+                ) from None
+            raise NoDraws(f"its process crashed (exit code {process.returncode})") from None
+        finally:
+            timer.cancel()
+        if isinstance(reply, str):
+            raise NoDraws(reply)
+        return SamplerRun(*reply)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            program = PROGRAM.format(path=[str(Path(folder).absolute()) for folder in sys.path])
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            try:
+                _send(self._process.stdin, self._sampler)
+                ready = pickle.loads(_receive(self._process.stdout))  # before any clock starts
+            except (OSError, EOFError):
+                ready = "its process did not start"
+            if ready:
+                self._end()
+                raise NoDraws(ready)
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def _send(stream: Any, message: bytes) -> None:
+    stream.write(len(message).to_bytes(8, "big") + message)
+    stream.flush()
+
+
+def _receive(stream: Any) -> bytes:
+    size = stream.read(8)
+    message = stream.read(int.from_bytes(size, "big"))
+    if len(size) < 8 or len(message) < int.from_bytes(size, "big"):
+        raise EOFError
+    return bytes(message)
+
+
+def serve() -> None:
+    """Answer requests for runs until the input ends: the program of a worker."""
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a sampler prints must not get between the replies
+    try:
+        sampler, problem = pickle.loads(_receive(source)), ""
+    except Exception as error:  # whatever its module raises
+        problem = f"it cannot be imported in a process of its own: {_sentence(error)}"
+    _send(sink, pickle.dumps(problem))
+    logging.getLogger("adobest_pp").setLevel(logging.CRITICAL)  # the verdict says what a warning would
+    loaded: dict[str, Reference] = {}
+    while not problem:
+        try:
+            name, draws, chains, seed = pickle.loads(_receive(source))
+        except EOFError:
+            return
+        if name not in loaded:
+            loaded = {name: references.load(name)}
+        try:
+            reply: Any = tuple(run_once(sampler, loaded[name], draws, chains, seed))
+        except Exception as error:  # whatever it raises
+            reply = _sentence(error)
+        _send(sink, pickle.dumps(reply))
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, NoDraws) else f"{type(error).__name__}: {text}"
+
+
+def run_once(sampler: Sampler, reference: Reference, draws: int, chains: int, seed: int) -> SamplerRun:
+    """Run a sampler here, and check what it returns."""
+    responses, prior = reference.responses, reference.draws.attrs["prior"]
+    began = time.perf_counter()
+    if isinstance(sampler, str):
+        found: Any = sample(responses, sampler, prior, draws, draws, chains, seed, progressbar=False)
+    else:
+        found = sampler(responses, prior, draws, draws, chains, seed)
+    seconds = time.perf_counter() - began
+    theta = _theta(found, reference, draws, chains)
+    rows = responses.evidence().n_rows
+    return SamplerRun(theta, seconds, gradients_of(found, draws, rows) if isinstance(found, xr.DataTree) else math.nan)
+
+
+def _theta(found: Any, reference: Reference, draws: int, chains: int) -> NDArray[np.float64]:
+    """Return θ of shape (chain, draw, K) of what a sampler returned, or raise NoDraws."""
+    categories = reference.responses.categories
+    if isinstance(found, xr.DataTree):
+        try:
+            theta = theta_of(found, "the tree", categories).values
+        except ValueError as problem:
+            raise NoDraws(str(problem)) from None
+    else:
+        try:
+            theta = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise NoDraws(f"must return an array or a tree, got {type(found).__name__}") from None
+    wanted = (chains, draws, len(categories))
+    if theta.ndim != 3 or theta.shape[0] != chains or theta.shape[1] < draws or theta.shape[2] != len(categories):
+        raise NoDraws(f"must return θ of shape (chains, draws, categories) = {wanted}, got {theta.shape}")
+    if not np.isfinite(theta).all():
+        raise NoDraws("returned missing or non-finite draws")
+    if theta.min() < 0 or np.abs(theta.sum(axis=-1) - 1).max() > SUM_TOLERANCE:
+        raise NoDraws("must return shares that are at least 0 and sum to 1 over the categories, and did not")
+    return np.ascontiguousarray(theta[:, :draws])
+
+
+def gradients_of(tree: xr.DataTree, draws: int, rows: int) -> float:
+    """Return the gradient evaluations, each on all rows, of a run that tuned for as many draws; NaN if not known."""
+    if "gradient_evaluations" in tree.attrs:
+        return float(tree.attrs["gradient_evaluations"])
+    if "sample_stats" in tree and "n_steps" in tree["sample_stats"]:
+        return 2.0 * float(tree["sample_stats"]["n_steps"].sum())
+    for attribute, batch in (("sampler_settings", "batch_size"), ("sampler_choices", "batch")):
+        settings = json.loads(tree.attrs.get(attribute, "{}"))
+        if "updates_per_draw" in settings:
+            share = (settings[batch] or rows) / rows
+            return float(tree["posterior"].sizes["chain"] * 2 * draws * settings["updates_per_draw"] * share)
+    return math.nan

@@ -1,0 +1,250 @@
+"""Samplers are graded on reference posteriors within a budget; broken ones are caught, and spoil nothing."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import adobest_pp as ad
+from adobest_pp.cli.main import main
+from adobest_pp.diagnostics import calibration, compare, grade, grading, references
+from adobest_pp.diagnostics.grading import FAILED, FIRST_DRAWS, RUNS, as_records
+from tests.diagnostics import samplers
+from tests.diagnostics.samplers import BROKEN, exact, tree_of
+from tests.refusals import refuses
+
+QUICK = {"names": ["srr_two"], "budget": 5.0, "progressbar": False}
+
+
+class Here:
+    """Runs a sampler in this process, which is faster."""
+
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, name, draws, chains, seed, seconds):
+        try:
+            return grading.run_once(self.sampler, references.load(name), draws, chains, seed)
+        except Exception as error:
+            raise grading.NoDraws(grading._sentence(error)) from None
+
+
+@pytest.fixture
+def here(monkeypatch):
+    monkeypatch.setattr(grading, "SamplerProcess", Here)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_right_sampler_of_ten_lines_passes():
+    """A right sampler is called biased with a probability of 1 %; the seed is fixed."""
+    result = grade(exact, **QUICK)
+    assert dict(result.sizes) == {"sampler": 1, "reference": 1, "run": RUNS}
+    row = result.sel(sampler="exact", reference="srr_two")
+    assert row.verdict == "indistinguishable"
+    assert row.problem == ""
+    assert row.draws == 4000
+    assert row.ess_bulk > 10_000
+    assert row.ess_per_second == pytest.approx(row.ess_bulk.item() / row.seconds.item())
+    assert np.isnan(row.gradients)
+    assert row.run_draws.values.tolist() == [FIRST_DRAWS << i for i in range(RUNS)]
+    assert row.run_error[-1] == row.error
+    assert (row.run_error < 0.3).all()
+    assert row.error < 0.05
+    assert abs(row.sd_ratio - 1) < 0.05
+    assert row.group == "easy"
+    assert row.stein_p_value > 0.0025
+    assert result.attrs["archive_version"] == references.archive_version()
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("sampler", BROKEN)
+def test_a_broken_sampler_is_caught_by_all(sampler):
+    """Each has a bias that the tests find with a probability near 1, on fixed seeds."""
+    row = grade(sampler, **QUICK).isel(sampler=0, reference=0)
+    assert row.verdict == (FAILED if sampler is samplers.shuffled else "biased")
+
+    reference = references.load("srr_two")
+    theta = sampler(reference.responses, reference.draws.attrs["prior"], 4000, 0, 4, 1)
+    tree = tree_of(theta, reference.responses.categories)
+    if sampler is samplers.shuffled:
+        with refuses("draws"):
+            compare({"broken": tree}, reference)
+    else:
+        assert compare({"broken": tree}, reference).verdict.sel(sampler="broken") == "biased"
+
+    if sampler is samplers.shuffled:
+        with refuses("draws"):
+            calibrated(sampler, 2)
+    elif sampler is not samplers.wide:
+        assert calibrated(sampler, 100) < 0.001
+
+
+def calibrated(sampler, replications):
+    """Return the p-value of uniform ranks."""
+
+    def fit(responses, seed):
+        return tree_of(sampler(responses, np.ones(2), 500, 0, 2, seed), responses.categories)
+
+    options = {"n_people": 50, "replications": replications, "random_seed": 1, "progressbar": False}
+    return calibration(fit, ad.SRR(2, 2.0), **options).p_value_overall
+
+
+@pytest.mark.long
+def test_a_standard_deviation_that_is_a_tenth_too_large_is_not_calibrated():
+    """The variance of the ranks is 8 % too small, or 4.5 standard errors with 2,500 replications."""
+    assert calibrated(samplers.wide, 2500) < 0.001
+    assert calibrated(exact, 2500) > 0.01
+
+
+def test_what_fails_is_told_and_the_others_are_kept():
+    """Each in a process of its own."""
+    chosen = {"raises": samplers.raises, "crashes": samplers.crashes, "exact": exact}
+    result = grade(chosen, **QUICK).isel(reference=0)
+    assert result.verdict.values.tolist() == [FAILED, FAILED, "indistinguishable"]
+    assert result.problem.values[0] == "RuntimeError: chain 3 broke"
+    assert "exit code 3" in result.problem.values[1]
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_wrong_with_draws_is_told_in_a_sentence():
+    bad = {
+        "missing": "missing or non-finite draws",
+        "too_few": "(4, 250, 2), got (4, 249, 2)",
+        "one_dim": "(4, 250, 2), got (250, 2)",
+        "nothing": "got ()",
+        "other_labels": "categories",
+    }
+    result = grade({name: getattr(samplers, name) for name in bad}, **QUICK).isel(reference=0)
+    for name, text in bad.items():
+        row = result.sel(sampler=name)
+        assert row.verdict == FAILED
+        assert text in row.problem.item()
+        assert "\n" not in row.problem.item()
+        assert np.isnan(row.ess_bulk)
+
+
+def test_what_hangs_is_stopped_at_its_budget(monkeypatch):
+    monkeypatch.setattr("adobest_pp.diagnostics.grading.TO_COMPILE", 1.0)
+    chosen = {"hangs": samplers.hangs, "hangs later": samplers.hangs_later}
+    result = grade(chosen, **QUICK | {"budget": 1.0}).isel(reference=0)
+    assert result.verdict.values.tolist()[0] == FAILED
+    assert "longer than 1 s for 250 draws" in result.problem.values[0]
+    later = result.sel(sampler="hangs later")  # what it made in time is graded
+    assert later.draws == 250
+    assert later.verdict == "indistinguishable"
+    assert "longer than 1 s for 500 draws" in later.problem.item()
+
+
+@pytest.mark.usefixtures("here")
+def test_a_budget_of_gradients():
+    chosen = {"counted": samplers.counted, "exact": exact}
+    result = grade(chosen, gradients=50_000.0, **QUICK).isel(reference=0)
+    row = result.sel(sampler="counted")
+    assert row.gradients == 10 * 4 * 1000  # one of 80,000 would be beyond the budget
+    assert row.draws == 500
+    assert row.ess_per_gradient == pytest.approx(row.ess_bulk.item() / 40_000)
+    assert "gradient evaluations are not known" in result.sel(sampler="exact").problem.item()
+
+
+def test_where_gradients_are_known_from():
+    tree = tree_of(np.full((2, 5, 2), 0.5), "ab")
+    assert np.isnan(grading.gradients_of(tree, 5, 2))
+    tree["sample_stats"] = xr.Dataset({"n_steps": (("chain", "draw"), np.full((2, 5), 3))})
+    assert grading.gradients_of(tree, 5, 2) == 60  # 30 of kept draws, and as many of tuning
+    mechanism = ad.SRR(2, 1.0)
+    responses = ad.Responses.from_arrays(mechanism, np.arange(100) % 2)
+    options = {"draws": 5, "tune": 5, "chains": 2, "random_seed": 1, "progressbar": False}
+    sgld = ad.sample(responses, "sgld", batch_size=10, updates_per_draw=7, **options)
+    assert grading.gradients_of(sgld, 5, 2) == pytest.approx(2 * 10 * 7 * 5)  # ten answers are five times two rows
+
+
+def test_functions_of_a_notebook_are_graded():
+    step = 0.5
+
+    def mine(responses, prior, draws, tune, chains, seed):
+        return np.full((chains, draws, 2), step)
+
+    row = grade(mine, **QUICK).isel(sampler=0, reference=0)
+    assert row.verdict == "not_mixed"
+    assert row.fault == "stuck"
+
+
+@pytest.mark.usefixtures("here")
+def test_records_are_json():
+    result = grade({"exact": exact, "raises": samplers.raises}, **QUICK)
+    records = json.loads(json.dumps(as_records(result), allow_nan=False))
+    first, second = records["grades"]
+    assert first["sampler"] == "exact"
+    assert first["verdict"] == "indistinguishable"
+    assert first["gradients"] is None
+    assert len(first["runs"]["seconds"]) == RUNS
+    assert second["error"] is None
+    assert records["settings"]["budget"] == 5.0
+    panels = ad.plots.plot_grades(result)
+    assert panels.shape == (1,)
+    assert len(panels[0].lines) == 2
+    with refuses("work"):
+        ad.plots.plot_grades(result, "hours")
+
+
+def test_what_is_asked_for_is_checked():
+    with refuses("samplers"):
+        grade({})
+    with refuses("samplers"):
+        grade({"mine": 3})
+    with refuses("group"):
+        grade("nuts", group="nonsense")
+    with refuses("group"):
+        grade("nuts", group="easy", names=["srr"])
+    with refuses("names"):
+        grade("nuts", names=["nonsense"])
+    with refuses("budget"):
+        grade("nuts", budget=0)
+    with refuses("gradients"):
+        grade("nuts", gradients=-1)
+
+
+# The command.
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["grade", *arguments, "--reference", "srr_two", "--budget", "5s"])
+    return ended.value.code
+
+
+def test_the_command_prints_a_table_and_draws(capsys, tmp_path):
+    figure = tmp_path / "grades.png"
+    assert run("tests.diagnostics.samplers:exact", "--out", str(figure)) == 0
+    printed = capsys.readouterr().out
+    assert "exact on reference posteriors" in printed
+    assert "indistinguishable" in printed
+    assert figure.stat().st_size > 5000
+
+
+@pytest.mark.usefixtures("here")
+def test_the_command_prints_json_and_exits_with_1_where_a_sampler_failed(capsys):
+    names = ("tests.diagnostics.samplers:exact", "tests.diagnostics.samplers:raises")
+    assert run(*names, "--json") == 1
+    grades = json.loads(capsys.readouterr().out)["grades"]
+    assert [one["verdict"] for one in grades] == ["indistinguishable", FAILED]
+
+
+@pytest.mark.parametrize("name", ["nonsense:sampler", "tests.diagnostics.samplers:nonsense", ":"])
+def test_the_command_refuses_what_cannot_be_imported(name, capsys):
+    assert run(name) == 2
+    assert "SAMPLER must be" in capsys.readouterr().err
+
+
+def test_the_command_refuses_other_budgets(capsys):
+    for budget in ("soon", "-3s", ""):
+        with pytest.raises(SystemExit):
+            main(["grade", "nuts", "--budget", budget])
+        assert "--budget must be" in capsys.readouterr().err
