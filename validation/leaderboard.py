@@ -32,7 +32,7 @@ COLUMNS = {
 }
 
 
-def sgld(
+def sgld_of(
     responses: Any, prior: Any, draws: int, tune: int, chains: int, seed: int, *, diffusion: str, gradient: str
 ) -> Any:
     """Sample with SGLD, in the pieces and at the steps that are named."""
@@ -45,7 +45,7 @@ def samplers() -> dict[str, Any]:
     found: dict[str, Any] = {name: name for name in ("nuts", "gibbs", "sgld_cv")}
     for diffusion in DIFFUSIONS:
         for gradient in GRADIENTS:
-            found[f"sgld: {diffusion}, {gradient}"] = partial(sgld, diffusion=diffusion, gradient=gradient)
+            found[f"sgld: {diffusion}, {gradient}"] = partial(sgld_of, diffusion=diffusion, gradient=gradient)
     return found
 
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
 from adobest_pp.report.conclusions import conclusions
 from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
 from adobest_pp.report.folder import summary, write_report
+from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import fresh_seed
 
 # R-hat of split chains needs at least four draws.
@@ -205,9 +205,11 @@ def grade(
     from adobest_pp.diagnostics.grading import FAILED, as_records
 
     target = check_figure(out)
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # module:function may be in the current folder
     short = [name.rpartition(":")[2] for name in samplers]
     labels = short if len(set(short)) == len(short) else samplers
-    chosen = {label: _sampler(name) for label, name in zip(labels, samplers, strict=True)}
+    chosen = {label: resolve(name) for label, name in zip(labels, samplers, strict=True)}
     seconds, gradients = _budget(budget)
     result = run(chosen, groups, names, seconds, gradients, random_seed=seed, progressbar=not as_json)
     if target is not None:
@@ -217,21 +219,6 @@ def grade(
     else:
         print_grades(result)
     return int((result["verdict"] == FAILED).any())
-
-
-def _sampler(name: str) -> Any:
-    """Return a sampler that is named, or imported as ``module:function``, also from the current folder."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        return name
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as problem:
-        raise ValueError(
-            f"SAMPLER must be a name or module:function that can be imported, got {name!r}: {problem}"
-        ) from None
 
 
 def _budget(text: str) -> tuple[float, float | None]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adobest_pp._checks import SUM_TOLERANCE, check_count, check_integer, check_positive
+from adobest_pp._checks import check_count, check_integer, check_positive
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp._wording import verdict_in_words
@@ -31,9 +31,8 @@ from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import references
 from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.diagnostics.references import Reference
-from adobest_pp.samplers.sampling import SAMPLERS, sample
-
-Sampler = str | Callable[..., Any]
+from adobest_pp.samplers.registry import Sampler, resolve
+from adobest_pp.samplers.sampling import sample
 
 # Draws a chain of the first run and of the longest one.
 FIRST_DRAWS, MOST_DRAWS = 250, 4000
@@ -72,7 +71,7 @@ BY_RUN = ("error", "draws", "seconds", "gradients")
 
 
 def grade(
-    samplers: Sampler | Mapping[str, Sampler],
+    samplers: Any,
     group: str | Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     budget: float = 30.0,
@@ -85,10 +84,11 @@ def grade(
 
     Parameters
     ----------
-    samplers : str, callable, or mapping of str to either
-        What `sample` takes: a name such as ``"nuts"``; or a function
+    samplers : str, function, PyMC step class, or mapping of str to these
+        What `sample` takes: a registered name such as ``"nuts"``; a function
         ``(responses, prior, draws, tune, chains, seed)`` that returns θ as an array of shape (chains, draws, K) or as a
-        tree of `sample`. Under a learned prior, `prior` is ``"learned"``; otherwise it is an array of shape (K,).
+        tree; or a step class. Where the prior is learned, `prior` is ``"learned"``, which a sampler takes if it was
+        registered with ``learned=True``.
     group : str or sequence of str, optional
         Groups of `references.groups`; by default all.
     names : sequence of str, optional
@@ -117,7 +117,8 @@ def grade(
 
     Notes
     -----
-    **Gradient evaluations** are read from trees: from the attribute ``gradient_evaluations``; from ``n_steps`` in
+    **Gradient evaluations** are read from trees: from the attribute ``gradient_evaluations``, which a function sets by
+    returning `samplers.Drawn`; from ``n_steps`` in
     ``sample_stats``, as of NUTS, for kept draws, and tuning counts as much; or from what ``"sgld"`` and ``"sgld_cv"``
     record, where a batch counts by its share of the distinct answers. Otherwise they are NaN, and a budget in
     `gradients` cannot be held.
@@ -182,18 +183,13 @@ class NoDraws(Exception):
 
 
 def _check_samplers(samplers: Any) -> dict[str, Sampler]:
-    named = samplers if isinstance(samplers, Mapping) else {_name_of(samplers): samplers}
-    if not named:
-        raise ValueError("samplers must have at least one sampler, got none")
-    for label, sampler in named.items():
-        if not isinstance(label, str) or not (sampler in SAMPLERS if isinstance(sampler, str) else callable(sampler)):
-            known = ", ".join(map(repr, SAMPLERS))
-            raise ValueError(f"samplers must be functions, or some of {known}, by their labels, got {brief(sampler)}")
-    return dict(named)
-
-
-def _name_of(sampler: Any) -> str:
-    return sampler if isinstance(sampler, str) else str(getattr(sampler, "__name__", type(sampler).__name__))
+    if isinstance(samplers, Mapping):
+        found = {label: resolve(sampler) for label, sampler in samplers.items()}
+        if not found or not all(isinstance(label, str) for label in found):
+            raise ValueError(f"samplers must be a mapping of at least one label to a sampler, got {brief(samplers)}")
+        return found
+    one = resolve(samplers)
+    return {one.name: one}
 
 
 def _check_names(group: Any, names: Any) -> list[str]:
@@ -223,7 +219,7 @@ def _graded(
         for i in range(RUNS):
             run = worker.run(name, FIRST_DRAWS << i, chains, seed + i, limits.seconds)
             if limits.gradients is not None and math.isnan(run.gradients):
-                raise NoDraws("its gradient evaluations are not known: return a tree with gradient_evaluations")
+                raise NoDraws("its gradient evaluations are not known: return samplers.Drawn with gradient_evaluations")
             runs.append(run)
             if 2 * run.seconds > limits.seconds or (limits.gradients or np.inf) < 2 * run.gradients:
                 break
@@ -425,37 +421,12 @@ def run_once(sampler: Sampler, reference: Reference, draws: int, chains: int, se
     """Run a sampler here, and check what it returns."""
     responses, prior = reference.responses, reference.draws.attrs["prior"]
     began = time.perf_counter()
-    if isinstance(sampler, str):
-        found: Any = sample(responses, sampler, prior, draws, draws, chains, seed, progressbar=False)
-    else:
-        found = sampler(responses, prior, draws, draws, chains, seed)
+    found = sample(responses, sampler, prior, draws, draws, chains, seed, progressbar=False)
     seconds = time.perf_counter() - began
-    theta = _theta(found, reference, draws, chains)
-    rows = responses.evidence().n_rows
-    return SamplerRun(theta, seconds, gradients_of(found, draws, rows) if isinstance(found, xr.DataTree) else math.nan)
-
-
-def _theta(found: Any, reference: Reference, draws: int, chains: int) -> NDArray[np.float64]:
-    """Return θ of shape (chain, draw, K) of what a sampler returned, or raise NoDraws."""
-    categories = reference.responses.categories
-    if isinstance(found, xr.DataTree):
-        try:
-            theta = theta_of(found, "the tree", categories).values
-        except ValueError as problem:
-            raise NoDraws(str(problem)) from None
-    else:
-        try:
-            theta = np.asarray(found, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise NoDraws(f"must return an array or a tree, got {type(found).__name__}") from None
-    wanted = (chains, draws, len(categories))
-    if theta.ndim != 3 or theta.shape[0] != chains or theta.shape[1] < draws or theta.shape[2] != len(categories):
-        raise NoDraws(f"must return θ of shape (chains, draws, categories) = {wanted}, got {theta.shape}")
-    if not np.isfinite(theta).all():
-        raise NoDraws("returned missing or non-finite draws")
-    if theta.min() < 0 or np.abs(theta.sum(axis=-1) - 1).max() > SUM_TOLERANCE:
-        raise NoDraws("must return shares that are at least 0 and sum to 1 over the categories, and did not")
-    return np.ascontiguousarray(theta[:, :draws])
+    theta = theta_of(found, "the tree", responses.categories).values
+    if theta.shape[:2] != (chains, draws):
+        raise NoDraws(f"must return {draws} draws of {chains} chains each, got {theta.shape[1]} of {theta.shape[0]}")
+    return SamplerRun(theta, seconds, gradients_of(found, draws, responses.evidence().n_rows))
 
 
 def gradients_of(tree: xr.DataTree, draws: int, rows: int) -> float:
