@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import adobest_pp as ad
-from adobest_pp.diagnostics.grading import FAILED, as_records
+from adobest_pp.diagnostics.grading import FAILED, as_records, gradients_of
 from validation.common import Finding, Options, finding, main, table
 
 BUDGET = 20.0
@@ -37,7 +37,9 @@ def sgld_of(
 ) -> Any:
     """Sample with SGLD, in the pieces and at the steps that are named."""
     pieces: dict[str, Any] = {"diffusion": diffusion, "gradient": gradient}
-    return ad.sample(responses, "sgld", prior, draws, tune, chains, seed, progressbar=False, **pieces)
+    tree = ad.sample(responses, "sgld", prior, draws, tune, chains, seed, progressbar=False, **pieces)
+    tree.attrs["gradient_evaluations"] = gradients_of(tree, draws, responses.evidence().n_rows)
+    return tree
 
 
 def samplers() -> dict[str, Any]:

@@ -117,11 +117,10 @@ def grade(
 
     Notes
     -----
-    **Gradient evaluations** are read from trees: from the attribute ``gradient_evaluations``, which a function sets by
-    returning `samplers.Drawn`; from ``n_steps`` in
-    ``sample_stats``, as of NUTS, for kept draws, and tuning counts as much; or from what ``"sgld"`` and ``"sgld_cv"``
-    record, where a batch counts by its share of the distinct answers. Otherwise they are NaN, and a budget in
-    `gradients` cannot be held.
+    **Gradient evaluations** are read from trees: from the attribute ``gradient_evaluations``, which a function sets on
+    its tree or in `samplers.Drawn`; from ``n_steps`` in ``sample_stats``, as of NUTS, for kept draws, and tuning counts
+    as much; or from what ``"sgld"`` and ``"sgld_cv"`` record, where a batch counts by its share of distinct answers.
+    Otherwise they are NaN, and a budget in `gradients` cannot be held.
 
     **Processes.** Each sampler has a process of its own, with the same module path. Functions are sent there by
     cloudpickle, so that those of a notebook work. What they print goes to standard error.

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from adobest_pp.samplers import nuts as nuts
     from adobest_pp.samplers.sgld import loop as loop
 
+# The attribute of a tree with the gradient evaluations of its run, by which `diagnostics.grade` knows its work.
+WORK = "gradient_evaluations"
 DIMS = ("chain", "draw", "category")
 
 
@@ -265,7 +267,12 @@ def _draw(
         tree = found
     else:
         tree = _tree({"theta": _array(found, sampler.name)}, {}, responses)
-    return tree if sampler.is_ours else _checked(tree, responses, sizes, sampler.name)
+    if sampler.is_ours:
+        return tree
+    made = _checked(tree, responses, sizes, sampler.name)
+    known = dict(found.attributes) if isinstance(found, Drawn) else tree.attrs
+    made.attrs = {name: value for name, value in known.items() if isinstance(found, Drawn) or name == WORK}
+    return made
 
 
 def _array(found: Any, name: str) -> NDArray[np.float64]:
