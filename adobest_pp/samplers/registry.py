@@ -11,7 +11,7 @@ What is read from a file imports nothing (`Registry.is_known`), as with mechanis
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
@@ -110,12 +110,15 @@ class Sampler:
         Whether it takes ``prior="learned"``.
     least_tune : int
         The fewest draws to discard that it can do with.
+    defaults : mapping
+        Options that are passed unless others are given.
     """
 
     name: str
     source: Callable[..., Any]
     learned: bool = False
     least_tune: int = 0
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def module(self) -> str:
@@ -145,21 +148,33 @@ class Sampler:
 
     def draw(self, *arguments: Any, **options: Any) -> Any:
         """Return the draws for the six arguments, in their order, and options."""
+        given = {**self.defaults, **options}
         if isinstance(self.source, type):
-            return _draw_by_steps(self.source, *arguments, **options)
-        return self.source(*arguments, **options)
+            return _draw_by_steps(self.source, *arguments, **given)
+        return self.source(*arguments, **given)
 
 
 # What every sampler is called with, in this order.
 ARGUMENTS = ("responses", "prior", "draws", "tune", "chains", "seed")
 
+# Samplers that are `sgld` with a piece of their own, and otherwise its defaults: those that were published.
+LANGEVIN: dict[str, dict[str, str]] = {
+    "svrg": {"gradient": "svrg"},
+    "skew_reflected": {"diffusion": "skew_reflected"},
+    "sghmc": {"diffusion": "sghmc"},
+    "sgnht": {"diffusion": "sgnht"},
+    "barker": {"diffusion": "barker"},
+    "amagold": {"diffusion": "amagold"},
+}
 SAMPLERS: Registry[Sampler] = Registry(
-    "sampler", {"nuts": "nuts", "gibbs": "gibbs", "sgld": "sgld.loop", "sgld_cv": "sgld_cv.sampler"}
+    "sampler",
+    {"nuts": "nuts", "gibbs": "gibbs", "sgld": "sgld.loop", "sgld_cv": "sgld_cv.sampler"}
+    | dict.fromkeys(LANGEVIN, "sgld.loop"),
 )
 
 
 def register_sampler[F: Callable[..., Any]](
-    name: str, *, learned: bool = False, least_tune: int = 0
+    name: str, *, learned: bool = False, least_tune: int = 0, defaults: Mapping[str, Any] | None = None
 ) -> Callable[[F], F]:
     """Make a sampler known by a name; use as a decorator of a function or of a PyMC step class.
 
@@ -171,6 +186,8 @@ def register_sampler[F: Callable[..., Any]](
         Whether it takes ``prior="learned"``.
     least_tune : int, default 0
         The fewest draws to discard that it can do with.
+    defaults : mapping, optional
+        Options that are passed to it unless `sample` is given others.
 
     Examples
     --------
@@ -186,7 +203,7 @@ def register_sampler[F: Callable[..., Any]](
     """
 
     def register(sampler: F) -> F:
-        SAMPLERS.add(_made(name, sampler, learned=learned, least_tune=least_tune))
+        SAMPLERS.add(_made(name, sampler, learned=learned, least_tune=least_tune, defaults=defaults or {}))
         return sampler
 
     return register
@@ -326,11 +343,21 @@ DIFFUSIONS: Registry[LangevinPiece] = Registry(
         "log_ratio": "sgld.diffusions",
         "cox_ingersoll_ross": "sgld.diffusions",
         "mirrored": "sgld.diffusions",
+        "skew_reflected": "sgld.skew_reflected",
+        "sghmc": "sgld.sghmc",
+        "sgnht": "sgld.sgnht",
+        "barker": "sgld.barker",
+        "amagold": "sgld.amagold",
     },
 )
 GRADIENTS: Registry[LangevinPiece] = Registry(
     "gradient",
-    {"minibatch": "sgld.gradients", "control_variates": "sgld.gradients", "full": "sgld.gradients"},
+    {
+        "minibatch": "sgld.gradients",
+        "control_variates": "sgld.gradients",
+        "full": "sgld.gradients",
+        "svrg": "sgld.svrg",
+    },
 )
 # The piece of each class of tuples, by which the compiler finds its function.
 PIECES: dict[type[Any], LangevinPiece] = {}

@@ -45,6 +45,32 @@ def reflected_with_control_variates(responses, prior, seed):
     return _pieces(responses, prior, seed, diffusion="reflected", gradient="control_variates", step_size=step)
 
 
+def svrg(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="log_ratio", gradient="svrg", step_size=0.04)
+
+
+def skew_reflected(responses, prior, seed):
+    return _full_batch(responses, prior, seed, diffusion="skew_reflected")
+
+
+def sghmc(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="sghmc", gradient="control_variates", step_size=0.05)
+
+
+def sgnht(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="sgnht", gradient="control_variates", step_size=0.05)
+
+
+def barker(responses, prior, seed):
+    return _pieces(responses, prior, seed, diffusion="barker", gradient="control_variates", step_size=0.04)
+
+
+def amagold(responses, prior, seed):
+    """Exact with long steps and batches of ten."""
+    options = {"gradient": "control_variates", "step_size": 0.2, "batch_size": 10, "updates_per_draw": 10}
+    return _theta(responses, "amagold", prior, seed, draws=4000, tune=300, **options)
+
+
 def _pieces(responses, prior, seed, **options):
     return _theta(responses, "sgld", prior, seed, draws=2000, tune=300, updates_per_draw=40, **options)
 
@@ -76,6 +102,12 @@ SAMPLERS = {
     mirrored: 0.05,
     reflected_with_control_variates: 0.1,
     sgld_cv: 0.02,
+    svrg: 0.05,
+    skew_reflected: 0.1,
+    sghmc: 0.05,
+    sgnht: 0.05,
+    barker: 0.05,
+    amagold: 0.0,
 }
 
 

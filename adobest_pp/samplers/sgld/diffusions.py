@@ -235,6 +235,38 @@ class LogRatio(NamedTuple):
         return cls(run.prior, *run.metric())
 
 
+# The same metric as coordinates: y = ŷ + L·x, in which the posterior of x has a width of about one in all directions.
+# Diffusions of other files, with momenta of unit mass or steps by coordinate, move there.
+
+
+@njit(cache=True)
+def by_unit(phi, prior, factor, slope):  # type: ignore[no-untyped-def]
+    """Turn the slope of ln P(answers | θ) with respect to φ into that of the log-density with respect to x.
+
+    Return whether it is finite.
+    """
+    by_log_ratio(phi, prior, slope)
+    reach = 0.0
+    for j in range(phi.size - 1):
+        total = 0.0
+        for i in range(j, phi.size - 1):
+            total += factor[i, j] * slope[i]
+        slope[j] = total
+        reach += abs(total)
+    return math.isfinite(reach)
+
+
+@njit(cache=True)
+def move_units(phi, factor, moves):  # type: ignore[no-untyped-def]
+    """Add K − 1 moves to x and make φ the θ of it; `moves` is overwritten, and −1 returned as of `move_log_ratios`."""
+    for i in range(phi.size - 2, -1, -1):
+        total = 0.0
+        for j in range(i + 1):
+            total += factor[i, j] * moves[j]
+        moves[i] = total
+    return move_log_ratios(phi, moves)
+
+
 # The stochastic Cox–Ingersoll–Ross process [6]_: exact transitions, so no error from steps near zero.
 #
 # With a_i fixed, dφ_i = (a_i − φ_i)dt + √(2φ_i)dW leaves Gamma(a_i, 1) invariant, and φ_i after a time h is

@@ -22,7 +22,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.checks import warn_of_long_steps, warn_of_reflections
 from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet, run_chains
-from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, PIECES, Drawn, register_sampler
+from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LANGEVIN, PIECES, Drawn, register_sampler
 from adobest_pp.samplers.sgld.diffusions import metric_at, prior_gradient
 from adobest_pp.samplers.sgld.gradients import has_left
 from adobest_pp.samplers.sgld.settings import LangevinSettings
@@ -324,3 +324,7 @@ def sample_sgld(
     warn_of_long_steps(langevin.log_share_variance * float(stats["sgld_step_size"].max(initial=0.0)), prior)
     warn_of_reflections(float(stats["sgld_reflections"].mean()) / settings.updates_per_draw, prior)
     return Drawn({"theta": theta}, stats, {"sampler_settings": json.dumps(settings.describe())})
+
+
+for _name, _pieces in LANGEVIN.items():
+    register_sampler(_name, defaults=_pieces)(sample_sgld)
