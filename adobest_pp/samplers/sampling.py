@@ -63,9 +63,11 @@ def sample(
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
         small. ``"sgld_cv"`` samples the posterior: stochastic gradients with control variates, and every choice made
         for you (`adobest_pp.samplers.sgld_cv.sampler`); the fastest, above all where answers are many and all
-        different. A function of your own takes (responses, prior, draws, tune, chains, seed) in this order, and returns
-        θ of shape (chain, draw, K) or a tree with ``posterior/theta``. A step class moves the variables of
-        `frequency_model(responses, prior)`. Their draws are recorded under the name of the function or class.
+        different. ``"svrg"``, ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and ``"amagold"`` are
+        ``"sgld"`` with the piece of that name. A function of your own takes (responses, prior, draws, tune, chains,
+        seed) in this order, and returns θ of shape (chain, draw, K) or a tree with ``posterior/theta``. A step class
+        moves the variables of `frequency_model(responses, prior)`. Their draws are recorded under the name of the
+        function or class.
     prior : float or array of shape (K,) or "learned", default 1.0
         Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
         ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all categories, learned from the answers

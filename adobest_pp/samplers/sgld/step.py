@@ -66,15 +66,18 @@ class SGLD(ArrayStepShared):
         Another rule for the steps: `DecayingSteps`, or any function of the update and the number of responses.
     updates_per_draw : int, default 1
         Updates made for each draw that is kept.
-    diffusion : {"reflected", "preconditioned", "log_ratio", "cox_ingersoll_ross", "mirrored"}
-        The paper's; the expanded mean of [3]_, which is better where categories may be empty; log-ratios of θ in the
-        metric of the information; exact transitions of Gamma processes; log-ratios of θ without a metric. Their
-        references are in `adobest_pp.samplers.sgld.diffusions`.
-    gradient : {"minibatch", "control_variates", "full"}
-        A batch for the whole gradient; a batch for what has changed since an anchor near the mode, whose noise does not
-        grow with n; or all evidence. A chain that has left its anchor takes another, where it is, before its next draw
-        (`has_left`). ``"control_variates"`` does not go with ``"cox_ingersoll_ross"``, whose shapes it
-        may estimate as negative.
+    diffusion : str, default "reflected"
+        A registered name. ``"reflected"`` is the paper's; ``"preconditioned"`` is the expanded mean of [3]_, which is
+        better where categories may be empty; ``"log_ratio"`` moves log-ratios of θ in the metric of the information,
+        and ``"mirrored"`` without one; ``"cox_ingersoll_ross"`` makes exact transitions of Gamma processes. Their
+        references are in `adobest_pp.samplers.sgld.diffusions`. ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``,
+        ``"barker"`` and ``"amagold"`` have a file each beside it.
+    gradient : str, default "minibatch"
+        A registered name. ``"minibatch"`` takes a batch for the whole gradient; ``"control_variates"`` takes one for
+        what has changed since an anchor near the mode, and its noise does not grow with n; ``"svrg"`` does the same
+        from a snapshot in every period; ``"full"`` takes all evidence. With control variates, a chain that has left its
+        anchor takes another, where it is, before its next draw (`has_left`). ``"control_variates"`` does not go with
+        ``"cox_ingersoll_ross"``, whose shapes it may estimate as negative.
 
     Notes
     -----
