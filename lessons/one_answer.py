@@ -37,6 +37,9 @@ def _():
         Flip a coin where only you can see it. Heads: say the truth. Tails: flip again, and say **yes** for heads, **no** for
         tails. Whatever you say, you can always claim that the coin said it. That is **randomized response**. It happens on
         your own device, before anything is sent. You need to trust nobody.
+
+        With a class, begin with phones in place of coins: `adobest class` serves a private poll, and the projector goes
+        through a plan of 40 minutes (docs/howto/class.md).
         """
     )
     return

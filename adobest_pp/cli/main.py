@@ -15,6 +15,7 @@ from adobest_pp._text import visible
 from adobest_pp._wording import CENTRAL
 from adobest_pp.cli.planning import COPIES_HELP, OUT_HELP, PRIOR_HELP, mechanisms, plan
 from adobest_pp.cli.poll import app as poll_app
+from adobest_pp.cli.poll import teach_class
 from adobest_pp.cli.study import app as study_app
 from adobest_pp.cli.study import telling_how_to_resume
 
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.add_typer(study_app, name="study")
 app.add_typer(poll_app, name="poll")
+app.command("class", epilog="Example: adobest class --host 0.0.0.0")(teach_class)
 app.command(epilog="Example: adobest plan --epsilon 1 --half-width 0.02 --categories 4")(plan)
 app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --out efficiency.png")(mechanisms)
 

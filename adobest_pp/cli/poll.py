@@ -14,6 +14,11 @@ app = typer.Typer(
 )
 
 PollPath = Annotated[Path, typer.Argument(help="What `adobest poll new` wrote.", metavar="POLL")]
+Host = Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 lets everybody in your network answer.")]
+Port = Annotated[int | None, typer.Option(help="The port (default: a free one).")]
+Address = Annotated[
+    str | None, typer.Option(help="Where people reach it, if through a tunnel or proxy: https://poll.example.org/.")
+]
 
 
 @app.callback()
@@ -73,13 +78,9 @@ def new(
 @app.command(epilog="Example: adobest poll serve poll.db --host 0.0.0.0 --port 8000")
 def serve(
     poll: PollPath,
-    host: Annotated[
-        str, typer.Option(help="The address to listen at; 0.0.0.0 lets everybody in your network answer.")
-    ] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(help="The port (default: a free one).")] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Where people reach it, if through a tunnel or proxy: https://poll.example.org/.")
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    address: Address = None,
 ) -> None:
     """Serve a poll until Ctrl-C: a page for people, and one for the projector behind a key that is printed once.
 
@@ -92,3 +93,29 @@ def serve(
     from adobest_pp.poll.server import serve_poll
 
     serve_poll(poll, host, port, address)
+
+
+def teach_class(
+    out: Annotated[Path, typer.Option(help="The file of the class: written if it is not there, else resumed.")] = Path(
+        "class.db"
+    ),
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget of each of the three questions (default: 2).")
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = None,
+    address: Address = None,
+) -> None:
+    """Run a lesson of 40 minutes around a poll of your class: phones randomize, the projector shows the steps.
+
+    Three questions are prepared. The first is harmless: a show of hands checks its intervals. The projector's page goes
+    through eight steps and tells what to say. docs/howto/class.md has the plan, minute by minute.
+
+    Ctrl-C ends it. The same command resumes with the answers so far; another --out starts a new class.
+    """
+    from adobest_pp.poll.class_plan import prepare_class
+    from adobest_pp.poll.server import serve_poll
+
+    done = "Wrote" if prepare_class(out, epsilon) else "Resume"
+    typer.echo(f"{done} {out}: three questions, and a plan of eight steps on the projector's page.")
+    serve_poll(out, host, port, address)

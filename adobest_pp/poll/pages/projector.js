@@ -67,6 +67,21 @@ function svg(name, attributes = {}, text) {
   return node;
 }
 
+const measuring = document.createElement("canvas").getContext("2d");
+
+/** Return how wide a text of a picture is, in pixels. */
+function widthOf(text) {
+  measuring.font = "17px system-ui, sans-serif"; // as in projector.css
+  return measuring.measureText(text).width;
+}
+
+function shortened(text, width) {
+  if (widthOf(text) <= width) return text;
+  const letters = [...text];
+  while (letters.length > 1 && widthOf(`${letters.join("")}…`) > width) letters.pop();
+  return `${letters.join("").trimEnd()}…`;
+}
+
 function draw(next) {
   state = next;
   shown = Math.min(shown, state.questions.length - 1);
@@ -79,16 +94,23 @@ function draw(next) {
   $("total").textContent = `ε = ${state.total_epsilon}`;
   $("close").disabled = !state.open;
   $("tabs").hidden = state.questions.length < 2;
-  $("tabs").replaceChildren(...state.questions.map((question, i) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = `${i + 1}. ${question.text}`;
-    button.setAttribute("aria-current", String(i === shown));
-    button.addEventListener("click", () => { shown = i; clearAside(); draw(state); });
-    return button;
-  }));
+  if ($("tabs").children.length !== state.questions.length) $("tabs").replaceChildren(...state.questions.map(tab));
+  [...$("tabs").children].forEach((button, i) => button.setAttribute("aria-current", String(i === shown)));
   drawStep();
   drawQuestion(state.questions[shown]);
+}
+
+function tab(question, i) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: `${i + 1}. ${question.text}` });
+  button.addEventListener("click", () => { turnTo(i); draw(state); });
+  return button;
+}
+
+function turnTo(question) {
+  if (question === shown) return;
+  shown = question;
+  for (const id of ["picked", "replayed", "counted"]) $(id).replaceChildren();
+  $("simulated").textContent = "";
 }
 
 function drawStep() {
@@ -97,7 +119,7 @@ function drawStep() {
   const now = state.steps[step];
   $("plan-title").textContent = `${step + 1} of ${state.steps.length}: ${now.title} (${now.minutes} minutes)`;
   $("say").replaceChildren(...now.say.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
-  $("lesson").textContent = now.lesson ? `Afterwards: adobest teach, lesson “${now.lesson.replaceAll("_", " ")}”` : "";
+  $("lesson").textContent = now.lesson ? `Afterwards, lesson ${now.lesson.number}: “${now.lesson.title}” (adobest teach ${now.lesson.number})` : "";
   for (const section of document.querySelectorAll("main > section")) section.hidden = !now.show.includes(section.id);
   $("back").disabled = step === 0;
   $("forward").disabled = step === state.steps.length - 1;
@@ -105,12 +127,7 @@ function drawStep() {
 
 function go(by) {
   step = Math.min(Math.max(step + by, 0), state.steps.length - 1);
-  const question = state.steps[step].question;
-  if (question !== undefined && question !== shown) {
-    shown = question;
-    clearAside();
-    $("counted").replaceChildren();
-  }
+  turnTo(state.steps[step].question ?? shown);
   draw(state);
 }
 
@@ -139,12 +156,6 @@ function handShares() {
   return total ? counts.map((count) => count / total) : null;
 }
 
-function clearAside() {
-  $("picked").replaceChildren();
-  $("replayed").replaceChildren();
-  $("simulated").textContent = "";
-}
-
 function drawQuestion(question) {
   $("estimates-title").textContent = question.text;
   const round = question.rounds ? ` · round ${question.round} of ${question.rounds}` : question.subset ? ` · asked about: ${question.subset.join(", ")}` : "";
@@ -159,8 +170,10 @@ function drawQuestion(question) {
 }
 
 function drawBars(parent, categories, estimate, truth = null) {
-  const width = Math.max(280, Math.round(parent.clientWidth)), narrow = width < 700; // one unit is one pixel
-  const height = narrow ? 62 : 44, label = narrow ? 0 : 260, right = narrow ? 0 : 170, wide = width - label - right - 60;
+  const width = Math.max(280, Math.round(parent.clientWidth)); // one unit is one pixel
+  const beside = Math.ceil(Math.min(0.4 * width, Math.max(...categories.map(widthOf))));
+  const narrow = width - beside - 210 < 340, height = narrow ? 62 : 44; // names stand above the bars, or beside them
+  const label = narrow ? 0 : beside, right = narrow ? 0 : 150, wide = width - label - right - 60;
   const x = (share) => label + 24 + wide * share, drawn = JSON.stringify([categories, width]);
   parent.setAttribute("aria-label", categories.map((name, i) => `${name}: ${estimate ? `${percent(estimate.mean[i])}, interval ${estimate.words[i]}` : "no estimate yet"}`).join("; "));
   let picture = parent.firstChild;
@@ -172,10 +185,10 @@ function drawBars(parent, categories, estimate, truth = null) {
       picture.append(svg("text", { class: "soft", x: x(tick / 4), y: height * categories.length + 22, "text-anchor": "middle" }, `${25 * tick} %`));
     }
     categories.forEach((name, i) => {
-      const y = height * (i + 1) - 22, most = narrow ? 24 : 30;
+      const y = height * (i + 1) - 22, most = narrow ? width - 160 : label + 1;
       const [nameAt, wordsAt] = narrow ? [[0, y - 20, "start"], [width, y - 20, "end"]] : [[label, y + 6, "end"], [width - right, y + 6, "start"]];
       picture.append(
-        svg("text", { x: nameAt[0], y: nameAt[1], "text-anchor": nameAt[2] }, name.length > most ? `${name.slice(0, most - 1)}…` : name),
+        svg("text", { x: nameAt[0], y: nameAt[1], "text-anchor": nameAt[2] }, shortened(name, most)),
         svg("rect", { class: "band", y: y - 12, height: 24, rx: 5, "data-band": i }),
         svg("circle", { class: "share", cy: y, "data-share": i }),
         svg("line", { class: "truth", y1: y - 16, y2: y + 16, "data-truth": i }),
@@ -208,7 +221,7 @@ function drawTriangle(parent, categories, estimate) {
   const [cx, cy] = place(estimate.mean);
   picture.append(svg("circle", { class: "share", cx, cy, r: 9 }));
   [[60, 410, "middle"], [440, 410, "middle"], [250, 35, "middle"]].forEach(([x, y, anchor], i) => {
-    picture.append(svg("text", { x, y, "text-anchor": anchor }, categories[i]));
+    picture.append(svg("text", { x, y, "text-anchor": anchor }, shortened(categories[i], i < 2 ? 120 : 480)));
   });
   parent.replaceChildren(picture);
 }
@@ -218,13 +231,14 @@ function drawCurve(parent, history) {
   const points = history.filter((point) => point.n > 0);
   if (points.length < 2) return parent.replaceChildren();
   const logs = points.map((point) => Math.log(point.n));
-  const top = Math.max(0.05, ...points.map((point) => point.half_width));
+  const most = Math.max(0.02, ...points.map((point) => point.half_width)), unit = most > 0.1 ? 0.1 : 0.02;
+  const top = unit * Math.ceil(most / unit - 1e-9);
   const x = (n) => left + ((Math.log(n) - logs[0]) / Math.max(1e-9, logs.at(-1) - logs[0])) * (width - left - 20);
   const y = (half) => 10 + (1 - half / top) * (height - below - 10);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}` });
   for (const share of [0, 0.5, 1]) {
     picture.append(svg("line", { class: "axis", x1: left, x2: width - 20, y1: y(share * top), y2: y(share * top) }));
-    picture.append(svg("text", { class: "soft", x: left - 8, y: y(share * top) + 6, "text-anchor": "end" }, (100 * share * top).toFixed(0)));
+    picture.append(svg("text", { class: "soft", x: left - 8, y: y(share * top) + 6, "text-anchor": "end" }, `${share ? "±" : ""}${(100 * share * top).toFixed(0)}`));
   }
   picture.append(svg("text", { class: "soft", x: left, y: height - 10 }, `${points[0].n} answers`));
   picture.append(svg("text", { class: "soft", x: width - 20, y: height - 10, "text-anchor": "end" }, `${points.at(-1).n}`));
@@ -244,7 +258,7 @@ async function pick() {
   const sent = document.createElement("p");
   sent.textContent = `Somebody sent: ${found.answer.join(", ")}. Nobody here knows who.`;
   const table = document.createElement("table");
-  table.createTHead().append(row("th", ["", "before", "after"]));
+  table.createTHead().append(row("th", ["option", "before", "after"]));
   const body = table.createTBody();
   question.categories.forEach((name, i) => body.append(row("td", [name, percent(found.before[i], 0), percent(found.after[i], 0)])));
   const best = document.createElement("p");
@@ -273,6 +287,7 @@ async function replay() {
 }
 
 async function download(format) {
+  tell(format === "html" ? "Writing the report: this takes a minute or two." : "");
   const response = await request(`projector/export?question=${shown}&format=${format}`);
   if (!response.ok) throw new Error((await response.text()).slice(0, 300));
   const link = document.createElement("a");
@@ -280,11 +295,13 @@ async function download(format) {
   link.download = `question-${shown + 1}.${format}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  tell("");
 }
 
 function on(id, action) {
   const button = typeof id === "string" ? $(id) : id;
   button.addEventListener("click", async () => {
+    const hadFocus = document.activeElement === button; // a disabled button loses it
     button.disabled = true;
     try {
       tell("");
@@ -294,6 +311,7 @@ function on(id, action) {
     } finally {
       button.disabled = false;
       if (state) draw(state);
+      if (hadFocus) button.focus();
     }
   });
 }
@@ -308,6 +326,13 @@ on("pick", pick);
 on("replay", replay);
 on("next", () => ask("projector/next", { question: shown }));
 on("close", () => ask("projector/close", {}));
+// The keys of a presenter's remote control, and the arrows.
+const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 };
+addEventListener("keydown", (event) => {
+  if (!state?.steps || !(event.key in KEYS) || event.target.matches("input") || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  go(KEYS[event.key]);
+});
 addEventListener("resize", () => state && drawQuestion(state.questions[shown]));
 for (const button of document.querySelectorAll("[data-format]")) on(button, () => download(button.dataset.format));
 listen();
