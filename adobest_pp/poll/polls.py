@@ -191,6 +191,9 @@ class Desk:
                 self.settings: dict[str, Any] = json.loads(parts["poll"])
                 self._secret = bytes.fromhex(parts["secret"])
                 self.joined, self.is_open = int(parts["joined"]), parts["open"] == "yes"
+        except KeyError:
+            unlock(self._guard, path)
+            raise damaged("in which a part is missing") from None
         except BaseException:
             unlock(self._guard, path)
             raise
