@@ -2,7 +2,7 @@
 
 from adobest_pp._wording import explanation_in_words, verdict_in_words
 from adobest_pp.diagnostics import references
-from adobest_pp.diagnostics.calibration import calibration
+from adobest_pp.diagnostics.calibration import calibration, model_calibration
 from adobest_pp.diagnostics.comparison import Fault, Verdict, compare
 from adobest_pp.diagnostics.contraction import best_subset_frequency, checkpoints, contraction
 from adobest_pp.diagnostics.explain import Cause, explain
@@ -22,6 +22,7 @@ __all__ = [
     "explanation_in_words",
     "goodness_of_fit",
     "grade",
+    "model_calibration",
     "references",
     "verdict_in_words",
 ]

@@ -15,7 +15,7 @@ from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.responses import Responses
-from adobest_pp.diagnostics.draws import Draws, check_on_simplex, read, thinned
+from adobest_pp.diagnostics.draws import Draws, bulk_ess, check_on_simplex, read, thinned
 from adobest_pp.mechanisms import Mechanism
 
 # The number of random subsets in each replication, for mechanisms that publish one and without `collect`.
@@ -184,35 +184,47 @@ def _replicate(
     truth = draw_dirichlet(rng, prior)
     responses = collect(draw_people(rng, truth, n_people), rng)
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
-    if draws.theta.shape[0] * draws.theta.shape[1] < n_ranked:
-        raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(draws.flat)}")
-    rank = _rank(_exactly(draws, n_ranked), truth, rng)
-    tails = np.stack([(1 - levels) / 2, (1 + levels) / 2])
-    low, high = np.quantile(draws.flat, tails, axis=0)
+    return {"labels": draws.categories, **_ranked(draws.theta, truth, levels, n_ranked, rng, SMALLEST)}
+
+
+def _ranked(
+    draws: NDArray[np.float64],
+    truth: NDArray[np.float64],
+    levels: NDArray[np.float64],
+    n_ranked: int,
+    rng: np.random.Generator,
+    floor: float,
+) -> dict[str, Any]:
+    """Rank the truth (K,) among draws (chain, draw, K). All values below `floor` count as equal."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    if len(flat) < n_ranked:
+        raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(flat)}")
+    bar = np.maximum(truth, floor)
+    rank = _rank(np.maximum(_exactly(draws, n_ranked), floor), bar, rng)
+    low, high = np.maximum(np.quantile(flat, np.stack([(1 - levels) / 2, (1 + levels) / 2]), axis=0), floor)
     return {
-        "categories": draws.categories,
         "truth": truth,
-        "mean": draws.flat.mean(axis=0),
+        "mean": flat.mean(axis=0),
         "rank": rank,
-        "pit": (rank + rng.random(prior.size)) / (n_ranked + 1),
-        "covered": (_floored(low) <= _floored(truth)) & (_floored(truth) <= _floored(high)),
-        "ess": draws.effective,
+        "pit": (rank + rng.random(truth.size)) / (n_ranked + 1),
+        "covered": (low <= bar) & (bar <= high),
+        "ess": float(np.nan_to_num(bulk_ess(draws), nan=0.0).min()),
     }
 
 
-def _rank(sample: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _exactly(draws: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return `count` of the draws (chain, draw, K), evenly spaced in all chains."""
+    sample = thinned(draws, -(-count // len(draws)) * len(draws))
+    return sample[np.linspace(0, len(sample) - 1, count).round().astype(np.int64)]
+
+
+def _rank(draws: NDArray[np.float64], truth: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return how many of the draws (n, K) are below the truth (K,).
 
     Draws that equal the truth count as below or above it at random. So the ranks of equally distributed values are
     uniform, with ties as without.
     """
-    draws, bar = _floored(sample), _floored(truth)
-    return np.asarray((draws < bar).sum(axis=0) + rng.integers(0, (draws == bar).sum(axis=0) + 1))
-
-
-def _floored(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Make all shares below `SMALLEST` equal, because samplers treat them differently."""
-    return np.maximum(shares, SMALLEST)
+    return np.asarray((draws < truth).sum(axis=0) + rng.integers(0, (draws == truth).sum(axis=0) + 1))
 
 
 def _fitted(tree: Any, responses: Responses) -> Draws:
@@ -225,14 +237,9 @@ def _fitted(tree: Any, responses: Responses) -> Draws:
     return draws
 
 
-def _exactly(draws: Draws, count: int) -> NDArray[np.float64]:
-    """Return `count` draws, evenly spaced in all chains."""
-    chains = draws.theta.shape[0]
-    sample = thinned(draws.theta, -(-count // chains) * chains)
-    return sample[np.linspace(0, len(sample) - 1, count).round().astype(np.int64)]
-
-
-def _dataset(rows: list[dict[str, Any]], levels: NDArray[np.float64], settings: dict[str, Any]) -> xr.Dataset:
+def _dataset(
+    rows: list[dict[str, Any]], levels: NDArray[np.float64], settings: dict[str, Any], dim: str = "category"
+) -> xr.Dataset:
     stacked = {name: np.stack([row[name] for row in rows]) for name in ("truth", "mean", "rank", "pit")}
     pit = stacked["pit"]
     n, k = pit.shape
@@ -240,19 +247,143 @@ def _dataset(rows: list[dict[str, Any]], levels: NDArray[np.float64], settings: 
     rng = np.random.default_rng(0)
     points, _, lower, upper = ecdf_pit(pit[:, 0], 1 - ENVELOPE / k, ENVELOPE_SIMULATIONS, rng=rng)
     p_value = array_stats.uniformity_test(pit, axis=0)[0]
-    by_both = ("replication", "category")
+    by_both = ("replication", dim)
     return xr.Dataset(
         {
             **{name: (by_both, values) for name, values in stacked.items()},
             "ess": ("replication", np.array([row["ess"] for row in rows])),
-            "coverage": (("level", "category"), np.mean([row["covered"] for row in rows], axis=0)),
+            "coverage": (("level", dim), np.mean([row["covered"] for row in rows], axis=0)),
             "coverage_error": ("level", np.sqrt(levels * (1 - levels) / n)),
-            "p_value": ("category", p_value),
+            "p_value": (dim, p_value),
             "p_value_overall": ((), min(1.0, k * float(np.min(p_value)))),
-            "ecdf_difference": (("category", "point"), np.stack([compute_ecdf(u, points) for u in pit.T]) - points),
+            "ecdf_difference": ((dim, "point"), np.stack([compute_ecdf(u, points) for u in pit.T]) - points),
             "lower": ("point", lower - points),
             "upper": ("point", upper - points),
         },
-        {"category": list(rows[0]["categories"]), "level": levels, "point": points, "replication": np.arange(n)},
+        {dim: list(rows[0]["labels"]), "level": levels, "point": points, "replication": np.arange(n)},
         settings,
     )
+
+
+# A PyMC model under its own prior.
+
+Fit = Callable[[Any, int], xr.DataTree]
+
+
+def model_calibration(
+    build: Callable[[Responses], Any],
+    responses: Responses,
+    fit: Fit | None = None,
+    scalars: Callable[[xr.Dataset], xr.Dataset] | None = None,
+    replications: int = 100,
+    levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95),
+    n_ranked: int = 99,
+    budget: float | None = None,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+) -> xr.Dataset:
+    """Test by simulation whether a PyMC model of private answers, and its sampler, are calibrated.
+
+    As `calibration`, with the prior of the model: each replication takes a draw of the prior as the truth, and answers
+    of the prior predictive that belong to it, fits them, and ranks every scalar of the truth among the draws.
+
+    Parameters
+    ----------
+    build : callable
+        Function from responses to the PyMC model, whose only observed variable is a `PrivateResponse` of them, such as
+        `frequency_model`.
+    responses : Responses
+        Says the mechanism, the categories, the published subsets and the number of people. The answers play no part.
+    fit : callable, optional
+        Function from a model and a seed to draws; by default `pymc.sample`.
+    scalars : callable, optional
+        Function from draws of the model's variables, a dataset by chain and draw, to the scalars to rank, a dataset by
+        chain, draw and whatever else; by default all free variables.
+    replications, levels, n_ranked, budget, random_seed, progressbar
+        As of `calibration`.
+
+    Returns
+    -------
+    xarray.Dataset
+        As of `calibration`, by ``scalar`` in place of category. `plots.plot_calibration` draws it.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=3.0), [0] * 30)
+    >>> result = ad.diagnostics.model_calibration(
+    ...     ad.frequency_model, responses, replications=2, random_seed=1, progressbar=False
+    ... )
+    >>> result.scalar.values.tolist()
+    ['theta[0]', 'theta[1]']
+    """
+    if not callable(build):
+        raise ValueError(f"build must be a function from responses to a PyMC model, got {brief(build)}")
+    if not isinstance(responses, Responses) or not len(responses):
+        raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
+    for name, given in (("fit", fit), ("scalars", scalars)):
+        if given is not None and not callable(given):
+            raise ValueError(f"{name} must be a function, got {brief(given)}")
+    wanted, ranked = check_count(replications, "replications", FEWEST), check_count(n_ranked, "n_ranked")
+    probabilities = _check_levels(levels)
+    seconds = np.inf if budget is None else check_positive(budget, "budget")
+    fresh = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = fresh if random_seed is None else check_integer(random_seed, "random_seed", 0)
+    import pymc as pm
+
+    model = build(responses)
+    if len(model.observed_RVs) != 1:
+        raise ValueError(f"build must return a model with one observed variable, got {len(model.observed_RVs)}")
+    free, observed = [rv.name for rv in model.free_RVs], model.observed_RVs[0].name
+    choose = scalars if scalars is not None else lambda draws: draws[free]
+    tables: dict[str, Any] = {"categories": list(responses.categories)}
+    if responses.mechanism.publishes_subset:
+        tables |= {"subsets": responses.subsets, "subset_index": responses.subset_index}
+    predicted = pm.sample_prior_predictive(wanted, model=model, random_seed=seed)
+    truths, answers = predicted["prior"].to_dataset(), predicted["prior_predictive"][observed].isel(chain=0)
+    rows: list[dict[str, Any]] = []
+    began = time.perf_counter()
+    with SlowProgress(wanted, "Calibrating", progressbar) as progress:
+        for i, rng in enumerate(np.random.default_rng(seed).spawn(wanted)):
+            if len(rows) >= FEWEST and time.perf_counter() - began >= seconds:
+                break
+            simulated = Responses.from_arrays(responses.mechanism, answers.isel(draw=i).values, **tables)
+            again, draw_seed = build(simulated), int(rng.integers(2**31))
+            tree = (
+                pm.sample(model=again, random_seed=draw_seed, progressbar=False)
+                if fit is None
+                else fit(again, draw_seed)
+            )
+            if not isinstance(tree, xr.DataTree) or "posterior" not in tree:
+                raise ValueError(f"fit must return a DataTree with draws, got {type(tree).__name__}")
+            labels, draws = _flat(choose(tree["posterior"].to_dataset()))
+            known, truth = _flat(choose(truths.isel(draw=[i])))
+            if known != labels:
+                raise ValueError(f"fit must return draws of {brief(known)}, got {brief(labels)}")
+            rows.append({"labels": labels, **_ranked(draws, truth[0, 0], probabilities, ranked, rng, -np.inf)})
+            progress.advance(1)
+    settings = {
+        "n_people": len(responses),
+        "replications": len(rows),
+        "replications_wanted": wanted,
+        "n_ranked": ranked,
+        "random_seed": seed,
+        "envelope_level": 1 - ENVELOPE,
+        "mechanism": repr(responses.mechanism),
+        "wall_time": time.perf_counter() - began,
+    }
+    return _dataset(rows, probabilities, settings, "scalar")
+
+
+def _flat(values: Any) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the labels of all scalars of a dataset, and their values, of shape (chain, draw, scalar)."""
+    if not isinstance(values, xr.Dataset) or not values.data_vars:
+        raise ValueError(f"scalars must return a Dataset by chain and draw, got {brief(values)}")
+    labels, parts = [], []
+    for name, variable in values.data_vars.items():
+        ordered = variable.transpose("chain", "draw", ...)
+        for place in np.ndindex(ordered.shape[2:]):
+            names = [str(ordered[dim].values[i]) for dim, i in zip(ordered.dims[2:], place, strict=True)]
+            labels.append(f"{name}[{', '.join(names)}]" if names else str(name))
+        parts.append(ordered.values.reshape(*ordered.shape[:2], -1).astype(np.float64))
+    return labels, np.concatenate(parts, axis=2)

@@ -180,6 +180,8 @@ def plot_calibration(
     >>> ad.plots.plot_calibration(result).shape
     (2,)
     """
+    if isinstance(dataset, xr.Dataset) and "scalar" in dataset.dims:
+        dataset = dataset.rename(scalar="category")
     check_result(dataset, "dataset", "diagnostics.calibration", CALIBRATED, ["envelope_level", "replications"])
     check_integer(highlight, "highlight", 0)
     panels = _panels(axes, 2)

@@ -378,6 +378,8 @@ DIAGNOSTICS = [
              {"fit": _fit, "mechanism": SRR, "prior": 1.0, "n_people": 5, "replications": 2, "n_ranked": 3,
               "random_seed": 1}, n_people=integer(0), replications=integer(2), n_ranked=integer(1), levels=no_matter,
              budget=optional(real(0))),
+    function("model_calibration", _quiet(diagnostics.model_calibration), {"build": None, "responses": RESPONSES},
+             build=Kind(but("function"))),
     function("grade", _quiet(diagnostics.grade), {"samplers": None}, samplers=(Kind(but("function")), "sampler")),
     function("grade_samplers", grade_samplers, {"poll": None}, poll=never),
     function("write_report", write_report, {"findings": None, "folder": "no/folder"}, findings=never),

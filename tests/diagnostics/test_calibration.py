@@ -7,12 +7,14 @@ import pytest
 import xarray as xr
 from scipy.stats import chisquare
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, sample
+from adobest_pp import RRRR, SRR, Responses, SubsetSelection, frequency_model, sample
 from adobest_pp._dirichlet import draw_dirichlet
-from adobest_pp.diagnostics import calibration
+from adobest_pp.diagnostics import calibration, model_calibration
 from adobest_pp.diagnostics.calibration import _exactly, _rank
-from adobest_pp.diagnostics.draws import read
+from adobest_pp.plots import plot_calibration
 from adobest_pp.samplers.gibbs import gibbs_chain
+from tests.diagnostics import samplers
+from tests.refusals import refuses
 
 
 def gibbs(responses, seed):
@@ -101,9 +103,7 @@ def test_ranks_are_uniform_with_ties_as_without():
 
 @pytest.mark.parametrize("count", [7, 50, 120])
 def test_the_truth_is_ranked_among_as_many_different_draws_as_stated(count):
-    theta = np.arange(240.0).reshape(3, 40, 2)
-    posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, {"category": ["a", "b"]})
-    sample = _exactly(read({"it": xr.DataTree.from_dict({"posterior": posterior})})["it"], count)
+    sample = _exactly(np.arange(240.0).reshape(3, 40, 2), count)
     assert sample.shape == (count, 2)
     assert len(np.unique(sample[:, 0])) == count
 
@@ -209,3 +209,54 @@ def test_exact_draws_pass_under_a_sparse_prior(fit, prior, n_people):
     assert result.p_value_overall > 1e-3
     # Intervals of ties hold too much, never too little.
     assert np.all(result.coverage - result.level > -4.5 * result.coverage_error)
+
+
+# A PyMC model under its own prior.
+
+
+class Watched:
+    """Builds a model, and remembers the responses, so that a fit can do without it."""
+
+    def __call__(self, responses):
+        self.responses = responses
+        return frequency_model(responses)
+
+
+def model_calibrated(sampler, replications=60, **options):
+    build = Watched()
+
+    def fit(model, seed):
+        assert model.observed_RVs
+        return samplers.tree_of(sampler(build.responses, np.ones(2), 300, 0, 2, seed), build.responses.categories)
+
+    template = Responses.from_arrays(SRR(2, 2.0), np.zeros(50, dtype=int), categories=["no", "yes"])
+    return model_calibration(
+        build, template, fit, replications=replications, random_seed=1, progressbar=False, **options
+    )
+
+
+def test_a_model_is_calibrated_under_its_own_prior():
+    """A right sampler fails with a probability of 1 %, on a fixed seed."""
+    result = model_calibrated(
+        samplers.exact, scalars=lambda draws: xr.Dataset({"odds": draws.theta[..., 0] / draws.theta[..., 1]})
+    )
+    assert result.scalar.values.tolist() == ["odds"]
+    assert result.p_value_overall > 0.01
+    assert np.abs(result.coverage - result.level).max() < 0.25
+    assert np.ptp(result.truth.values) > 0.5
+    assert plot_calibration(result).shape == (2,)
+
+
+@pytest.mark.parametrize("sampler", [samplers.half, samplers.swapped])
+def test_a_broken_fit_of_a_model_is_found(sampler):
+    result = model_calibrated(sampler)
+    assert result.scalar.values.tolist() == ["theta[no]", "theta[yes]"]
+    assert result.p_value_overall < 0.001
+
+
+def test_what_a_fit_of_a_model_returns_is_checked():
+    template = Responses.from_arrays(SRR(2, 2.0), np.zeros(5, dtype=int))
+    for change in ({"fit": lambda model, seed: None}, {"scalars": lambda draws: 3}, {"fit": 3}, {"scalars": 3}):
+        fit = {"fit": lambda model, seed: samplers.tree_of(np.full((2, 99, 2), 0.5), "01")} | change
+        with refuses(next(iter(change))):
+            model_calibration(frequency_model, template, **fit, replications=2, random_seed=1, progressbar=False)
