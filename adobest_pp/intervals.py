@@ -291,10 +291,10 @@ def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
         found = direct_estimate(responses, mean.sel(category=known).values)
         order = [known.index(label) for label in labels]
         return None if found is None else type(found)(*(column[order] for column in found))
-    if "observed_data" not in tree or "answers_with" not in tree["observed_data"]:
+    if "responses" not in tree.children or "answers_with" not in tree["responses"]:
         return None
     # Gathered answers: the tree has only the number of answers that name each category.
-    stored = tree["observed_data"].to_dataset()
+    stored = tree["responses"].to_dataset()
     mechanism = mechanism_from_settings(json.loads(stored.attrs["mechanism_settings"]))
     counts = stored["answers_with"].sel(category=labels).values.astype(np.float64)
     return direct_of_counts(counts, int(tree.attrs["n_responses"]), mechanism)
@@ -399,14 +399,14 @@ def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, Any]:
     from adobest_pp.answers.draws import theta_of
 
     theta = theta_of(tree, "theta")
-    if "prior" not in tree.attrs or "n_responses" not in tree.attrs:
+    if "prior_concentration" not in tree.attrs or "n_responses" not in tree.attrs:
         raise ValueError("theta must be a tree from `sample`: for another model, pass its draws, n and prior")
     return theta, tree.attrs["n_responses"] if n is None else n, _prior_of(tree)
 
 
 def _prior_of(tree: "xr.DataTree") -> Any:
     """Return the concentrations of the prior of a tree of `sample`; for a learned prior, their mean."""
-    prior = tree.attrs["prior"]
+    prior = tree.attrs["prior_concentration"]
     return np.mean(tree["posterior"].to_dataset()["concentration"].values) if isinstance(prior, str) else prior
 
 

@@ -172,7 +172,7 @@ def run_of(responses, theta, prior):
     tree = ad.sample(responses, "gibbs", draws=theta.shape[1], tune=0, chains=len(theta), random_seed=1)
     tree["posterior"]["theta"].values[:] = theta
     tree["posterior"]["concentration"] = tree["posterior"]["theta"].isel(category=0, drop=True)
-    tree.attrs["prior"] = prior
+    tree.attrs["prior_concentration"] = prior
     return tree
 
 

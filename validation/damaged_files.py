@@ -137,7 +137,7 @@ def _write_draws(path: Path) -> None:
     theta = np.random.default_rng(4).dirichlet(np.ones(4), size=(2, 50))
     posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, {"category": list(LABELS)})
     groups = {"/": xr.Dataset(attrs={"question": "color", "seed": 1}), "posterior": posterior}
-    tree = xr.DataTree.from_dict({**groups, "observed_data": _responses().to_xarray()})
+    tree = xr.DataTree.from_dict({**groups, "responses": _responses().to_xarray()})
     write_whole(path, netcdf_bytes(tree), overwrite=False)
 
 

@@ -107,8 +107,8 @@ def tree_of(theta: NDArray[np.float64], responses: Responses, prior: NDArray[np.
     """Return draws as `sample` does; without a prior, the Stein discrepancy is left out."""
     coords = {"category": list(responses.categories)}
     posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, coords)
-    tree = xr.DataTree.from_dict({"posterior": posterior, "observed_data": responses.to_xarray()})
-    tree.attrs = {} if prior is None else {"prior": prior}
+    tree = xr.DataTree.from_dict({"posterior": posterior, "responses": responses.to_xarray()})
+    tree.attrs = {} if prior is None else {"prior_concentration": prior}
     return tree
 
 

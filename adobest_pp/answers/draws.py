@@ -57,9 +57,9 @@ def thetas_of(draws: Any, name: str = "draws") -> dict[str, xr.DataArray]:
 
 
 def responses_of(tree: xr.DataTree) -> Responses | Gathered | None:
-    """Return the responses that `sample` put into ``observed_data``, or None if there are none (as with a store)."""
-    if "observed_data" not in tree or "mechanism_settings" not in tree["observed_data"].attrs:
+    """Return the responses that `sample` put into the group ``responses``, or None if there are none."""
+    if "responses" not in tree.children or "mechanism_settings" not in tree["responses"].attrs:
         return None
-    if tree["observed_data"].attrs.get("schema") == SCHEMA:
-        return Gathered.from_xarray(tree["observed_data"].to_dataset())
-    return Responses.from_xarray(tree["observed_data"].to_dataset())
+    if tree["responses"].attrs.get("schema") == SCHEMA:
+        return Gathered.from_xarray(tree["responses"].to_dataset())
+    return Responses.from_xarray(tree["responses"].to_dataset())

@@ -310,7 +310,16 @@ class Collection:
         chosen = self._chooser.prior if isinstance(prior, str) and prior == "own" else prior
         seed = self._chooser.seed_of_estimate(self._header["random_seed"], len(responses))
         tree = quick_sample(responses, chosen, draws, seed)
-        names = ("sampler", "prior", "learned_prior", "draws", "chains", "n_responses", "random_seed", "fit_p_value")
+        names = (
+            "sampler",
+            "prior_concentration",
+            "learned_prior",
+            "draws",
+            "chains",
+            "n_responses",
+            "random_seed",
+            "fit_p_value",
+        )
         attributes = {name: tree.attrs[name] for name in names if name in tree.attrs}
         return summary(tree, probability).assign_attrs(attributes)
 

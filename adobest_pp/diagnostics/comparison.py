@@ -234,7 +234,7 @@ def compare(
     ----------
     draws : mapping of str to DataTree
         Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category: probabilities that sum to
-        1 over the categories. The Stein discrepancy needs the responses (``observed_data``) and the attribute
+        1 over the categories. The Stein discrepancy needs the responses (the group ``responses``) and the attribute
         ``prior`` of the reference, or of another of the trees; `sample` leaves both in its trees. Trees that have
         their own must agree. Times need the attribute ``sampling_time`` of each tree.
     reference : str or Reference or DataTree, default "nuts"

@@ -143,7 +143,7 @@ def contraction(
     By the theorem of Bernstein and von Mises, the distance of the posterior mean from θ* and the spread of the
     posterior each contribute Tr I⁻¹/n to the error. Their sum is the line ``bvm``, with slope −1. This is the limit for
     θ* inside the simplex; posteriors contract faster if θ* is on an edge. The line needs the responses in
-    ``observed_data``, where `sample` leaves them. It is NaN without them, and infinite while they do not determine θ.
+    ``responses``, where `sample` leaves them. It is NaN without them, and infinite while they do not determine θ.
 
     The slope is the mean of the least-squares slopes of the runs, with the standard error of that mean. The standard
     error of a single run assumes independent residuals and is too small, because errors at nested checkpoints are not

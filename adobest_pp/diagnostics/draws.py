@@ -94,7 +94,7 @@ def _draws(name: str, tree: xr.DataTree, theta: xr.DataArray) -> Draws:
     responses = responses_of(tree)
     if responses is not None and not same_labels(responses.categories, categories):
         raise ValueError(f"draws must be of the categories of their responses, got {categories} for {name!r}")
-    prior = attributes.get("prior")
+    prior = attributes.get("prior_concentration")
     if prior is not None and not is_learned(prior):
         own = [str(label) for label in tree["posterior"].to_dataset()["theta"]["category"].values.tolist()]
         given = own if responses is None else responses.categories

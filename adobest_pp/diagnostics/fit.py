@@ -24,7 +24,7 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     tree : DataTree
         Of `sample`. Its draws play no part: the check is of the answers alone, whatever the prior and the sampler.
     responses : Responses or Gathered
-        The answers; by default those in ``observed_data`` of the tree.
+        The answers; by default those in the group ``responses`` of the tree.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     theta_of(tree)
     given = responses_of(tree) if responses is None else responses
     if given is None:
-        raise ValueError("responses must be given for a tree without them in observed_data, got None")
+        raise ValueError("responses must be given for a tree without the group responses, got None")
     check_responses(given)
     theta_of(tree, categories=given.categories)
     found = check_fit(given)

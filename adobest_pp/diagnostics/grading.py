@@ -418,7 +418,7 @@ def _sentence(error: Exception) -> str:
 
 def run_once(sampler: Sampler, reference: Reference, draws: int, chains: int, seed: int) -> SamplerRun:
     """Run a sampler here, and check what it returns."""
-    responses, prior = reference.responses, reference.draws.attrs["prior"]
+    responses, prior = reference.responses, reference.draws.attrs["prior_concentration"]
     began = time.perf_counter()
     found = sample(responses, sampler, prior, draws, draws, chains, seed, progressbar=False)
     seconds = time.perf_counter() - began

@@ -124,12 +124,12 @@ def load(name: str) -> Reference:
         variables["concentration"] = (("chain", "draw"), columns["concentration"].reshape(shape))
     coords = {"chain": range(shape[0]), "draw": range(shape[1]), "category": list(responses.categories)}
     posterior = xr.Dataset(variables, coords)
-    tree = xr.DataTree.from_dict({"posterior": posterior, "observed_data": responses.to_xarray()})
+    tree = xr.DataTree.from_dict({"posterior": posterior, "responses": responses.to_xarray()})
     prior = about["prior"]
     tree.attrs = {
         "reference": name,
         "group": about["group"],
-        "prior": prior if isinstance(prior, str) else np.array(prior),
+        "prior_concentration": prior if isinstance(prior, str) else np.array(prior),
         "truth": np.array(about["truth"]),
         **about["certificate"],
     }

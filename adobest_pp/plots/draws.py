@@ -69,7 +69,7 @@ def plot_estimates(
         ax.barh(places, [shares[known.index(label)] for label in labels], height=0.8, color="0.88", label="true share")
     for i, (name, theta) in enumerate(thetas.items()):
         # A single run of `sample` gets the intervals that people are shown.
-        is_run = len(draws) == 1 and {"prior", "n_responses"} <= set(draws[name].attrs)
+        is_run = len(draws) == 1 and {"prior_concentration", "n_responses"} <= set(draws[name].attrs)
         shown = summary(draws[name] if is_run else theta).sel(category=labels)
         mean, low, high = (shown[column].values for column in ("mean", "lower", "upper"))
         y = places + 0.6 * ((i + 0.5) / len(thetas) - 0.5)

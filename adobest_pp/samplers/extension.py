@@ -66,7 +66,7 @@ def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.Dat
     theta = theta_of(tree)
     responses = responses_of(tree)
     if responses is None:
-        raise ValueError("tree must hold the responses in observed_data, as of `sample`, got one without them")
+        raise ValueError("tree must hold the group responses, as of `sample`, got one without them")
     arguments = recorded_arguments({str(name): value for name, value in tree.attrs.items()})
     more = check_count(draws, "draws")
     if "schedule" in arguments:  # "sgld", and what is made of its pieces
@@ -121,7 +121,7 @@ def _joined(
         both = xr.concat([kept.drop_vars("draw"), new], "draw", coords="minimal", compat="override", join="override")
         joined[group] = xr.DataTree(both.assign_coords(draw=np.arange(both.sizes["draw"])).assign_attrs(old.attrs))
     joined.attrs = {**tree.attrs, "extended_by": extended_by}
-    warn_of_problems(joined, responses.evidence(), tree.attrs["sampler"], tree.attrs["prior"])
+    warn_of_problems(joined, responses.evidence(), tree.attrs["sampler"], tree.attrs["prior_concentration"])
     if "log_likelihood" in tree and isinstance(responses, Responses):
         add_log_likelihood(joined, responses)
     return joined

@@ -92,7 +92,8 @@ def sample(
     -------
     xarray.DataTree
         ``posterior/theta`` by chain, draw and category (and ``posterior/concentration`` by chain and draw where it is
-        learned); ``sample_stats``; the responses in ``observed_data``. The attributes hold the run time
+        learned); ``sample_stats``; the answers in ``observed_data/y``, and in ``responses`` all that was collected, as
+        of `Responses.to_xarray`. The attributes hold the prior (``prior_concentration``), the run time
         (``sampling_time``, in seconds), ``fit_p_value`` of `diagnostics.goodness_of_fit`, and every setting:
         ``sample(responses, **adobest_pp.recorded_arguments(tree.attrs))`` repeats the run.
 
@@ -166,7 +167,7 @@ def sample(
     details["fit_p_value"] = _check_answer_fit(responses)
     if log_likelihood and isinstance(responses, Responses):
         add_log_likelihood(tree, responses)
-    settings = {"sampler": entry.name, "prior": concentration, **sizes, "random_seed": seed}
+    settings = {"sampler": entry.name, "prior_concentration": concentration, **sizes, "random_seed": seed}
     return _labelled(tree, responses, settings | details | {"sampling_time": elapsed})
 
 
@@ -188,11 +189,11 @@ def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     >>> bool((again.posterior.theta == tree.posterior.theta).all())
     True
     """
-    names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
+    names = ("sampler", "prior_concentration", "draws", "tune", "chains", "random_seed")
     missing = [name for name in names if not isinstance(attributes, Mapping) or name not in attributes]
     if missing:
         raise ValueError(f"attributes must be those of what `sample` returned, but {', '.join(missing)} are not there")
-    found = {name: attributes[name] for name in names}
+    found = {name.removesuffix("_concentration"): attributes[name] for name in names}
     if not SAMPLERS.is_known(found["sampler"]):
         raise ValueError(f"sampler must be registered for the run to be repeated, got {brief(found['sampler'])}")
     known = SAMPLERS.find(found["sampler"]).options
@@ -358,7 +359,11 @@ def _labelled(tree: "xr.DataTree", responses: Responses | Gathered, settings: di
     """Add the responses, and the settings in the attributes."""
     import xarray as xr
 
-    tree["observed_data"] = xr.DataTree(responses.to_xarray())
+    collected = responses.to_xarray()
+    tree["responses"] = xr.DataTree(collected)
+    if isinstance(responses, Responses):
+        answers = collected["answer"].astype(np.int64).rename("y").drop_vars("category_code", errors="ignore")
+        tree["observed_data"] = xr.DataTree(answers.to_dataset())
     tree.attrs = {
         **settings,
         "mechanism_settings": json.dumps(responses.mechanism.settings()),

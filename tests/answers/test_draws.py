@@ -56,5 +56,5 @@ def test_responses_are_those_that_sample_left():
     np.testing.assert_array_equal(found.answers, [0, 2, 1])
     assert responses_of(tree()) is None
     other = tree()
-    other["observed_data"] = xr.DataTree(xr.Dataset({"answer": ("person", [1.0, 2.0])}))
+    other["responses"] = xr.DataTree(xr.Dataset({"answer": ("person", [1.0, 2.0])}))
     assert responses_of(other) is None

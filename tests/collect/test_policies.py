@@ -50,10 +50,16 @@ def test_estimate_is_that_of_the_exact_posterior():
     np.testing.assert_allclose(estimate["mean"], theta.mean(axis=0))
     shown = summary(tree)
     np.testing.assert_array_equal([estimate["lower"], estimate["upper"]], [shown["lower"], shown["upper"]])
-    settings = {"sampler": "nuts", "prior": "learned", "interval": "covering", "probability": 0.95, "draws": 500}
+    settings = {
+        "sampler": "nuts",
+        "prior_concentration": "learned",
+        "interval": "covering",
+        "probability": 0.95,
+        "draws": 500,
+    }
     assert {name: told[name] for name in settings} == settings
     assert told["fit_p_value"] > 0.005
-    np.testing.assert_array_equal(collection.estimate(100, prior="own").attrs["prior"], np.ones(5))
+    np.testing.assert_array_equal(collection.estimate(100, prior="own").attrs["prior_concentration"], np.ones(5))
 
 
 def test_intervals_hold_the_truth_where_sgld_has_not_mixed():

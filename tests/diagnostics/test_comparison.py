@@ -22,8 +22,8 @@ def tree(theta, labels=LABELS, prior=PRIOR, responses=None, **attributes):
     """Draws as `sample` returns them, of the prior of no responses unless there are some."""
     observed = responses if responses is not None else Responses(SRR(len(labels), 1.0), categories=labels)
     posterior = xr.Dataset({"theta": (("chain", "draw", "category"), theta)}, {"category": list(labels)})
-    result = xr.DataTree.from_dict({"posterior": posterior, "observed_data": observed.to_xarray()})
-    result.attrs = {"prior": prior, "sampling_time": 2.0, **attributes}
+    result = xr.DataTree.from_dict({"posterior": posterior, "responses": observed.to_xarray()})
+    result.attrs = {"prior_concentration": prior, "sampling_time": 2.0, **attributes}
     return result
 
 
@@ -129,7 +129,7 @@ def test_wrong_dependence_with_right_margins_is_found():
     tied = np.stack([u / 1000, u / 1000, x, 1 - x - u / 500], axis=-1)
     bare = {name: tree(theta).copy() for name, theta in (("apart", apart), ("tied", tied))}
     for one in bare.values():
-        del one.attrs["prior"]
+        del one.attrs["prior_concentration"]
     result = diagnostics.compare(bare, reference="apart")
     tied = result.sel(sampler="tied")
     assert values(tied) == ("biased", "energy")
@@ -161,11 +161,11 @@ def without(theta, *parts):
     """A tree of somebody's own sampler, which has draws but not all that `sample` leaves with them."""
     one = tree(theta)
     for part in parts:
-        del (one if part == "observed_data" else one.attrs)[part]
+        del (one if part == "responses" else one.attrs)[part]
     return one
 
 
-@pytest.mark.parametrize("parts", [("observed_data", "prior"), ("observed_data",), ("prior",)])
+@pytest.mark.parametrize("parts", [("responses", "prior_concentration"), ("responses",), ("prior_concentration",)])
 def test_responses_and_prior_are_those_of_the_reference(parts):
     wrong = exact(1, prior=PRIOR + np.array([0, 1, 0, 0]))
     compared = [
@@ -181,7 +181,7 @@ def test_responses_and_prior_are_those_of_the_reference(parts):
 
 
 def test_what_could_not_be_computed_is_said():
-    bare = {name: without(exact(seed), "observed_data", "prior") for name, seed in (("nuts", 0), ("it", 1))}
+    bare = {name: without(exact(seed), "responses", "prior_concentration") for name, seed in (("nuts", 0), ("it", 1))}
     result = diagnostics.compare(bare)
     assert result.stein_missing.values.tolist() == ["no responses or no prior with the draws"] * 2
     words = diagnostics.verdict_in_words(result.sel(sampler="it"))

@@ -71,7 +71,7 @@ def test_a_broken_sampler_is_caught_by_all(sampler):
     assert row.verdict == (FAILED if sampler is samplers.shuffled else "biased")
 
     reference = references.load("srr_two")
-    theta = sampler(reference.responses, reference.draws.attrs["prior"], 4000, 0, 4, 1)
+    theta = sampler(reference.responses, reference.draws.attrs["prior_concentration"], 4000, 0, 4, 1)
     tree = tree_of(theta, reference.responses.categories)
     if sampler is samplers.shuffled:
         with refuses("draws"):

@@ -47,7 +47,7 @@ def test_every_reference_is_certified(name):
     lag = (centered[:, 1:] * centered[:, :-1]).sum(axis=(0, 1)) / (centered**2).sum(axis=(0, 1))
     assert np.abs(lag).max() < 0.05
     assert draws.attrs["divergences"] == 0
-    assert ("concentration" in draws["posterior"]) == isinstance(draws.attrs["prior"], str)
+    assert ("concentration" in draws["posterior"]) == isinstance(draws.attrs["prior_concentration"], str)
     assert draws.attrs["reference"] == name
     assert repr(references.load(name)).startswith("<Reference: draws of <Responses")
 
@@ -140,7 +140,7 @@ def test_a_reference_is_built_and_loaded(monkeypatch, tmp_path, capsys):
     simulated, truth = build_references.simulated(setting)
     assert responses.evidence() == simulated.evidence()
     np.testing.assert_array_equal(draws.attrs["truth"], truth)
-    np.testing.assert_array_equal(draws.attrs["prior"], [1, 1, 1])
+    np.testing.assert_array_equal(draws.attrs["prior_concentration"], [1, 1, 1])
     with xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf") as tree:
         np.testing.assert_allclose(tree["posterior"]["theta"], draws["posterior"]["theta"], rtol=1e-12)
 

@@ -311,6 +311,6 @@ def test_a_labelled_prior_is_read_by_label():
     concentration = model["theta"].owner.op.dist_params(model["theta"].owner)[0]
     np.testing.assert_array_equal(concentration.eval(), [1, 2, 3, 4])
     tree = ad.sample(NAMED, "gibbs", prior, draws=4, tune=0, chains=1, random_seed=1)
-    assert list(tree.attrs["prior"]) == [1, 2, 3, 4]
+    assert list(tree.attrs["prior_concentration"]) == [1, 2, 3, 4]
     with refuses("prior"):
         ad.sample(NAMED, "gibbs", prior.assign_coords(category=["a", "b", "c", "d"]))

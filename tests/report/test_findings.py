@@ -30,13 +30,13 @@ def test_checkpoints_are_fits_of_the_first_answers():
 def test_a_prior_that_is_given_is_that_of_the_estimate_and_of_the_samplers():
     findings = grade_samplers(simulated_poll(60), draws=100, prior=0.5)
     assert findings.posterior is findings.draws["nuts"]
-    assert {tree.attrs["prior"][0] for tree in findings.draws.values()} == {0.5}
+    assert {tree.attrs["prior_concentration"][0] for tree in findings.draws.values()} == {0.5}
     assert findings.estimated["tv_truth"].item() == findings.comparison["tv_truth"].sel(sampler="nuts").item()
 
 
 def test_the_estimate_learns_its_prior_by_default(hostile_findings):
-    assert hostile_findings.posterior.attrs["prior"] == "learned"
-    assert {tree.attrs["prior"][0] for tree in hostile_findings.draws.values()} == {1.0}
+    assert hostile_findings.posterior.attrs["prior_concentration"] == "learned"
+    assert {tree.attrs["prior_concentration"][0] for tree in hostile_findings.draws.values()} == {1.0}
     truth, mean = hostile_findings.poll.truth, hostile_findings.estimate["mean"].values
     assert hostile_findings.estimated["tv_truth"].item() == pytest.approx(0.5 * np.abs(mean - truth).sum())
 

@@ -124,7 +124,7 @@ def test_draws_open_with_plain_xarray_and_can_be_graded_again(hostile_report, ho
 def test_the_settings_repeat_a_run(hostile_report):
     with xr.open_datatree(hostile_report / "posterior.nc", engine="h5netcdf") as tree:
         gibbs = tree["gibbs"].load()
-    responses = Responses.from_xarray(gibbs["observed_data"].to_dataset())
+    responses = Responses.from_xarray(gibbs["responses"].to_dataset())
     again = sample(responses, **recorded_arguments(gibbs.attrs), progressbar=False)
     np.testing.assert_array_equal(again["posterior/theta"].values, gibbs["posterior/theta"].values)
 

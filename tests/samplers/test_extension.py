@@ -75,7 +75,7 @@ def test_bad_trees_are_refused():
     with refuses("tree"):
         ad.extend(xr.DataTree(), 10)
     cut = tree.copy()
-    del cut["observed_data"]
+    del cut["responses"]
     with refuses("tree"):
         ad.extend(cut, 10)
     with refuses("tree"):

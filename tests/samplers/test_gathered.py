@@ -188,7 +188,7 @@ def test_draws_from_a_store_are_of_the_posterior_whatever_its_pieces(store, monk
     tree = ad.sample(gathered, "sgld_cv", draws=1000, random_seed=2, progressbar=False)
     result = compare({"store": tree, "nuts": reference}, reference="nuts")
     assert result.verdict.sel(sampler="store").item() == "indistinguishable"
-    assert tree.observed_data.answers_with.values.tolist() == responses.answers.sum(axis=0).tolist()
+    assert tree.responses.answers_with.values.tolist() == responses.answers.sum(axis=0).tolist()
     assert 0 < tree.attrs["fit_p_value"] <= 1
     responses.to_parquet(tmp_path / "whole.parquet")
     again = ad.sample(ad.gather(tmp_path), "sgld_cv", draws=1000, random_seed=2, progressbar=False)

@@ -39,7 +39,7 @@ def test_result_is_labelled_and_survives_a_file(sampler, mechanism, tmp_path):
     tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "draws.nc", engine="h5netcdf") as reopened:
         xr.testing.assert_equal(reopened["posterior"]["theta"], tree["posterior"]["theta"])
-        again = ad.Responses.from_xarray(reopened["observed_data"].to_dataset())
+        again = ad.Responses.from_xarray(reopened["responses"].to_dataset())
         assert again.evidence() == responses.evidence()
         assert json.loads(reopened.attrs["mechanism_settings"]) == mechanism.settings()
         repeated = ad.sample(again, progressbar=False, **recorded_arguments(reopened.attrs))
@@ -50,7 +50,7 @@ def test_result_is_labelled_and_survives_a_file(sampler, mechanism, tmp_path):
 def test_attributes_tell_how_to_repeat_the_run(sampler):
     tree = ad.sample(labelled(MECHANISMS[1]), sampler, prior=[1.0, 2.0, 0.5], random_seed=4, **SHORT)
     attributes = tree.attrs
-    np.testing.assert_array_equal(attributes["prior"], [1.0, 2.0, 0.5])
+    np.testing.assert_array_equal(attributes["prior_concentration"], [1.0, 2.0, 0.5])
     assert attributes["sampler"] == sampler
     assert attributes["sampling_time"] > 0
     assert attributes["n_responses"] == 40
@@ -64,7 +64,7 @@ def test_attributes_tell_how_to_repeat_the_run(sampler):
 def test_a_learned_concentration_is_told_and_repeated_from_a_file(tmp_path):
     responses = labelled(MECHANISMS[2])
     tree = ad.sample(responses, "nuts", prior="learned", random_seed=4, **SHORT)
-    assert tree.attrs["prior"] == "learned"
+    assert tree.attrs["prior_concentration"] == "learned"
     assert tree.attrs["learned_prior"] == "Dirichlet(a, …, a), ln a ~ N(-2, 2²)"
     tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "draws.nc", engine="h5netcdf") as reopened:
@@ -181,7 +181,10 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"prior": -1.0}, "prior must be a positive number, or 3 of them, got -1.0"),
         ({"prior": [1.0, 2.0]}, "prior must be"),
         ({"prior": "flat"}, "prior must be a positive number, or 3 of them, or 'learned', got 'flat'"),
-        ({"prior": "learned", "sampler": "gibbs"}, "prior must be a positive number, or 3 of them, for 'gibbs', got"),
+        (
+            {"prior": "learned", "sampler": "gibbs"},
+            "prior must be a positive number, or 3 of them, for 'gibbs', got",
+        ),
         ({"prior": "learned", "sampler": "sgld"}, "prior must be .*, for 'sgld', got 'learned'"),
         ({"draws": 0}, "draws must be an integer of at least 1, got 0"),
         ({"tune": 0}, "tune of 'nuts' must be an integer of at least 1, got 0"),
@@ -222,7 +225,7 @@ def test_refuses_what_is_not_responses():
 )
 def test_recorded_arguments_of_something_else_are_refused(attributes, told):
     if attributes:
-        names = ("sampler", "prior", "draws", "tune", "chains", "random_seed")
+        names = ("sampler", "prior_concentration", "draws", "tune", "chains", "random_seed")
         attributes = dict.fromkeys(names, 1) | {"sampler": "sgld"} | attributes
     with pytest.raises(ValueError, match=told) as raised:
         recorded_arguments(attributes)
