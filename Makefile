@@ -25,20 +25,22 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --seed 1
 
+# JAX has threads, which processes that fork do not survive: its tests run apart.
 # Each of the two processes of the tests has a core: threads of BLAS would wait for each other.
 test test-long quick: export OMP_NUM_THREADS := 1
 
 test: $(DEV)
-	$(PYTEST) -m "not long and not slow"
+	$(PYTEST) -m "not long and not slow and not jax"
+	$(BIN)/python -m pytest -q -m jax tests/model
 
 test-long: $(DEV)
-	$(PYTEST) -m "long and not slow"
+	$(PYTEST) -m "long and not slow and not jax"
 
 test-all: test
 	$(MAKE) test-long
 
 quick: lint
-	$(PYTEST) -m "not long and not slow" $(wildcard $(QUICK))
+	$(PYTEST) -m "not long and not slow and not jax" $(wildcard $(QUICK))
 
 install: $(DEV)
 

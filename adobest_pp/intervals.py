@@ -115,8 +115,8 @@ def covering_intervals(direct: "Direct", probability: float = PROBABILITY) -> Fl
     likelihood ratio of t and the likeliest share from 0 to 1 (Feldman and Cousins [1]_), for a normal estimate with its
     variance at t. The p-value is binomial and counts outcomes that are just as extreme by half. So an interval is never
     empty, begins at 0 if the share may be 0, has two ends otherwise, and needs no rule for switching between the two.
-    For SRR and subset selection the number of answers that name a category is binomial. The coverage, summed over that
-    number, is 93.6 to 96.8 % in 3,900 settings with 300 people or more, and 95.0 % on average
+    For SRR and subset selection the number of answers that name a category is binomial. Summed over that
+    number, the coverage is 93.6 to 96.8 % in 3,900 settings with 300 people or more, and 95.0 % on average
     (``python -m validation.fixed_truths``).
 
     References

@@ -96,8 +96,9 @@ def _known(name: str) -> type[Mechanism]:
 
 
 def mechanism_parameters(name: str) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a mechanism's constructor, by name."""
-    return inspect.signature(find_mechanism(name)).parameters
+    """Return the public parameters of a mechanism's constructor, by name."""
+    parameters = inspect.signature(find_mechanism(name)).parameters
+    return {name: parameter for name, parameter in parameters.items() if not name.startswith("_")}
 
 
 def is_built_from(name: str, *settings: str) -> bool:

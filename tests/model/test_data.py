@@ -295,6 +295,7 @@ def test_variables_of_pymc_dims_are_read_by_their_dimensions():
             ad.PrivateResponse("y", theta, responses)
 
 
+@pytest.mark.jax
 def test_jax_evaluates_answers_as_data():
     pytest.importorskip("jax")
     mechanism = ad.RRRR(K, 1.5, 0.8)

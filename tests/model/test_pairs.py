@@ -119,6 +119,7 @@ def test_the_plain_graph_that_jax_compiles_is_the_kernel(responses):
     assert op.plain(*inputs).eval(mode=PYTHON) == pytest.approx(value)
 
 
+@pytest.mark.jax
 def test_numpyro_compiles_it():
     pytest.importorskip("jax")
     theta, group, _ = shapes(60, np.random.default_rng(2))["groups"]

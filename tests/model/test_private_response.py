@@ -206,6 +206,7 @@ def test_any_prior_and_either_sampler(sampler):
     assert np.abs(mean - best).max() < 0.1
 
 
+@pytest.mark.jax
 def test_numpyro_draws_the_same_posterior(mechanism):
     pytest.importorskip("jax")
     pytest.importorskip("numpyro")

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+import numpy as np
 import pytest
 
 import adobest_pp as ad
@@ -139,15 +140,16 @@ def test_nothing_on_disk_links_a_token_to_an_answer(path):
 
 
 def test_designs_and_subsets_change_with_the_answers(path):
-    design = PollQuestion("Which?", ["a", "b", "c", "d"], 2.0, "design", people=24)
-    subset = PollQuestion("Which?", ["a", "b", "c", "d"], 2.0, "rrrr", people=24)
+    design = PollQuestion("Which?", ["a", "b", "c", "d"], 2.0, "design", people=80)
+    subset = PollQuestion("Which?", ["a", "b", "c", "d"], 2.0, "rrrr", people=80)
     create_poll(path, [design, subset], random_seed=1)
     poll = OpenPoll(path)
+    rng = np.random.default_rng(2)
     for _ in range(3):  # people // 8 answers make a round
         for index in (0, 1):
             question = poll.published[index]
-            for _ in range(3):
-                value = question.privatize(0)
+            for _ in range(10):
+                value = question.mechanism.privatize(0, subset=question.subset, rng=rng)
                 take(poll, token_of(poll), index, value if isinstance(value, int) else value.tolist(), question.number)
         drain(poll)
     assert poll.rounds[0] > 1
@@ -156,7 +158,7 @@ def test_designs_and_subsets_change_with_the_answers(path):
     take(poll, token_of(poll), 1, late.privatize(0), 0)
     known = dict(poll.known[1])
     poll.close()
-    assert poll.counts == [9, 10]
+    assert poll.counts == [30, 31]
     poll = OpenPoll(path)
     assert {number: poll.known[1][number] for number in known} == known
     poll.close()

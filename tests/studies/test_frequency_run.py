@@ -215,11 +215,11 @@ def test_intervals_hold_truths_from_their_prior(cell):
     ("changes", "message"),
     [
         ({"mechanism": "rrr"}, "mechanism must be one of .*, got 'rrr'"),
-        ({"kapa": 0.9}, "kapa must be left out for RRRR, which has n_categories, epsilon, kappa"),
+        ({"kapa": 0.9}, "kapa must be left out for RRRR, which has only n_categories, epsilon, kappa"),
         ({"epsilon": -1}, "epsilon must be a number above 0"),
         ({"utility": None}, "utility must be one of .*, got None"),
         ({"utility": "semi_adaptive"}, "alpha must be given for 'semi_adaptive'"),
-        ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for it alone"),
+        ({"alpha": 0.5}, "alpha must be given for 'semi_adaptive' and for no other"),
         ({"sampler": "nuts"}, "sampler must be one of 'sgld', 'gibbs', 'exact', got 'nuts'"),
         ({"rho": 0}, "rho must be a positive number, got 0"),
         ({"theta": [0.5, 0.5, 0, 0]}, "rho or theta must be given, and not both"),
