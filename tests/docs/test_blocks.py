@@ -30,6 +30,7 @@ LONG = {
     "howto/cluster.md",
     "howto/grade.md",
     "howto/prior.md",
+    "howto/pymc.md",
     "howto/regression.md",
     "howto/sampler.md",
 }
