@@ -76,7 +76,8 @@ def error_against_work() -> xr.Dataset:
     made = xr.Dataset.from_dataframe(by_run.apply(pd.to_numeric, errors="coerce"))
     made["verdict"] = xr.DataArray.from_series(grades.set_index(keys)["verdict"]).reindex_like(made).fillna("failed")
     about = grades.drop_duplicates("reference").set_index("reference").loc[made["reference"].values]
-    return made.assign_coords(group=("reference", about["group"]), n_categories=("reference", about["K"].astype(int)))
+    places = {"group": about["group"].tolist(), "n_categories": about["K"].astype(int).tolist()}
+    return made.assign_coords({name: ("reference", values) for name, values in places.items()})
 
 
 def frontier() -> xr.Dataset:

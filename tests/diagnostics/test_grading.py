@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -13,6 +14,7 @@ from adobest_pp.diagnostics.grading import FAILED, FIRST_DRAWS, RUNS, as_records
 from tests.diagnostics import samplers
 from tests.diagnostics.samplers import BROKEN, exact, tree_of
 from tests.refusals import refuses
+from validation import pages
 
 QUICK = {"names": ["srr_two"], "budget": 5.0, "progressbar": False}
 
@@ -203,6 +205,23 @@ def test_what_is_asked_for_is_checked():
         grade("nuts", budget=0)
     with refuses("gradients"):
         grade("nuts", gradients=-1)
+
+
+def test_the_page_of_kept_results_is_drawn(monkeypatch):
+    """From tables as `validation.leaderboard` keeps them: unknown numbers are a dash, failed samplers have no runs."""
+    kept = {
+        "grades": [["a", "easy", "srr", 10, "indistinguishable"], ["b", "easy", "srr", 10, FAILED]],
+        "points": [["a", "srr", 250, 0.1, "–", 0.2], ["a", "srr", 500, 0.2, "–", 0.1]],
+    }
+    columns = {
+        "grades": ["sampler", "group", "reference", "K", "verdict"],
+        "points": ["sampler", "reference", "draws", "seconds", "gradients", "error"],
+    }
+    monkeypatch.setattr(pages, "frame", lambda program, name: pd.DataFrame(kept[name], columns=columns[name]))
+    drawn = pages.error_against_work()
+    assert drawn.run_error.values.tolist() == [[[0.2, 0.1]]]
+    assert np.isnan(drawn.run_gradients).all()
+    assert len(ad.plots.plot_grades(drawn)[0].lines) == 1
 
 
 # The command.
