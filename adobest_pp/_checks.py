@@ -246,6 +246,13 @@ def check_probabilities(
 def check_prior(prior: ArrayLike, n_categories: int, categories: Sequence[str] | None = None) -> Floats:
     """Return the K concentrations of a Dirichlet prior, given as one number or as K numbers, or raise ValueError."""
     allowed = f"a positive number, or {n_categories} of them"
+    if isinstance(prior, dict):
+        if categories is None or {*map(str, prior)} != {*categories}:
+            raise ValueError(
+                f"prior must have the categories {brief(list(categories or ()))}, got {brief(list(prior))}"
+            )
+        by_name = {str(name): value for name, value in prior.items()}
+        prior = [by_name[name] for name in categories]
     values = prior if isinstance(prior, float | int) else by_label(prior, categories, "prior")
     try:
         numbers = as_numbers(values, "fiu").astype(np.float64)

@@ -29,8 +29,9 @@ import pandas as pd  # type: ignore[import-untyped]
 from numba import carray, njit, types
 from numpy.typing import NDArray
 
-from adobest_pp._checks import is_learned
+from adobest_pp._checks import check_count, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
+from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
@@ -470,6 +471,7 @@ def sample_nuts(
     random_seed: int | None,
     progressbar: bool,
     cores: int | None = None,
+    target_accept: float = TARGET_ACCEPT,
     log_mean: float = LOG_CONCENTRATION[0],
     log_sd: float = LOG_CONCENTRATION[1],
 ) -> "xr.DataTree":
@@ -490,6 +492,8 @@ def sample_nuts(
         Whether to show progress.
     cores : int, optional
         How many chains run at once; by default as many as the machine has cores.
+    target_accept : float, default 0.95
+        The mean acceptance that the step is tuned to.
     log_mean, log_sd : float
         Mean and standard deviation of ln a where it is learned. Only `validation/hyperprior.py` gives others.
 
@@ -510,7 +514,7 @@ def sample_nuts(
         progress_bar=progressbar,
         save_warmup=False,
         adaptation=ADAPTATION,
-        target_accept=TARGET_ACCEPT,
+        target_accept=target_accept,
     )
     try:
         tree: xr.DataTree = background.wait()
@@ -538,13 +542,17 @@ def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
 
 @register_sampler("nuts", learned=True, least_tune=1)
 def _nuts(  # type: ignore[no-untyped-def]
-    responses, prior, draws, tune, chains, seed, *, progressbar=False
+    responses, prior, draws, tune, chains, seed, *, progressbar=False, target_accept=TARGET_ACCEPT, cores=None
 ) -> "xr.DataTree":
-    sizes = {"draws": draws, "tune": tune, "chains": chains}
+    if not (isinstance(target_accept, float) and 0 < target_accept < 1):
+        raise ValueError(f"target_accept must be a number between 0 and 1, got {brief(target_accept)}")
+    if cores is not None:
+        check_count(cores, "cores", 1)
+    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept}
     tree = sample_nuts(responses, prior=prior, random_seed=seed, progressbar=progressbar, **sizes)
     # What it was set to, and the versions that its draws depend on.
     tree.attrs = {
-        "target_accept": TARGET_ACCEPT,
+        "target_accept": target_accept,
         "adaptation": ADAPTATION,
         "nutpie_version": version("nutpie"),
         "numba_version": numba.__version__,

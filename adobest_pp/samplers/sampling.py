@@ -46,7 +46,7 @@ def sample(
     draws: int = 1000,
     tune: int = 1000,
     chains: int = 4,
-    random_seed: int | None = None,
+    random_seed: "int | np.random.Generator | None" = None,
     progressbar: bool = True,
     log_likelihood: bool = False,
     **options: Any,
@@ -68,7 +68,7 @@ def sample(
         seed) in this order, and returns θ of shape (chain, draw, K) or a tree with ``posterior/theta``. A step class
         moves the variables of `frequency_model(responses, prior)`. Their draws are recorded under the name of the
         function or class.
-    prior : float or array of shape (K,) or "learned", default 1.0
+    prior : float, array of shape (K,), dict by category or "learned", default 1.0
         Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
         ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all categories, learned from the answers
         with ln a ~ N(−2, 2²). Estimates that are shown elsewhere (collections, reports, commands) use it, as it is
@@ -77,16 +77,17 @@ def sample(
     draws, tune, chains : int
         Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, and 100 for
         ``"sgld_cv"``, whose pilots they are), and chains.
-    random_seed : int, optional
-        The same seed gives the same draws. One is chosen and recorded if none is given.
+    random_seed : int or numpy.random.Generator, optional
+        The same seed gives the same draws. One is chosen and recorded if none is given; a Generator draws it.
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
     log_likelihood : bool, default False
         Whether to keep the log-likelihood of each response under each draw, in ``log_likelihood/y``: what `arviz.loo`
         and `arviz.compare` need. It takes eight bytes for each response and draw.
     **options
-        For ``"sgld"``: `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw` (here 20
-        by default) as of `SGLD`. For a function or step class of your own: its options.
+        For ``"nuts"``: `target_accept` (0.95 by default) and `cores`, how many chains run at once. For ``"sgld"``:
+        `gradient`, `diffusion`, `batch_size`, `step_size`, `schedule` and `updates_per_draw` (here 20 by default) as of
+        `SGLD`. For a function or step class of your own: its options.
 
     Returns
     -------
@@ -140,6 +141,8 @@ def sample(
         "chains": check_count(chains, "chains"),
     }
     check_total({"draws": sizes["draws"] + sizes["tune"], "chains": sizes["chains"], "K": responses.n_categories})
+    if isinstance(random_seed, np.random.Generator):
+        random_seed = int(random_seed.integers(2**63))
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     check_flag(progressbar, "progressbar")
     if entry.options is not None and not {*options} <= entry.options:

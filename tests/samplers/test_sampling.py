@@ -191,7 +191,7 @@ def test_progress_can_be_turned_off(monkeypatch, capsys):
         ({"sampler": "gibbs", "tune": -1}, "tune must be an integer of at least 0"),
         ({"chains": 0}, "chains must be"),
         ({"random_seed": -3}, "random_seed must be an integer from 0"),
-        ({"batch_size": 10}, "options must be left out for 'nuts', got batch_size"),
+        ({"batch_size": 10}, "options must be among cores, target_accept for 'nuts', got batch_size"),
         ({"sampler": "sgld", "momentum": 0.9}, "options must be among batch_size, .* for 'sgld', got momentum"),
         ({"sampler": "sgld", "batch_size": 2.5}, "batch_size must be"),
     ],
@@ -230,3 +230,19 @@ def test_recorded_arguments_of_something_else_are_refused(attributes, told):
     with pytest.raises(ValueError, match=told) as raised:
         recorded_arguments(attributes)
     assert type(raised.value) is ValueError
+
+
+def test_options_that_pymc_users_know():
+    responses = ad.Responses.from_arrays(ad.SRR(2, 1.0), [0, 0, 1, 0], categories=["no", "yes"])
+    quick = {"draws": 20, "tune": 50, "chains": 2, "progressbar": False}
+    tree = ad.sample(responses, target_accept=0.8, cores=1, random_seed=np.random.default_rng(3), **quick)
+    assert tree.attrs["target_accept"] == 0.8
+    again = ad.sample(responses, **{**ad.recorded_arguments(tree.attrs), "progressbar": False})
+    np.testing.assert_array_equal(again["posterior"]["theta"], tree["posterior"]["theta"])
+    same = ad.sample(responses, target_accept=0.8, random_seed=np.random.default_rng(3), **quick)
+    np.testing.assert_array_equal(same["posterior"]["theta"], tree["posterior"]["theta"])
+    named = ad.sample(responses, "gibbs", prior={"yes": 3, "no": 0.5}, random_seed=1, **quick)
+    assert named.attrs["prior_concentration"].tolist() == [0.5, 3.0]
+    for wrong in ({"target_accept": 1.5}, {"cores": 0}, {"prior": {"yes": 1}}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must"):
+            ad.sample(responses, **wrong, **quick)
