@@ -270,12 +270,36 @@ def test_a_new_gradient_is_the_one_that_runs_and_is_recorded():
     assert ad.recorded_arguments(tree.attrs)["gradient"] == "nothing"
 
 
-def test_a_piece_that_has_changed_is_compiled_anew():
-    """Numba's cache on disk does not look at the functions of pieces: those of others are not kept there."""
+def test_pieces_of_one_name_and_form_are_not_taken_for_each_other():
+    """Numba takes named tuples of the same name and fields for the same: a cell that is run again would run the old."""
+
+    def at(place):
+        def advance(diffusion, rng, phi, slope, step, noise):
+            phi[0], phi[1], phi[2] = place, 1.0, 1.0
+            return 0
+
+        @register_diffusion("mine", advance=advance)
+        class Reflected(NamedTuple):
+            prior: np.ndarray
+
+            @classmethod
+            def build(cls, run):
+                return cls(run.prior)
+
+        theta = ad.sample(responses(), "sgld", diffusion="mine", **SIZES)["posterior"]["theta"].values
+        np.testing.assert_allclose(theta[..., 0], place / (place + 2))
+
+    for place in (2.0, 8.0, 18.0):
+        at(place)
+
+
+def test_a_piece_of_somebody_else_is_never_read_from_the_cache_on_disk():
+    """Numba's cache does not notice that the function of a piece has changed, and would run the old one."""
     still("moving")
-    ad.sample(responses(), "sgld", diffusion="moving", **SIZES)
-    assert loop._uncached_draws.overloads
-    assert loop._uncached_draws.stats.cache_path is None or not loop._uncached_draws.stats.cache_hits
+    of_mine = loop.loop_of(DIFFUSIONS.find("moving"), GRADIENTS.find("full"))
+    assert of_mine.stats.cache_path is None
+    ours = loop.loop_of(DIFFUSIONS.find("mirrored"), GRADIENTS.find("full"))
+    assert ours is loop.langevin_draws
 
 
 @pytest.mark.parametrize(("kind", "ours"), [("diffusion", "reflected"), ("gradient", "minibatch")])

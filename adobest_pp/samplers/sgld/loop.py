@@ -8,6 +8,7 @@ the same arrays repeat a run. docs/math.md, sections 2 and 4, has the equations.
 Nothing here imports PyMC or checks bounds.
 """
 
+import functools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.samplers.checks import warn_of_long_steps, warn_of_reflections
 from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet, run_chains
-from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LANGEVIN, PIECES, Drawn, register_sampler
+from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LANGEVIN, PIECES, Drawn, LangevinPiece, register_sampler
 from adobest_pp.samplers.sgld.diffusions import metric_at, prior_gradient
 from adobest_pp.samplers.sgld.gradients import has_left
 from adobest_pp.samplers.sgld.settings import LangevinSettings
@@ -122,9 +123,16 @@ def langevin_draws(diffusion, gradient, rng, phi, steps, noise, draws, stats):  
             draws[d, i] = phi[i] / total
 
 
-# For pieces of yours. Numba's cache on disk looks at this file alone, and would run an old version of a function that
-# you have changed since.
-_uncached_draws = njit(langevin_draws.py_func)
+@functools.cache
+def loop_of(diffusion: LangevinPiece, gradient: LangevinPiece) -> Any:
+    """Return the loop for two pieces.
+
+    Pieces of yours have a loop of their own, compiled anew in each process. Numba's cache on disk looks at this file
+    alone, and would run an old version of a function that you have changed since. And a compiled function takes a class
+    for another that it has seen before if both have the same name and fields.
+    """
+    ours = all(piece.module.startswith("adobest_pp.") for piece in (diffusion, gradient))
+    return langevin_draws if ours else njit(langevin_draws.py_func)
 
 
 # A run: gradient, diffusion and loop for given evidence and prior.
@@ -254,9 +262,9 @@ class Langevin:
         if self.anchor is not None and has_left(theta, self.anchor):
             self.anchor = self.anchor_at(theta)
         stats = np.empty((len(draws), 3))
-        ours = all(piece.module.startswith("adobest_pp.") for piece in self.pieces)
-        run = langevin_draws if ours else _uncached_draws
-        run(self.diffusion, self.estimator(batches), rng, phi, steps, noise, draws, stats)
+        gradient = self.estimator(batches)
+        run = loop_of(self.pieces[0], PIECES[type(gradient)])
+        run(self.diffusion, gradient, rng, phi, steps, noise, draws, stats)
         return stats
 
 
