@@ -466,3 +466,14 @@ def _codes(dataset: "xr.Dataset", dim: str) -> NDArray[np.int64]:
     if name not in dataset.coords or dataset[name].dims != (dim,) or dataset[name].dtype.kind not in "iu":
         raise ValueError(f"the coordinate {name!r} must be there, integers along {dim!r}")
     return np.asarray(dataset[name].values, dtype=np.int64)
+
+
+def check_responses(responses: Any) -> None:
+    """Raise ValueError unless these are `Responses` or `Gathered`."""
+    if isinstance(responses, Responses):
+        return
+    from adobest_pp.answers.gather.gathered import Gathered
+
+    if not isinstance(responses, Gathered):
+        hint = ", which has no labels: pass what it is the evidence of" if isinstance(responses, Evidence) else ""
+        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}{hint}")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adobest_pp.answers.draws import responses_of, theta_of
-from adobest_pp.answers.gather.gathered import Gathered, check_responses
-from adobest_pp.answers.responses import Responses
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.likelihood.without_prior import FALSE_ALARM, LEVEL, check_fit
 
 if TYPE_CHECKING:

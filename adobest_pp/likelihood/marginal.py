@@ -17,8 +17,8 @@ from adobest_pp._checks import (
     check_probability,
     check_theta,
 )
-from adobest_pp.answers.gather.gathered import Gathered, check_responses
-from adobest_pp.answers.responses import Responses
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from adobest_pp._checks import check_prior, is_learned
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._text import brief
-from adobest_pp.answers.gather.gathered import Gathered, check_responses
-from adobest_pp.answers.responses import Responses
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.model.private_response import PrivateResponse
 from adobest_pp.model.simplex import simplex
 

@@ -16,8 +16,8 @@ from adobest_pp._checks import check_count, check_flag, check_integer, check_pri
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
-from adobest_pp.answers.gather.gathered import Gathered, check_responses
-from adobest_pp.answers.responses import Responses
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.likelihood.core import SIMPLEX_TOLERANCE, row_probabilities
 from adobest_pp.likelihood.without_prior import check_fit, misfit_in_words
 from adobest_pp.samplers.checks import logger, warn_of_problems

@@ -23,7 +23,7 @@ from adobest_pp._checks import check_integer, check_path
 from adobest_pp._files import remove_leftovers, seal, temporary_name, unseal
 from adobest_pp._text import brief, check_stored_labels
 from adobest_pp.answers.gather.tallies import Tally, add_up, decoded, evidence_of
-from adobest_pp.answers.responses import Responses, variable
+from adobest_pp.answers.responses import variable
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
 from adobest_pp.mechanisms.registry import UnknownMechanism, loads
@@ -361,13 +361,6 @@ def notes_of(mechanism: Mechanism, categories: tuple[str, ...], files: dict[str,
         "categories": list(categories),
         "files": {name: list(each) for name, each in files.items()},
     }
-
-
-def check_responses(responses: Any) -> None:
-    """Raise ValueError unless these are `Responses` or `Gathered`."""
-    if not isinstance(responses, Responses | Gathered):
-        hint = ", which has no labels: pass what it is the evidence of" if isinstance(responses, Evidence) else ""
-        raise ValueError(f"responses must be a Responses, got {type(responses).__name__}{hint}")
 
 
 def _of_notes(notes: dict[str, Any]) -> tuple[Mechanism, tuple[str, ...]]:
