@@ -78,3 +78,10 @@ def wait_for(server, count, question=0):
             return
         time.sleep(0.02)
     raise AssertionError(f"{server.poll.counts} answers, not {count}")
+
+
+def serious(page, axe):
+    """Return the serious and critical findings of axe-core on a page."""
+    page.add_script_tag(content=axe)
+    listed = "async () => (await axe.run()).violations.map((each) => [each.impact, each.id, each.nodes[0].html])"
+    return [each for each in page.evaluate(listed) if each[0] in ("serious", "critical")]

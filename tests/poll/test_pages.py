@@ -1,26 +1,17 @@
 """Three phones and a projector go through a poll, in a browser."""
 
 import json
-import shutil
-import subprocess
-import tarfile
 
 import pytest
 
 import adobest_pp as ad
 from adobest_pp.poll.polls import PollQuestion
-from tests.poll.harness import served, wait_for
-from tests.report.browser import CHROMIUM, chromium
+from tests.poll.harness import serious, served, wait_for
+from tests.report.browser import CHROMIUM
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 LABELS = ["<b>never</b>", "حزب الخضر", "once “or” twice"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture
@@ -247,21 +238,6 @@ def test_german(browser, tmp_path, problems):
         page.context.close()
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory):
-    """The text of axe-core, from npm."""
-    folder = tmp_path_factory.mktemp("axe")
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    done = subprocess.run([npm, "pack", "axe-core@4"], cwd=folder, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        pytest.skip("axe-core could not be fetched")
-    (archive,) = folder.glob("axe-core-*.tgz")
-    with tarfile.open(archive) as files:
-        return files.extractfile("package/axe.min.js").read().decode()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_finding_of_axe(browser, tmp_path, axe, scheme):
     asked = [PollQuestion("Which?", LABELS, 1.0), PollQuestion("Where?", ["here", "there"], 1.0, "srr")]
@@ -272,9 +248,5 @@ def test_no_serious_finding_of_axe(browser, tmp_path, axe, scheme):
             summary.click()
         choose(page, 1)
         counted(page)
-        page.add_script_tag(content=axe)
-        found = page.evaluate(
-            "async () => (await axe.run()).violations.map((each) => [each.impact, each.id, each.nodes[0].html])"
-        )
-        assert [each for each in found if each[0] in ("serious", "critical")] == []
+        assert serious(page, axe) == []
         context.close()
