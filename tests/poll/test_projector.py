@@ -64,7 +64,7 @@ def test_rounds_another_epsilon_and_exports(browser, tmp_path, problems, mechani
         if changes:
             page.locator("#next").click()
             page.locator("#next:enabled").wait_for()
-            assert server.poll.published[0].number > 0
+            assert page.locator("#problem").inner_text() == ""  # it may be the same question: few have answered
         people_answer(server)
         fitted(page, 2 * N)
         page.locator("#epsilon").focus()
@@ -84,7 +84,7 @@ def test_rounds_another_epsilon_and_exports(browser, tmp_path, problems, mechani
     np.testing.assert_array_equal(read.answers, kept.answers)
     assert read.categories == kept.categories
     gathered = ad.gather(tmp_path / "answers.parquet", progressbar=False)
-    for one, other in zip(gathered.evidence, read.evidence, strict=True):
+    for one, other in zip(gathered.evidence(), read.evidence(), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
