@@ -173,7 +173,7 @@ def test_nothing_that_is_sent_or_kept_depends_on_the_choice(browser, tmp_path):
         b'post("answer", { x: index + Number(chosenNow), token:',
         b'post("answer?" + btoa("c" + chosenNow), { token:',
         b'post("answer", { pad: "z".repeat(7 ^ chosenNow), token:',
-        b'sessionStorage.setItem("seen", chosenNow + 5), post("answer", { token:',
+        b'post((sessionStorage.setItem("seen", chosenNow + 5), "answer"), { token:',
     ],
 )
 def test_a_page_that_sends_or_stores_the_choice_is_noticed(browser, tmp_path, code):
