@@ -41,6 +41,13 @@ const rows = JSON.parse(readFileSync(0, "utf8")).map((text) => {
 console.log(JSON.stringify(rows));
 """
 
+# When the first option can be chosen, in milliseconds since the navigation began.
+INTERACTIVE = """new MutationObserver((_, observer) => {
+  if (!document.querySelector("input")) return;
+  window.interactive = performance.now();
+  observer.disconnect();
+}).observe(document, { childList: true, subtree: true });"""
+
 
 def design() -> ad.SetFamily:
     """Return a design with 4K sets: every shift of four sets, with weights that rounding leaves unequal."""
@@ -216,11 +223,43 @@ def server(folder: str) -> None:
     show("start", ["answers kept", "start-up, s"], [[10_000, f"{running.seconds:.2f}"]], RECORD)
 
 
+def page(folder: str) -> None:
+    """Print what the page weighs and how long it takes until somebody can choose, in Chromium with an empty cache."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("Chromium is not installed: the page is not timed")
+        return
+    from playwright.sync_api import sync_playwright
+
+    path = Path(folder) / "page.db"
+    create_poll(path, [PollQuestion("Which?", [f"category {x}" for x in range(10)], 1.0)])
+    running = Server(path)
+    times, sizes = [], []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for _ in range(10):
+            context = browser.new_context(viewport={"width": 390, "height": 844})
+            tab = context.new_page()
+            tab.add_init_script(INTERACTIVE)
+            tab.goto(f"http://127.0.0.1:{running.port}/")
+            tab.locator("legend").wait_for()
+            times.append(tab.evaluate("() => interactive"))
+            sizes.append(
+                tab.evaluate("() => performance.getEntries().reduce((sum, e) => sum + (e.transferSize ?? 0), 0)")
+            )
+            context.close()
+        browser.close()
+    running.stop()
+    row = [f"{max(sizes) / 1024:.1f}", f"{np.median(times):.0f}", f"{max(times):.0f}"]
+    show("page", ["page in all, KiB", "interactive, ms", "longest of 10, ms"], [row], RECORD)
+
+
 def main() -> None:
     with TemporaryDirectory() as folder:
         device(folder)
         print(f"adobest.js has {len(read_device()):,} bytes")
         server(folder)
+        page(folder)
 
 
 if __name__ == "__main__":
