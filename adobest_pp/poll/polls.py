@@ -107,6 +107,7 @@ def create_poll(
         raise ValueError(f"questions must be 1 to {MAX_QUESTIONS}, got {len(questions)}")
     if each_person not in (ALL, ONE):
         raise ValueError(f"each_person must be {ALL!r} or {ONE!r}, got {brief(each_person)}")
+    texts = [_checked_text(question.text) for question in questions]
     collections = [_collection(question, random_seed) for question in questions]
     files = [
         target if not i else target.with_name(f"{target.stem}-{i + 1}{target.suffix}") for i in range(len(questions))
@@ -114,7 +115,6 @@ def create_poll(
     desk = check_target(f"{target}-desk", overwrite=False)
     for file in files[1:]:
         check_target(file, overwrite=False)
-    texts = [_checked_text(question.text) for question in questions]
     settings = {
         "title": _checked_text(title or texts[0]),
         "name": secrets.token_urlsafe(9),
@@ -183,18 +183,23 @@ class Desk:
         try:
             with telling(name, damaged):
                 self._connection, found = connect(path, "rw")
+        except BaseException:
+            unlock(self._guard, path)
+            raise
+        try:
+            with telling(name, damaged):
                 if found != set(_TABLES):
                     raise damaged("which is another database")
                 for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
                     self._connection.execute(f"PRAGMA {pragma}")
                 parts = dict(self._connection.execute("SELECT name, value FROM parts"))
+                if not {"poll", "secret", "joined", "open", "leaving"} <= parts.keys():
+                    raise damaged("in which a part is missing")
                 self.settings: dict[str, Any] = json.loads(parts["poll"])
                 self._secret = bytes.fromhex(parts["secret"])
                 self.joined, self.is_open = int(parts["joined"]), parts["open"] == "yes"
-        except KeyError:
-            unlock(self._guard, path)
-            raise damaged("in which a part is missing") from None
         except BaseException:
+            self._connection.close()
             unlock(self._guard, path)
             raise
 
