@@ -119,6 +119,7 @@ def test_three_phones_and_the_projector(browser, tmp_path, problems, mechanism):
         projector.locator("#pick").click()
         projector.locator("#picked table").wait_for()
         projector.locator("#close").click()
+        projector.locator("#close:enabled", has_text="Really").click()
         projector.locator("#counts", has_text="closed").wait_for()
         closed = phone(browser, server, problems)
         closed.locator("#question-0 [role=status]", has_text="closed").wait_for()

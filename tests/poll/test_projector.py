@@ -141,6 +141,10 @@ def test_the_class_by_keyboard_alone(browser, tmp_path, problems):
         page.locator("#plan-title", has_text="8 of 8").wait_for()
         tab_to(page, "#close")
         page.keyboard.press("Enter")
+        page.locator("#close:enabled", has_text="Really").wait_for()
+        assert "closed" not in page.locator("#counts").text_content()
+        tab_to(page, "#close")
+        page.keyboard.press("Enter")
         page.locator("#counts", has_text="closed").wait_for()
         # Another question from its tab: what was counted for the first one is not shown with it.
         page.locator("#tabs button").nth(1).click()

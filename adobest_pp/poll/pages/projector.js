@@ -7,6 +7,7 @@ history.replaceState(null, "", location.pathname);
 
 const $ = (id) => document.getElementById(id);
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+const CLOSE = $("close").textContent;
 let state = null;
 let shown = 0; // the question on the screen
 let step = 0; // the step of a lesson plan, if the poll has one
@@ -325,7 +326,16 @@ on("forward", () => go(1));
 on("pick", pick);
 on("replay", replay);
 on("next", () => ask("projector/next", { question: shown }));
-on("close", () => ask("projector/close", {}));
+on("close", () => {
+  // Closing is for good: it takes a second click.
+  if ($("close").textContent === CLOSE) {
+    $("close").textContent = "Really close? No more answers, for good";
+    setTimeout(() => ($("close").textContent = CLOSE), 8000);
+    return null;
+  }
+  $("close").textContent = CLOSE;
+  return ask("projector/close", {});
+});
 // The keys of a presenter's remote control, and the arrows.
 const KEYS = { PageDown: 1, ArrowRight: 1, PageUp: -1, ArrowLeft: -1 };
 addEventListener("keydown", (event) => {
