@@ -227,6 +227,18 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
     return None
 
 
+def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
+    """Return the code of each label, as text that is stripped and composed (NFC) is compared with it."""
+    return {unicodedata.normalize("NFC", label): code for code, label in enumerate(categories)}
+
+
+def number_among(categories: Sequence[str]) -> str | None:
+    """Return a label that is a whole number and could be mistaken for a code, or None: 0, 1, … in order are codes."""
+    if list(categories) == [str(i) for i in range(len(categories))]:
+        return None
+    return next((label for label in categories if label.lstrip("-").isdecimal()), None)
+
+
 def by_label(values: Any, categories: Sequence[str] | None, name: str) -> Any:
     """Return a vector in the order of the categories. A vector without labels is returned as it is.
 

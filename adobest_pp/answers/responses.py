@@ -2,15 +2,17 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_path, check_subset
 from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
-from adobest_pp._text import brief, by_column, by_label, check_labels
+from adobest_pp._text import brief, by_column, by_label, check_labels, labels_as_codes, number_among
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import Counts, Mechanism, Published, mechanism_from_settings
 from adobest_pp.mechanisms.registry import loads
@@ -74,10 +76,13 @@ class Responses:
         ----------
         mechanism : Mechanism
             What the devices ran.
-        answers : array of int
+        answers : array of int, or labels
             What the mechanism's `privatize` returns for n people, one row a person: of shape (n,) if an answer is one
             number; (n, d) increasing members for subset selection; a 0/1 matrix (n, K) for unary encoding, aligned by
-            label if its columns have labels; (n, 2) seeds and values for local hashing.
+            label if its columns have labels; (n, 2) seeds and values for local hashing. SRR and RRRR also take labels
+            of categories as text, in a list, an array, a pandas Series or Categorical, or a DataArray; subset selection
+            takes rows of d labels in any order. Integers are codes, whatever the labels are: of pandas, where they may
+            well be labels, they are refused if categories are numbers themselves.
         subsets : array, optional
             The published subsets, for RRRR only: one subset for all answers (indices or mask), or boolean masks (V, K).
             A mask with labels, of xarray or pandas, is aligned with the categories.
@@ -85,9 +90,15 @@ class Responses:
             Which row of `subsets` was published for each answer. Without it, `subsets` has one row per answer.
         categories : sequence of K labels, optional
             Category names.
+
+        Examples
+        --------
+        >>> from adobest_pp import SRR, Responses
+        >>> Responses.from_arrays(SRR(2, epsilon=1.0), ["yes", "no", "yes"], categories=["no", "yes"]).answers.tolist()
+        [1, 0, 1]
         """
         responses = cls(mechanism, categories)
-        checked = checked_answers(mechanism, responses.categories, answers)
+        checked = checked_answers(mechanism, responses.categories, _as_codes(mechanism, responses.categories, answers))
         if subset_index is None and (subsets is None or _ndim(subsets) < 2):
             responses.append(checked, subset=subsets)
             return responses
@@ -108,12 +119,13 @@ class Responses:
 
         Parameters
         ----------
-        answers : int or array of int
-            As the mechanism's `privatize` returns them.
+        answers : int, label, or array of them
+            As the mechanism's `privatize` returns them, or labels as in `from_arrays`.
         subset : indices or boolean mask, optional
             The published subset: required if the mechanism publishes one, and not allowed otherwise.
         """
-        checked = checked_answers(self.mechanism, self.categories, answers)
+        codes = _as_codes(self.mechanism, self.categories, answers)
+        checked = checked_answers(self.mechanism, self.categories, codes)
         name = type(self.mechanism).__name__
         if not self.mechanism.publishes_subset:
             if subset is not None:
@@ -353,6 +365,50 @@ def checked_answers(mechanism: Mechanism, categories: Sequence[str], answers: An
         align = by_label if getattr(answers, "ndim", 0) == 1 else by_column
         answers = align(answers, categories, "answers")
     return mechanism.check_answers(answers)
+
+
+def _as_codes(mechanism: Mechanism, categories: Sequence[str], answers: Any) -> Any:
+    """Return labels as codes, or raise ValueError; what holds no text is returned as it is.
+
+    The text is not shown in errors: what is no label may be another column of the table.
+    """
+    are_sets = "member" in mechanism.answer_dims
+    if not (mechanism.answers_are_categories or are_sets) or isinstance(answers, np.ma.MaskedArray):
+        return answers
+    _refuse_numbers(answers, categories)
+    try:
+        # NumPy alone would turn the number in ["a", 1] into text.
+        array = np.asarray(answers, dtype=object if isinstance(answers, str | list | tuple) else None)
+    except Exception:  # rows of different lengths, or whatever an object of another library raises
+        return answers
+    flat = array.ravel().tolist() if array.dtype.kind in "OUT" else []
+    if not any(isinstance(each, str) for each in flat):
+        return answers
+    known = labels_as_codes(categories)
+    code = {
+        text: known.get(normalize("NFC", text.strip())) for text in {each for each in flat if isinstance(each, str)}
+    }
+    codes = [code[each] if isinstance(each, str) else None for each in flat]
+    if None in codes:
+        place = codes.index(None)
+        what = "text that is not one of them" if isinstance(flat[place], str) else "a value that is not text"
+        labels = brief(list(categories))
+        raise ValueError(f"answers must be labels among {labels} if they are text, got {what} (place {place})")
+    found = np.array(codes, dtype=np.int64).reshape(array.shape)
+    return np.sort(found, axis=-1) if are_sets and found.ndim else found
+
+
+def _refuse_numbers(answers: Any, categories: Sequence[str]) -> None:
+    """Raise ValueError if integers of pandas, as in a column of a table, could be codes or labels."""
+    pandas, number = sys.modules.get("pandas"), number_among(categories)
+    if pandas is None or number is None:
+        return
+    tables = pandas.Series | pandas.Index | pandas.Categorical | pandas.DataFrame
+    if isinstance(answers, tables) and np.asarray(answers).dtype.kind in "iu":
+        raise ValueError(
+            "answers must be text (astype(str)) or an array of codes (to_numpy()) if categories are numbers, "
+            f"such as {number!r}, got a {type(answers).__name__} of numbers, which could be codes 0, 1, … or labels"
+        )
 
 
 class Column:

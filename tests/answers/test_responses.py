@@ -11,11 +11,12 @@ import textwrap
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection
+from adobest_pp import RRRR, SRR, HadamardResponse, Responses, SubsetSelection, UnaryEncoding
 from tests.refusals import refuses
 from tests.strategies import data_sets, simulated
 
@@ -158,6 +159,87 @@ def test_an_append_that_is_interrupted_changes_nothing(column, monkeypatch):
     again = labelled(RRRR(5, 1.0))
     again.append([0, 1], [0, 1, 2, 3])
     assert responses.evidence() == again.evidence()
+
+
+# ---------------------------------------------------------------- labels as answers
+GIVEN = ["blue", "red", "grün", "red"]
+AS_LABELS = {
+    "list": GIVEN,
+    "tuple": tuple(GIVEN),
+    "array": np.array(GIVEN),
+    "objects": np.array(GIVEN, dtype=object),
+    "StringDType": np.array(GIVEN, dtype=np.dtypes.StringDType()),
+    "Series": pd.Series(GIVEN, index=[9, 8, 7, 6]),
+    "Categorical": pd.Categorical(GIVEN),  # its own codes are in the order of the alphabet
+    "Series of categories": pd.Series(GIVEN, dtype="category"),
+    "DataArray": xr.DataArray(GIVEN, dims="response"),
+    "decomposed, with blanks": ["blue ", "red", "gru\u0308n", "red"],
+}
+
+
+@pytest.mark.parametrize("mechanism", [SRR(5, 1.0), RRRR(5, 1.0)], ids=repr)
+@pytest.mark.parametrize("form", AS_LABELS)
+def test_labels_are_the_answers_that_they_name(mechanism, form):
+    published = [0] if mechanism.publishes_subset else None
+    found = Responses.from_arrays(mechanism, AS_LABELS[form], published, categories=LABELS)
+    assert found.answers.tolist() == [2, 0, 3, 0]
+    found.append(AS_LABELS[form], published)
+    found.append("green", published)
+    assert found.answers.tolist() == [2, 0, 3, 0, 2, 0, 3, 0, 1]
+    tables = {"subsets": np.eye(5, dtype=bool), "subset_index": [4, 3, 2, 1]} if mechanism.publishes_subset else {}
+    assert Responses.from_arrays(mechanism, AS_LABELS[form], categories=LABELS, **tables).answers.tolist() == [
+        2,
+        0,
+        3,
+        0,
+    ]
+
+
+def test_sets_of_labels_have_any_order():
+    rows = [["blue", "red"], ["green", "<b>"]]
+    for table in (rows, np.array(rows), pd.DataFrame(rows)):
+        found = Responses.from_arrays(SubsetSelection(5, 1.0, 2), table, categories=LABELS)
+        assert found.answers.tolist() == [[0, 2], [1, 4]]
+    found.append(["grün", "green"])
+    assert found.answers[-1].tolist() == [1, 3]
+    for bad in (["red", "red"], ["red"], [["red", "blue"], ["red"]], "red"):
+        with refuses("answers"):
+            found.append(bad)
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        *(["red", "secret"], "secret", ["red", None], ["red", 1], [b"red"], ["Red"], [""]),
+        *(pd.Categorical(["red", None]), np.ma.masked_array(["red"], mask=[False])),
+    ],
+    ids=repr,
+)
+def test_text_that_is_no_label_is_refused_and_changes_nothing(answers):
+    responses = labelled(SRR(5, 1.0))
+    with refuses("answers") as refusal:
+        responses.append(answers)
+    assert "secret" not in str(refusal.value)
+    assert_same(responses, labelled(SRR(5, 1.0)))
+
+
+def test_other_answers_are_not_labels():
+    for mechanism in (UnaryEncoding(2, 1.0), HadamardResponse(2, 1.0)):
+        with refuses("answers"):
+            Responses.from_arrays(mechanism, ["no", "yes"], categories=["no", "yes"])
+
+
+def test_integers_are_codes_and_a_column_of_numbers_that_may_be_labels_is_refused():
+    mechanism, stars = SRR(3, 1.0), [1, 2, 3]
+    assert Responses.from_arrays(mechanism, [1, 2, 0], categories=stars).answers.tolist() == [1, 2, 0]
+    assert Responses.from_arrays(mechanism, ["1", "3"], categories=stars).answers.tolist() == [0, 2]
+    for column in (pd.Series([1, 2]), pd.Categorical([1, 2]), pd.Series([1, 2], dtype="category")):
+        with pytest.raises(ValueError, match=r"answers must be text .* could be codes 0, 1, … or labels"):
+            Responses.from_arrays(mechanism, column, categories=stars)
+        assert Responses.from_arrays(mechanism, column.astype(str), categories=stars).answers.tolist() == [0, 1]
+        for unambiguous in (["a", "b", "c"], [0, 1, 2], None):
+            assert Responses.from_arrays(mechanism, column, categories=unambiguous).answers.tolist() == [1, 2]
 
 
 # ---------------------------------------------------------------- bad input

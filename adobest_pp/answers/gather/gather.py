@@ -15,7 +15,7 @@ import numpy as np
 
 from adobest_pp._checks import check_flag, check_path
 from adobest_pp._progress import SlowProgress, raising_interrupts
-from adobest_pp._text import brief, check_labels
+from adobest_pp._text import brief, check_labels, number_among
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, StoreWriter, notes_of
 from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, read_piece, split_file
@@ -407,10 +407,10 @@ def _refuse_numbers(schema: "pa.Schema", path: str, categories: tuple[str, ...],
 
     kind = schema.field(name).type
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    numbers = [label for label in categories if label.lstrip("-").isdecimal()]
-    if numeric and numbers and list(categories) != [str(i) for i in range(len(categories))]:
+    number = number_among(categories)
+    if numeric and number is not None:
         raise ValueError(
-            f"column must hold text if categories are numbers themselves, such as {numbers[0]!r}: in {path!r} "
+            f"column must hold text if categories are numbers themselves, such as {number!r}: in {path!r} "
             f"{name!r} holds numbers, which could be codes 0, 1, … or labels"
         )
 

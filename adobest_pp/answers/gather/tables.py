@@ -238,11 +238,6 @@ def _is_text(kind: "pa.DataType") -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def labels_as_codes(categories: Sequence[str]) -> dict[str, int]:
-    """Return the code of each label, as text in files is compared with it."""
-    return {normalize("NFC", label): code for code, label in enumerate(categories)}
-
-
 # CSV files: UTF-8, or UTF-16 with a byte order mark; cells separated by commas, or by semicolons if the header has no
 # comma outside of quotes. Errors show no cell: a file without a header has a person's values in its first row.
 

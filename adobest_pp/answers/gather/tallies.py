@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp.answers.gather.tables import SUBSET, codes_of, distinct_of, is_there, labels_as_codes, packed_sets
+from adobest_pp._text import labels_as_codes
+from adobest_pp.answers.gather.tables import SUBSET, codes_of, distinct_of, is_there, packed_sets
 from adobest_pp.evidence import Evidence, unique_rows
 from adobest_pp.mechanisms import ExtremalMechanism, Mechanism, Published
 
