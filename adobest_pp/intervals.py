@@ -12,6 +12,7 @@ there.
 """
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +25,8 @@ from adobest_pp._types import Floats
 if TYPE_CHECKING:
     import xarray as xr
 
+    from adobest_pp.answers.gather.gathered import Gathered
+    from adobest_pp.answers.responses import Responses
     from adobest_pp.likelihood.without_prior import Direct
 
 __all__ = [
@@ -200,13 +203,17 @@ def summary(
     theta: "xr.DataArray | xr.DataTree",
     probability: float = PROBABILITY,
     kind: Literal["covering", "posterior"] | None = None,
+    *,
+    var_name: str | None = None,
+    responses: "Responses | Gathered | None" = None,
 ) -> "xr.Dataset":
     """Return the ``mean`` and the interval, ``lower`` and ``upper``, of each category.
 
     Parameters
     ----------
     theta : xarray.DataArray or DataTree
-        Draws by chain, draw and category, or the tree of `sample`.
+        Draws by chain, draw and category, and by any further dimension, such as region; or the tree of `sample`; or
+        that of `pymc.sample` for a model with `PrivateResponse`.
     probability : float, default 0.95
         How often the interval of a category contains its share, or for ``"posterior"`` the share of the draws in it.
     kind : {"covering", "posterior"}, optional
@@ -214,15 +221,21 @@ def summary(
         (`covering_intervals`), and it always contains the mean. ``"posterior"``: the shortest interval with 95 % of the
         draws (`shortest_intervals`), which is right if the prior is. The default is covering if `theta` is a tree from
         `sample` whose prior treats all categories alike. It is posterior for draws without answers, and for a prior
-        that prefers some categories: it was chosen deliberately.
+        that prefers some categories: it was chosen deliberately. For a tree of `pymc.sample` it is covering if you pass
+        `responses`. Shares by region or another further dimension have posterior intervals, one for each cell.
+    var_name : str, optional
+        The variable of a tree; by default ``theta``, or else the only one that sums to one along a dimension.
+    responses : Responses or Gathered, optional
+        The answers of all people, where θ is one vector and the tree, as that of `pymc.sample`, does not hold them.
 
     Returns
     -------
     xarray.Dataset
-        ``mean``, ``lower`` and ``upper`` by category; for a tree also the shares of the interval's width that are due
-        to the ``sample`` and to ``privacy`` (see `privacy_share`). For covering intervals, ``may_be_empty`` is True if
-        an empty category fits the answers better than any share. The attribute ``interval`` is ``"covering"`` or
-        ``"hdi"``.
+        ``mean``, ``lower`` and ``upper`` by category (or what the tree calls this dimension), and by any further
+        dimension. For a tree of `sample`, and for covering intervals, also the shares of the interval's width that are
+        due to the ``sample`` and to ``privacy`` (see `privacy_share`). For covering intervals, ``may_be_empty`` is True
+        if an empty category fits the answers better than any share. The attribute ``interval`` is ``"covering"`` or
+        ``"hdi"``, the shortest posterior interval.
 
     Examples
     --------
@@ -236,26 +249,59 @@ def summary(
     if kind is not None and (not isinstance(kind, str) or kind not in ("covering", "posterior")):
         raise ValueError(f"kind must be 'covering' or 'posterior', got {brief(kind)}")
     if isinstance(theta, xr.DataTree):
+        is_ours = {"prior_concentration", "n_responses"} <= {*theta.attrs} and responses is None
+        if not is_ours or var_name not in (None, "theta"):
+            return _of_model(theta, probability, kind, var_name, responses)
         draws, n, prior = _of_tree(theta, None)
         shown = _shown(theta, draws, probability, kind)
         return shown.assign(_sources(shown, draws, n, prior)[["sample", "privacy"]])
+    if var_name is not None or responses is not None:
+        raise ValueError(f"theta must be a tree if var_name or responses is given, got {brief(theta)}")
     if kind == "covering":
         raise ValueError("kind must be 'posterior' for draws alone: pass the tree of `sample`, which has the answers")
     return _of_draws(theta, probability)
 
 
 def _of_draws(theta: Any, probability: float) -> "xr.Dataset":
-    """Return the mean and the shortest interval of each category from draws."""
+    """Return the mean and the shortest interval of each category from draws, for each cell of further dimensions."""
     import xarray as xr
 
-    dims = ("chain", "draw", "category")
-    if not isinstance(theta, xr.DataArray) or set(theta.dims) != set(dims):
-        raise ValueError(f"theta must be a DataArray of draws by {', '.join(dims)}, got {brief(theta)}")
-    flat = theta.transpose(*dims).values.reshape(-1, theta.sizes["category"])
-    lower, upper = shortest_intervals(flat, probability)
-    result = theta.mean(("chain", "draw")).to_dataset(name="mean")
-    result = result.assign(lower=("category", lower), upper=("category", upper))
+    if not isinstance(theta, xr.DataArray) or not {"chain", "draw", "category"} <= set(theta.dims):
+        raise ValueError(f"theta must be a DataArray of draws by chain, draw and category, got {brief(theta)}")
+    others = [dim for dim in theta.dims if dim not in ("chain", "draw", "category")]
+    mean = theta.mean(("chain", "draw")).transpose(*others, "category")
+    k, n_draws = theta.sizes["category"], theta.sizes["chain"] * theta.sizes["draw"]
+    flat = theta.transpose(*others, "chain", "draw", "category").values.reshape(math.prod(mean.shape[:-1]), n_draws, k)
+    ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
+    lower, upper = (ends[:, end].reshape(mean.shape) for end in (0, 1))
+    result = mean.to_dataset(name="mean").assign(lower=(mean.dims, lower), upper=(mean.dims, upper))
     return result.assign_attrs(interval=SHORTEST, probability=probability)
+
+
+def _of_model(tree: "xr.DataTree", probability: float, kind: str | None, var_name: Any, responses: Any) -> "xr.Dataset":
+    """Return the summary of the shares in a tree of any model; see `summary`."""
+    from adobest_pp.answers.draws import responses_of, shares_of
+    from adobest_pp.answers.responses import check_responses
+
+    known = responses_of(tree) if responses is None else responses
+    if known is not None:
+        check_responses(known)
+    draws, dim = shares_of(tree, "theta", var_name, None if known is None else known.categories)
+    result, further = _of_draws(draws, probability), [str(each) for each in draws.dims[2:-1]]
+    if kind == "covering" and further:
+        raise ValueError(
+            f"kind must be 'posterior' for shares by {', '.join(further)}: the answers are not split by it"
+        )
+    if kind == "covering" and known is None:
+        raise ValueError("responses must be given for covering intervals: the tree has no answers, so pass the model's")
+    if kind != "posterior" and not further and known is not None:
+        direct = _direct_of_responses(known, result["mean"])
+        if direct is not None:
+            result = _covered(result, direct)
+            result = result.assign(_sources(result, draws, len(known), None)[["sample", "privacy"]])
+        elif kind == "covering":
+            raise ValueError("kind must be 'posterior': the responses do not determine every share")
+    return result if dim == "category" else result.rename(category=dim)
 
 
 def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind: str | None) -> "xr.Dataset":
@@ -268,8 +314,13 @@ def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind:
         if kind == "covering":
             raise ValueError("kind must be 'posterior': the tree has no answers that determine every share")
         return result
+    return _covered(result, direct)
+
+
+def _covered(result: "xr.Dataset", direct: "Direct") -> "xr.Dataset":
+    """Return means with covering intervals that contain them."""
     mean = result["mean"].values
-    lower, upper = covering_intervals(direct, probability)
+    lower, upper = covering_intervals(direct, result.attrs["probability"])
     columns = {
         "lower": ("category", np.minimum(lower, mean)),
         "upper": ("category", np.maximum(upper, mean)),
@@ -281,16 +332,13 @@ def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind:
 def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
     """Return what the answers in a tree alone say, in the order of the categories of `mean`."""
     from adobest_pp.answers.draws import responses_of
-    from adobest_pp.likelihood.without_prior import direct_estimate, direct_of_counts
+    from adobest_pp.likelihood.without_prior import direct_of_counts
     from adobest_pp.mechanisms import mechanism_from_settings
 
     labels = mean["category"].values.tolist()
     responses = responses_of(tree)
     if responses is not None:
-        known = list(responses.categories)
-        found = direct_estimate(responses, mean.sel(category=known).values)
-        order = [known.index(label) for label in labels]
-        return None if found is None else type(found)(*(column[order] for column in found))
+        return _direct_of_responses(responses, mean)
     if "responses" not in tree.children or "answers_with" not in tree["responses"]:
         return None
     # Gathered answers: the tree has only the number of answers that name each category.
@@ -298,6 +346,16 @@ def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
     mechanism = mechanism_from_settings(json.loads(stored.attrs["mechanism_settings"]))
     counts = stored["answers_with"].sel(category=labels).values.astype(np.float64)
     return direct_of_counts(counts, int(tree.attrs["n_responses"]), mechanism)
+
+
+def _direct_of_responses(responses: "Responses | Gathered", mean: "xr.DataArray") -> "Direct | None":
+    """Return what answers alone say, in the order of the categories of `mean`."""
+    from adobest_pp.likelihood.without_prior import direct_estimate
+
+    known = list(responses.categories)
+    found = direct_estimate(responses, mean.sel(category=known).values)
+    order = [known.index(label) for label in mean["category"].values.tolist()]
+    return None if found is None else type(found)(*(column[order] for column in found))
 
 
 def privacy_share(
@@ -382,16 +440,13 @@ def _sources_of_draws(draws: Any, n: Any, prior: Any, probability: float) -> "xr
     k = draws.sizes["category"]
     labels = tuple(map(str, draws["category"].values)) if "category" in draws.coords else None
     concentration = check_prior(prior, k, labels)
-    others = [dim for dim in draws.dims if dim not in ("chain", "draw", "category")]
-    mean = draws.mean(("chain", "draw")).transpose(*others, "category")
-    counts = _check_people(n, mean.isel(category=0, drop=True))
-    n_draws = draws.sizes["chain"] * draws.sizes["draw"]
-    flat = draws.transpose(*others, "chain", "draw", "category").values.reshape(-1, n_draws, k)
-    ends = np.array([shortest_intervals(each, probability) for each in flat]).reshape(-1, 2, k)
+    counts = _check_people(n, draws.isel(chain=0, draw=0, category=0, drop=True))
+    shown = _of_draws(draws, probability)
+    mean, width = shown["mean"], (shown["upper"] - shown["lower"]).values
     honest = _honest_widths(mean.values.reshape(-1, k), counts.ravel(), concentration, probability)
-    columns = _parts(ends[:, 1] - ends[:, 0], honest)
-    found = {name: (mean.dims, values.reshape(mean.shape)) for name, values in columns.items()}
-    return xr.Dataset(found, mean.coords, {"interval": SHORTEST, "probability": probability})
+    columns = _parts(width, honest.reshape(width.shape))
+    found = {name: (mean.dims, values) for name, values in columns.items()}
+    return xr.Dataset(found, mean.coords, shown.attrs)
 
 
 def _of_tree(tree: "xr.DataTree", n: Any) -> tuple[Any, Any, Any]:

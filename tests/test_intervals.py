@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 from arviz_stats.base import array_stats
@@ -361,3 +362,108 @@ def test_what_has_no_share_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             privacy_share(*arguments)
+
+
+# ---------------------------------------------------------------- trees of other models
+REGIONS = ["north", "south"]
+
+
+@pytest.fixture(scope="module")
+def of_pymc():
+    """Shares by region and overall in one tree of pm.sample, with names of their own; and the answers."""
+    responses = answered(2.0, 1000)
+    turned = ["c", "a", "b"]
+    with pm.Model(coords={"party": turned, "region": REGIONS}):
+        shares = pm.Dirichlet("shares", np.ones(3), dims=("region", "party"))
+        group = np.arange(1000) % 2
+        ad.PrivateResponse("y", shares, responses, group=group)
+        overall = pm.Dirichlet("overall", np.ones(3), dims="party")
+        ad.PrivateResponse("z", overall, responses)
+        pm.Dirichlet("unlabelled", np.ones(3))
+        pm.Normal("slope", shape=3)
+        tree = pm.sample(
+            100, tune=200, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    return tree, responses
+
+
+def only(tree, *names):
+    return xr.DataTree.from_dict({"posterior": tree["posterior"].to_dataset()[list(names)]})
+
+
+def test_shares_by_region_have_a_posterior_interval_in_each_cell(of_pymc):
+    tree, responses = of_pymc
+    alone = only(tree, "shares", "slope")
+    for found in (summary(alone, 0.9), summary(tree, 0.9, var_name="shares", responses=responses)):
+        assert found.attrs == {"interval": "hdi", "probability": 0.9}
+        assert list(found) == ["mean", "lower", "upper"]
+        assert {*found["lower"].dims} == {"region", "party"}
+        for region in REGIONS:
+            draws = tree.posterior.shares.sel(region=region)
+            expected = shortest_intervals(draws.sel(party=found.party).values.reshape(-1, 3), 0.9)
+            ends = found.sel(region=region)
+            np.testing.assert_array_equal([ends["lower"], ends["upper"]], expected)
+            np.testing.assert_allclose(ends["mean"], draws.mean(("chain", "draw")).sel(party=found.party))
+    with refuses("kind"):
+        summary(alone, kind="covering")
+    by_region = summary(tree.posterior.shares.rename(party="category"), 0.9)
+    np.testing.assert_array_equal(by_region["upper"], summary(alone, 0.9)["upper"])
+
+
+def test_one_vector_of_shares_has_covering_intervals_if_the_answers_are_given(of_pymc):
+    tree, responses = of_pymc
+    found = summary(only(tree, "overall"), responses=responses)
+    assert found.attrs["interval"] == "covering"
+    assert list(found) == ["mean", "lower", "upper", "may_be_empty", "sample", "privacy"]
+    expected = covering_intervals(direct_estimate(responses, np.full(3, 1 / 3)))
+    ends = found.sel(party=list(responses.categories))
+    np.testing.assert_allclose([ends["lower"], ends["upper"]], expected)
+    ours = summary(ad.sample(responses, "gibbs", random_seed=1))
+    for name in ("mean", "lower", "upper", "privacy"):
+        np.testing.assert_allclose(ends[name], ours.sel(category=[*"abc"])[name], atol=0.03)
+    for plain in (
+        summary(tree, var_name="overall"),
+        summary(tree, 0.95, "posterior", var_name="overall", responses=responses),
+    ):
+        assert plain.attrs["interval"] == "hdi"
+    # Shares without labels are in the order of the responses.
+    unlabelled = summary(tree, var_name="unlabelled", responses=responses)
+    assert unlabelled["unlabelled_dim_0"].values.tolist() == [*"abc"]
+    # The prior of a tree of `sample` is known, and stays in force when its variable is named.
+    preferred = ad.sample(responses, "gibbs", prior=[5.0, 1.0, 1.0], random_seed=1)
+    xr.testing.assert_identical(summary(preferred, var_name="theta"), summary(preferred))
+    assert summary(preferred, var_name="theta").attrs["interval"] == "hdi"
+
+
+def test_what_is_missing_in_a_tree_of_another_model_is_told_in_one_sentence(of_pymc):
+    tree, responses = of_pymc
+    other = ad.Responses.from_arrays(responses.mechanism, responses.answers, categories=["x", "y", "z"])
+    for arguments, message in (
+        ({}, "var_name must be given if several variables are shares"),
+        ({"var_name": "slope"}, "var_name must name shares .* got 'slope'"),
+        ({"var_name": "none"}, "var_name must name shares .* got 'none'"),
+        ({"var_name": 3}, "var_name must name shares .* got 3"),
+        ({"var_name": "overall", "kind": "covering"}, "responses must be given for covering intervals"),
+        ({"var_name": "overall", "responses": [0, 1]}, "responses must be"),
+        ({"var_name": "overall", "responses": other}, "var_name must name shares .* of the categories"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            summary(tree, **arguments)
+    with refuses("theta"):
+        summary(only(tree, "slope"))
+    with refuses("theta"):
+        summary(tree.posterior.overall.rename(party="category"), responses=responses)
+
+
+def test_the_fit_of_answers_is_checked_for_a_tree_of_another_model(of_pymc):
+    tree, responses = of_pymc
+    expected = ad.diagnostics.goodness_of_fit(ad.sample(responses, "gibbs", random_seed=1))
+    for alone in (only(tree, "shares"), only(tree, "overall", "slope")):
+        xr.testing.assert_identical(ad.diagnostics.goodness_of_fit(alone, responses), expected)
+        with pytest.raises(ValueError, match="responses must be given for a tree without answers"):
+            ad.diagnostics.goodness_of_fit(alone)
+    xr.testing.assert_identical(ad.diagnostics.goodness_of_fit(tree, responses, var_name="shares"), expected)
+    with refuses("var_name"):
+        ad.diagnostics.goodness_of_fit(tree, responses)
+    with refuses("draws"):
+        ad.diagnostics.explain(tree, responses)

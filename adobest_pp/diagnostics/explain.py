@@ -331,6 +331,11 @@ def explain(
     """
     if not isinstance(responses, Responses | Gathered) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
+    if isinstance(draws, xr.DataTree) and "posterior" in draws.children and "sampler" not in draws.attrs:
+        raise ValueError(
+            "draws must be a tree of `adobest_pp.sample`, whose run is repeated with other settings, got one that does "
+            "not record its settings, as those of pymc.sample"
+        )
     theta_of(draws, "draws", responses.categories)
     known = responses_of(draws)
     if known is not None and known.categories == responses.categories and known.evidence() != responses.evidence():

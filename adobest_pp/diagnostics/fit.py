@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adobest_pp.answers.draws import responses_of, theta_of
+from adobest_pp.answers.draws import responses_of, shares_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
 from adobest_pp.likelihood.without_prior import FALSE_ALARM, LEVEL, check_fit
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None = None) -> "xr.Dataset":
+def goodness_of_fit(
+    tree: "xr.DataTree", responses: Responses | Gathered | None = None, *, var_name: str | None = None
+) -> "xr.Dataset":
     """Check whether the answers fit their mechanism.
 
     Answers that are read under the wrong ε, the wrong subsets or the wrong mechanism give a posterior that looks as
@@ -22,9 +24,14 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     Parameters
     ----------
     tree : DataTree
-        Of `sample`. Its draws play no part: the check is of the answers alone, whatever the prior and the sampler.
+        Of `sample`, or of `pymc.sample` for a model with `PrivateResponse`. Its draws play no part, but must be shares
+        of the same categories: the check is of the answers alone, whatever the prior and the sampler.
     responses : Responses or Gathered
-        The answers; by default those in the group ``responses`` of the tree.
+        The answers; by default those in the group ``responses`` of the tree. A tree of `pymc.sample` has none.
+    var_name : str, optional
+        The variable with the shares; by default ``theta``, or else the only one that sums to one along a dimension. It
+        may have further dimensions, such as region. The check is then of all answers together. It assumes that
+        published subsets do not depend on the region.
 
     Returns
     -------
@@ -71,12 +78,14 @@ def goodness_of_fit(tree: "xr.DataTree", responses: Responses | Gathered | None 
     """
     import xarray as xr
 
-    theta_of(tree)
+    if not isinstance(tree, xr.DataTree):
+        theta_of(tree)  # says what a tree is
     given = responses_of(tree) if responses is None else responses
     if given is None:
-        raise ValueError("responses must be given for a tree without the group responses, got None")
+        shares_of(tree, var_name=var_name)
+        raise ValueError("responses must be given for a tree without answers: pass those of the model, got None")
     check_responses(given)
-    theta_of(tree, categories=given.categories)
+    shares_of(tree, var_name=var_name, categories=given.categories)
     found = check_fit(given)
     values = found._asdict() | {"fits": not found.p_value <= LEVEL}
     return xr.Dataset(
