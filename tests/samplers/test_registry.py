@@ -196,8 +196,8 @@ def test_a_name_with_a_module_is_imported_and_one_from_a_file_never_is(tmp_path,
     )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match="sampler must be registered"):
-        ad.recorded_arguments({"sampler": "somebodys_sampler:flat", "prior_concentration": 1, "draws": 1, "tune": 1, "chains": 1,
-                               "random_seed": 1})  # fmt: skip
+        ad.recorded_arguments({"sampler": "somebodys_sampler:flat", "prior_concentration": 1, "draws": 1, "tune": 1,
+                               "chains": 1, "random_seed": 1})  # fmt: skip
     assert "somebodys_sampler" not in sys.modules
     assert ad.sample(responses(), "somebodys_sampler:flat", **SIZES).attrs["sampler"] == "flat"
     del sys.modules["somebodys_sampler"]
