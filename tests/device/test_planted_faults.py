@@ -70,11 +70,11 @@ def test_a_fault_is_noticed(given, old, new, tmp_path):
 
 @needs_node
 def test_draws_with_other_odds_are_noticed(tmp_path):
-    """Odds that are 2 % off, in what is drawn but not in what is audited."""
+    """Odds that are 5 % off, in what is drawn but not in what is audited: missed less than once in 10⁶ runs."""
     text = MODULE.read_text(encoding="utf-8")
     old = "bernoulli(words, keep, keep + BigInt(size - 1) * UNIT)"
     assert text.count(old) == 1
-    new = "bernoulli(words, (keep * 51n) / 50n, (keep * 51n) / 50n + BigInt(size - 1) * UNIT)"
+    new = "bernoulli(words, (keep * 21n) / 20n, (keep * 21n) / 20n + BigInt(size - 1) * UNIT)"
     (tmp_path / "faulty.mjs").write_text(text.replace(old, new), encoding="utf-8")
     given = {"questions": [ASKED["SRR"].to_json()], "epsilon": 1.0, "draws": 400_000}
     (counts,) = run_node(given, tmp_path / "faulty.mjs")["counts"]

@@ -78,8 +78,7 @@ def test_what_leaves_the_phone_is_the_randomized_answer_alone(browser, tmp_path,
     "mechanism",
     [
         "subset-selection",
-        "rrrr",
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("srr", "hadamard-response", "design")),
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("rrrr", "srr", "hadamard-response", "design")),
     ],
 )
 def test_three_phones_and_the_projector(browser, tmp_path, problems, mechanism):

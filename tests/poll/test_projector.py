@@ -49,6 +49,7 @@ def fitted(page, n=N):
     page.locator("#fit", has_text=f"intervals from {n} answers").wait_for(timeout=120_000, state="attached")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["srr", "subset-selection", "hadamard-response", "rrrr", "design"])
 def test_rounds_another_epsilon_and_exports(browser, tmp_path, problems, mechanism):
     """Answers in two rounds where the question changes; simulated people at another ε; files that our readers read."""
@@ -171,7 +172,7 @@ def test_the_focus_stays_while_answers_come_in(browser, tmp_path, problems):
         )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_no_serious_finding_of_axe_on_the_projector(browser, tmp_path, axe, scheme):
     prepare_class(tmp_path / "class.db")
     create = PollQuestion("Which?", ["a", "b", "c"], 2.0, "design")

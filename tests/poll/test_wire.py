@@ -167,6 +167,7 @@ def test_nothing_that_is_sent_or_kept_depends_on_the_choice(browser, tmp_path):
         assert links(one) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "code",
     [
