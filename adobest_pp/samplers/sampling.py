@@ -174,7 +174,7 @@ def sample(
     return _labelled(tree, responses, settings | details | {"sampling_time": elapsed})
 
 
-def recorded_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the arguments of `sample`, but for the responses, that repeat a run.
 
     Parameters
