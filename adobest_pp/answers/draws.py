@@ -46,7 +46,7 @@ def theta_of(tree: Any, name: str = "tree", categories: Sequence[str] | None = N
     return labelled if categories is None else labelled.sel(category=list(categories))
 
 
-class Shares(NamedTuple):
+class NamedShares(NamedTuple):
     """Draws of shares by chain, draw, any further dimensions and category, and what the tree calls the last one."""
 
     draws: xr.DataArray
@@ -55,7 +55,7 @@ class Shares(NamedTuple):
 
 def shares_of(
     tree: Any, name: str = "tree", var_name: str | None = None, categories: Sequence[str] | None = None
-) -> Shares:
+) -> NamedShares:
     """Return the shares in a tree of any model, or raise ValueError.
 
     Parameters
@@ -72,11 +72,11 @@ def shares_of(
         `PrivateResponse` takes them.
     """
     if not isinstance(tree, xr.DataTree) or "posterior" not in tree.children:
-        return Shares(theta_of(tree, name), "category")
+        return NamedShares(theta_of(tree, name), "category")
     posterior = tree["posterior"].to_dataset()
     chosen = "theta" if var_name is None else var_name
     if chosen == "theta" and "theta" in posterior and set(posterior["theta"].dims) == set(DIMS):
-        return Shares(theta_of(tree, name, categories), "category")
+        return NamedShares(theta_of(tree, name, categories), "category")
     wanted = "shares by chain, draw and category that sum to one" + (
         "" if categories is None else f", of the categories {brief(list(categories))}"
     )
@@ -93,7 +93,7 @@ def shares_of(
     return found.get("theta") or next(iter(found.values()))
 
 
-def _shares_in(variable: xr.DataArray, categories: Sequence[str] | None) -> Shares | None:
+def _shares_in(variable: xr.DataArray, categories: Sequence[str] | None) -> NamedShares | None:
     """Return the shares that a variable holds, or None if it holds something else."""
     own = [str(dim) for dim in variable.dims if dim not in ("chain", "draw")]
     if len(own) != variable.ndim - 2 or variable.size == 0 or variable.dtype.kind != "f":
@@ -109,7 +109,7 @@ def _shares_in(variable: xr.DataArray, categories: Sequence[str] | None) -> Shar
         others = [each for each in own if each != dim]
         ordered = variable.astype(np.float64).transpose("chain", "draw", *others, dim).reset_coords(drop=True)
         draws = ordered.rename({dim: "category"} if dim != "category" else {}).assign_coords(category=labels)
-        return Shares(draws if categories is None else draws.sel(category=list(categories)), dim)
+        return NamedShares(draws if categories is None else draws.sel(category=list(categories)), dim)
     return None
 
 
