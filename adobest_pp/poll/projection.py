@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp._dirichlet import draw_people
 from adobest_pp._wording import intervals_in_words
 from adobest_pp.answers.responses import Responses
 from adobest_pp.intervals import privacy_share, summary
-from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.mechanisms import SubsetSelection
 from adobest_pp.samplers.choice import quick_sample
 
@@ -64,7 +64,8 @@ def guess(responses: Responses, shares: NDArray[np.float64], person: int) -> dic
     The beliefs before are the estimated shares, the most that anybody can know about a person who is like everybody
     else. The odds between two categories change by a factor of at most e^ε.
     """
-    likelihood = _likelihood(responses, person)
+    evidence, index = responses.evidence_and_index()
+    likelihood = evidence.matrix()[index[person]]  # under each category, up to a factor
     after = shares * likelihood
     after = after / after.sum()
     best = int(np.argmax(after))
@@ -80,12 +81,6 @@ def guess(responses: Responses, shares: NDArray[np.float64], person: int) -> dic
     }
 
 
-def _likelihood(responses: Responses, person: int) -> NDArray[np.float64]:
-    """Return the probability of one answer under each category, up to a factor."""
-    evidence, index = responses.evidence_and_index()
-    return np.array([row_probabilities(one, evidence)[index[person]] for one in np.eye(responses.n_categories)])
-
-
 def elsewhere(responses: Responses, shares: NDArray[np.float64], epsilon: float, seed: int) -> dict[str, Any] | None:
     """Return the estimate of as many **simulated** people, with these shares as the truth, at another ε.
 
@@ -93,7 +88,7 @@ def elsewhere(responses: Responses, shares: NDArray[np.float64], epsilon: float,
     """
     rng = np.random.default_rng(seed)
     mechanism = SubsetSelection(responses.n_categories, epsilon)
-    people = rng.choice(responses.n_categories, size=len(responses), p=shares / shares.sum())
+    people = draw_people(rng, shares / shares.sum(), len(responses))
     answers = mechanism.privatize(people, rng=rng)
     found = estimate(Responses.from_arrays(mechanism, answers, categories=responses.categories), seed)
     return None if found is None else found | {"epsilon": epsilon, "simulated": True}
