@@ -6,6 +6,9 @@ Whatever the mechanism, a response has probability e^log_scale · h with
 
 where θ(S) is the mass of a set, Σ_{i∈S} θ_i, or of a pattern, Σ_i w_i θ_i. Equal rows become one with a count. So if
 answers repeat, the cost of sampling does not grow with the number of responses.
+
+Sets are lists of members. Where a mechanism has thousands of categories and answers, the lists would fill the memory,
+and a fast transform is quicker: such sets are only numbered, and `Evidence.structure` says how to multiply by them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +20,29 @@ from numpy.typing import NDArray
 from adobest_pp._text import brief
 from adobest_pp._types import Bits, Floats, Integers
 
-__all__ = ["BITS", "Evidence", "merged", "pattern_rows", "set_rows", "support_rows", "unique_rows"]
+__all__ = [
+    "BITS",
+    "HADAMARD",
+    "PROJECTIVE",
+    "SKETCH",
+    "Evidence",
+    "merged",
+    "pattern_rows",
+    "set_rows",
+    "structured_rows",
+    "support_rows",
+    "unique_rows",
+]
 
 
 # Sets whose masks are unpacked at a time, to bound the memory.
 _SETS_AT_ONCE = 1 << 16
 # Categories per look-up table: see `adobest_pp.likelihood.core`.
 BITS = 10
+# The kinds of structure that `adobest_pp.transforms` can multiply by.
+HADAMARD, PROJECTIVE, SKETCH = 1, 2, 3
+# Evidence without structure.
+_NO_STRUCTURE: Integers = np.zeros(0, dtype=np.int64)
 
 
 class Evidence(NamedTuple):
@@ -38,7 +57,8 @@ class Evidence(NamedTuple):
     category : array of int, shape (U,)
         The y of ``own·θ[y]``.
     set_index : array of int, shape (U,)
-        The set or pattern of ``inside·θ(S)``: sets first, then patterns, and −1 for rows without either.
+        The set or pattern of ``inside·θ(S)``: sets with members first, then patterns, then sets of the structure, and
+        −1 for rows without any.
     count : array of int, shape (U,)
         How many responses the row stands for.
     members, offsets : array of int
@@ -48,6 +68,8 @@ class Evidence(NamedTuple):
     codes : array of int, shape (T, V)
         The sets again, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set v.
         T is 0 unless there are so many sets that looking up masses costs less than adding up the members.
+    structure : array of int
+        Sets without members: how to multiply by them, as blocks that `adobest_pp.transforms` reads. Mostly empty.
     """
 
     base: Floats
@@ -61,6 +83,7 @@ class Evidence(NamedTuple):
     offsets: Integers
     patterns: Floats
     codes: NDArray[np.uint16]
+    structure: Integers = _NO_STRUCTURE
 
     @property
     def n_categories(self) -> int:
@@ -79,8 +102,13 @@ class Evidence(NamedTuple):
 
     @property
     def n_sets(self) -> int:
-        """The number of distinct sets V."""
+        """The number of distinct sets V with members."""
         return int(self.offsets.size - 1)
+
+    @property
+    def n_masses(self) -> int:
+        """The number of sets, patterns and sets of the structure: those whose masses a likelihood needs."""
+        return self.n_sets + len(self.patterns) + sum(int(block[2]) for block in _blocks(self.structure))
 
     @property
     def constant(self) -> float:
@@ -89,11 +117,18 @@ class Evidence(NamedTuple):
 
     def matrix(self) -> Floats:
         """Return the rows written out, of shape (U, K): h is its product with θ."""
+        first = self.n_sets + len(self.patterns)
         # The last set is empty: rows without a set have the index −1.
-        sets = np.zeros((self.n_sets + len(self.patterns) + 1, self.n_categories))
+        sets = np.zeros((first + 1, self.n_categories))
         sets[np.repeat(np.arange(self.n_sets), np.diff(self.offsets)), self.members] = 1.0
         sets[self.n_sets : -1] = self.patterns
-        rows = self.base[:, None] + self.inside[:, None] * sets[self.set_index]
+        is_listed = self.set_index < first
+        rows = self.base[:, None] + self.inside[:, None] * sets[np.where(is_listed, self.set_index, -1)]
+        if self.structure.size:
+            from adobest_pp.transforms import structured_masks
+
+            masks = structured_masks(self.set_index[~is_listed] - first, self.structure, self.n_categories)
+            rows[~is_listed] += self.inside[~is_listed, None] * masks
         rows[np.arange(self.n_rows), self.category] += self.own
         return np.asarray(rows)
 
@@ -131,7 +166,8 @@ class Evidence(NamedTuple):
         return merged([self, *others])[0]
 
     def __repr__(self) -> str:
-        return f"<Evidence: {self.n_responses} responses in {self.n_rows} rows with {self.n_sets} sets>"
+        sets = self.n_masses - len(self.patterns)
+        return f"<Evidence: {self.n_responses} responses in {self.n_rows} rows with {sets} sets>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Evidence):
@@ -180,6 +216,22 @@ def support_rows(packed_sets: Bits, inside: float, log_scale: Floats, row_of: In
     return set_rows(row_of, np.ones(n), np.zeros(n), np.full(n, inside), zeros, np.arange(n), packed_sets, k, log_scale)
 
 
+def structured_rows(
+    answers: Integers, inside: float, log_scale: Floats, structure: Integers, k: int
+) -> tuple[Evidence, Integers]:
+    """Return evidence of answers 0 … m−1 by the sets of one block of structure, and the row of each answer.
+
+    `log_scale` has one entry for each of the m answers.
+    """
+    m = log_scale.size
+    count = np.bincount(answers, minlength=m)
+    used = np.flatnonzero(count)
+    n, row_of = used.size, (np.cumsum(count > 0) - 1)[answers]
+    empty = np.zeros((0, -(-k // 8)), dtype=np.uint8)
+    levels = (np.ones(n), np.zeros(n), np.full(n, inside), np.zeros(n, dtype=np.int64), used)
+    return set_rows(row_of, *levels, empty, k, log_scale[used])._replace(structure=structure), row_of
+
+
 def pattern_rows(outputs: Integers, matrix: Floats) -> tuple[Evidence, Integers]:
     """Return evidence of answers y by the rows of a matrix ``G[y, x]``, and the row of each answer."""
     used, output_of = np.unique(outputs, return_inverse=True)
@@ -195,20 +247,26 @@ def pattern_rows(outputs: Integers, matrix: Floats) -> tuple[Evidence, Integers]
 def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[Integers]]:
     """Return several pieces of evidence as one, and for each piece the new places of its rows.
 
-    Rows are sorted by set (none first, patterns last), then by falling base, then by own, inside, scale and category;
-    equal rows become one. Sets are sorted by their packed bits, patterns by their weights.
+    Rows are sorted by set (none first, patterns after sets with members, and sets of structures last), then by falling
+    base, then by own, inside, scale and category; equal rows become one. Sets are sorted by their packed bits, patterns
+    by their weights, and blocks of structure by their integers; parts with equal blocks share them.
     """
     n_categories = parts[0].n_categories
     packed = np.concatenate([_packed(part) for part in parts])
     first, rank = unique_rows(packed)
     patterns, pattern_rank = np.unique(np.concatenate([part.patterns for part in parts]), axis=0, return_inverse=True)
+    blocks = {block.tobytes(): block for part in parts for block in _blocks(part.structure)}
+    structure = [blocks[key] for key in sorted(blocks)]
+    starts = first.size + len(patterns) + np.cumsum([0, *(block[2] for block in structure)])
+    start_of = dict(zip(sorted(blocks), starts.tolist(), strict=False))
     place = np.empty(0, dtype=np.int64)
     sets_before, patterns_before = 0, 0
     for part in parts:
         of_set = rank[sets_before : sets_before + part.n_sets]
         of_pattern = first.size + pattern_rank[patterns_before : patterns_before + len(part.patterns)]
+        of_block = [start_of[block.tobytes()] + np.arange(block[2]) for block in _blocks(part.structure)]
         # The last entry is for rows without a set, whose index is −1.
-        place = np.append(place, np.concatenate([of_set, of_pattern, [-1]])[part.set_index])
+        place = np.append(place, np.concatenate([of_set, of_pattern, *of_block, [-1]])[part.set_index])
         sets_before, patterns_before = sets_before + part.n_sets, patterns_before + len(part.patterns)
     base, own, inside, log_scale, category, count = (
         np.concatenate([getattr(part, name) for part in parts])
@@ -226,7 +284,17 @@ def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[Integers]]:
     total = np.zeros(kept.size, dtype=np.int64)
     np.add.at(total, row_of, count)
     ends = np.cumsum([part.n_rows for part in parts])[:-1]
-    return rows._replace(count=total, patterns=patterns), np.split(row_of, ends)
+    rows = rows._replace(count=total, patterns=patterns, structure=np.concatenate([_NO_STRUCTURE, *structure]))
+    return rows, np.split(row_of, ends)
+
+
+def _blocks(structure: Integers) -> list[Integers]:
+    """Return the blocks of a structure, each of which begins with its kind and its length."""
+    found, at = [], 0
+    while at < structure.size:
+        found.append(structure[at : at + structure[at + 1]])
+        at += int(structure[at + 1])
+    return found
 
 
 def unique_rows(packed: Bits) -> tuple[Integers, Integers]:

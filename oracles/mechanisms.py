@@ -5,6 +5,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import linprog
 
 
 def srr_probability(y, x, members, epsilon):
@@ -79,3 +80,26 @@ def exp_bracket(exponent, terms=400):
     for _ in range(halvings):
         lower, upper = Fraction(math.floor(lower**2 * unit), unit), Fraction(math.ceil(upper**2 * unit), unit)
     return lower, upper
+
+
+def best_guess(matrix, theta):
+    """Σ_y max_x θ_x·P(y|x), answer by answer."""
+    return math.fsum(max(share * chance for share, chance in zip(theta, row, strict=True)) for row in matrix)
+
+
+def largest_guess(theta, epsilon):
+    """The largest Σ_x θ_x·Q(x|x) over all ε-LDP channels Q(y|x) of K guesses, as a linear program."""
+    k = len(theta)
+    place = np.arange(k * k).reshape(k, k)  # Q(y|x) is number place[y, x]
+    rows = []
+    for y in range(k):
+        for x in range(k):
+            for other in range(k):
+                row = np.zeros(k * k)
+                row[place[y, x]], row[place[y, other]] = 1.0, -math.exp(epsilon)
+                rows += [row] if x != other else []
+    sums = np.array([np.isin(place, place[:, x]).ravel() for x in range(k)], dtype=float)
+    goal = np.zeros(k * k)
+    goal[np.diag(place)] = theta
+    found = linprog(-goal, np.array(rows), np.zeros(len(rows)), sums, np.ones(k))
+    return -found.fun

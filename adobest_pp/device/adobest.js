@@ -28,6 +28,13 @@ const MAX_WEIGHT = 1n << 128n;
 const MAX_EPSILON = 30;
 const MAX_LABEL = 500;
 const MAX_OUTPUTS = 20_000;
+const MAX_ORDER = 2 ** 20;
+const MAX_HASHES = 2 ** 20;
+const MAX_VALUES = 2 ** 16;
+const MAX_DRAWS = 100; // cards of Kuk's design
+
+// Fields whose order is a power of a prime: the prime, and an irreducible polynomial, its coefficients as digits.
+const POLYNOMIALS = { 4: [2, 7], 8: [2, 11], 9: [3, 10], 16: [2, 19], 25: [5, 27], 27: [3, 34], 32: [2, 37] };
 
 /** How a question draws, for `testVector` alone: what is handed to pages has no way to it. */
 const DRAWS = new WeakMap();
@@ -206,6 +213,22 @@ function binomial(n, k) {
   return result;
 }
 
+/** Fractions are pairs [top, bottom]. */
+const ONE = [1n, 1n];
+
+function minus([a, b], [c, d]) {
+  return [a * d - c * b, b * d];
+}
+
+function times([a, b], [c, d]) {
+  return [a * c, b * d];
+}
+
+function reduced([top, bottom]) {
+  const divisor = gcd(bottom, top);
+  return [top / divisor, bottom / divisor];
+}
+
 // ------------------------------------------------------------------------------------------------ exact randomness
 
 /** Words of 64 bits from a function that fills a Uint32Array. */
@@ -315,11 +338,21 @@ function pick(condition, yes, no) {
 // probabilities of one answer as [top, bottom, x, x′], `naming(x)` for people, and `draw(x, words)`.
 
 const MECHANISMS = {
+  CountMeanSketch: countMeanSketch,
+  Crosswise: yesNo(({ p }) => [minus(ONE, p), p], ["p"]),
+  ForcedResponse: yesNo((s) => [s.forced_yes, minus(ONE, s.forced_no)], ["forced_yes", "forced_no"]),
   HadamardResponse: hadamardResponse,
+  Kuk: yesNo((s) => [s.red_no, s.red_yes], ["red_yes", "red_no"]),
+  ProjectiveGeometryResponse: projectiveGeometryResponse,
   RRRR: rrrr,
   SetFamily: setFamily,
   SRR: srr,
   SubsetSelection: subsetSelection,
+  UnrelatedQuestion: yesNo(({ p, share }) => {
+    const innocuous = times(minus(ONE, p), share);
+    return [innocuous, minus(ONE, times(minus(ONE, p), minus(ONE, share)))];
+  }, ["p", "share"]),
+  Warner: yesNo(({ p }) => [minus(ONE, p), p], ["p"]),
 };
 
 /** Standard randomized response: the answer is a category. */
@@ -392,6 +425,161 @@ function hadamardResponse(settings, odds, k, subset) {
       return column | (Number((parity(row & column) === 1) === agrees) << bit);
     },
   };
+}
+
+/**
+ * Projective geometry response: the answer is a point over the field of q elements, likelier if it is orthogonal to that
+ * of the truth. A point is a vector whose first coordinate other than 0 is 1; points are in the order of their digits.
+ */
+function projectiveGeometryResponse(settings, odds, k, subset) {
+  const [keep] = checkShape(settings, odds, 1, k, subset);
+  const q = integer(settings.order, "order", 2, MAX_ORDER);
+  const { add, multiply, negative, inverse } = fieldOf(q);
+  const count = (t) => (q ** Math.max(t, 0) - 1) / (q - 1);
+  let t = 2;
+  while (count(t) < k) {
+    t += 1;
+  }
+  const [near, far] = [count(t - 1), q ** (t - 1)];
+  const inside = BigInt(near) * keep;
+  const total = inside + BigInt(far) * UNIT;
+  const digits = (number) => Array.from({ length: t }, (_, i) => Math.floor(number / q ** (t - 1 - i)) % q);
+  const number = (point) => {
+    let size = 0;
+    for (let j = 1; j < t; j += 1) {
+      size += Number(point >= count(j));
+    }
+    return point - count(size) + q ** size;
+  };
+  const dot = (a, b) => a.reduce((sum, each, i) => add(sum, multiply(each, b[i])), 0);
+  const leading = (vector) => vector.reduceRight((first, each, i) => pick(each !== 0, i, first), t - 1);
+  const points = count(t);
+  const agree = (x, z) => dot(digits(number(x)), digits(number(z))) === 0;
+  const both = BigInt(count(t - 2));
+  return {
+    k,
+    isAnswer: isCode(points),
+    outputs: () => codes(points),
+    weight: (z, x) => (agree(x, z) ? keep : UNIT),
+    total: () => total,
+    worst: () => [keep, UNIT, 1, 0],
+    naming: () => named(quotient(inside, total), quotient(both * keep + (BigInt(near) - both) * UNIT, total)),
+    draw: (x, words) => {
+      const isNear = bernoulli(words, inside, total);
+      // One coordinate of the truth is the first that is not 0, and is 1. The answer has the other coordinates of a
+      // point, or any; this one then makes the product 0, or 1. Both are drawn, so that the work is the same.
+      const [point, vector] = [below(words, near), below(words, far)];
+      const truth = digits(number(x));
+      const others = digits(pick(isNear, number(point), vector));
+      const first = leading(truth);
+      const answer = truth.map((_, i) => pick(i === first, 0, others[pick(i < first, i + 1, i) % t]));
+      const own = add(1 - Number(isNear), negative(dot(truth, answer)));
+      const full = answer.map((each, i) => pick(i === first, own, each));
+      const lead = leading(full);
+      const factor = inverse(full[lead]);
+      const whole = full.reduce((sum, each) => sum * q + multiply(factor, each), 0);
+      return whole - q ** (t - 1 - lead) + count(t - 1 - lead);
+    },
+  };
+}
+
+/** The field of q elements: integers modulo a prime, or polynomials modulo an irreducible one, as digits of a number. */
+function fieldOf(q) {
+  const power = (multiply) => (a) => {
+    let result = 1; // a^(q−2), by as many products whatever a is
+    for (const bit of (q - 2).toString(2)) {
+      result = multiply(result, result);
+      result = bit === "1" ? multiply(result, a) : result;
+    }
+    return result;
+  };
+  if (!Object.hasOwn(POLYNOMIALS, q)) {
+    for (let i = 2; i * i <= q; i += 1) {
+      if (q % i === 0) {
+        throw new Error(`The order must be a prime, or ${Object.keys(POLYNOMIALS).join(", ")}.`);
+      }
+    }
+    const multiply = (a, b) => (a * b) % q;
+    return { add: (a, b) => (a + b) % q, multiply, negative: (a) => (q - a) % q, inverse: power(multiply) };
+  }
+  const [prime, polynomial] = POLYNOMIALS[q];
+  const digits = (number) => Array.from({ length: 9 }, (_, i) => Math.floor(number / prime ** i) % prime);
+  const value = (array) => array.reduceRight((sum, each) => sum * prime + (((each % prime) + prime) % prime), 0);
+  const degree = Math.round(Math.log(q) / Math.log(prime));
+  const modulus = digits(polynomial);
+  const product = (a, b) => {
+    const result = new Array(9).fill(0);
+    digits(a).slice(0, degree).forEach((c, i) => digits(b).slice(0, degree).forEach((d, j) => { result[i + j] += c * d; }));
+    for (let i = 8; i >= degree; i -= 1) {
+      for (let j = degree; j >= 0; j -= 1) {
+        result[i - degree + j] -= (j < degree ? result[i] : 0) * modulus[j];
+      }
+      result[i] = 0;
+    }
+    return value(result);
+  };
+  const table = (of) => codes(q * q).map((i) => of(Math.floor(i / q), i % q));
+  const sums = table((a, b) => value(digits(a).map((each, i) => each + digits(b)[i])));
+  const products = table(product);
+  const multiply = (a, b) => products[a * q + b];
+  const minus = sums.indexOf(0, q) - q; // what 1 adds to 0
+  return { add: (a, b) => sums[a * q + b], multiply, negative: (a) => multiply(minus, a), inverse: power(multiply) };
+}
+
+/** Count-mean sketch: randomized response on one of k hashes into g values. The answer is hash · g + value. */
+function countMeanSketch(settings, odds, k, subset) {
+  const [keep] = checkShape(settings, odds, 1, k, subset);
+  const count = integer(settings.n_hashes, "n_hashes", 1, MAX_HASHES);
+  const g = integer(settings.n_values, "n_values", 2, MAX_VALUES);
+  const value = (x, seed) => xxHash32(String(x), seed) % g;
+  const total = keep + BigInt(g - 1) * UNIT;
+  const [kept, moved] = [quotient(keep, total), quotient(UNIT, total)];
+  return {
+    k,
+    isAnswer: isCode(count * g),
+    outputs: () => codes(count * g),
+    weight: (y, x) => (value(x, Math.floor(y / g)) === y % g ? keep : UNIT),
+    total: () => BigInt(count) * total,
+    worst: () => {
+      for (let seed = 0; seed < count; seed += 1) {
+        for (let x = 1; x < k; x += 1) {
+          if (value(x, seed) !== value(0, seed)) {
+            return [keep, UNIT, 0, x];
+          }
+        }
+      }
+      return [UNIT, UNIT, 0, 1]; // no function tells any two apart
+    },
+    naming: (x) => {
+      const own = codes(count).map((seed) => value(x, seed));
+      const meets = (other) => own.filter((each, seed) => each === value(other, seed)).length / count;
+      return named(kept, ...codes(k).filter((other) => other !== x).map((other) => moved + (kept - moved) * meets(other)));
+    },
+    draw: (x, words) => {
+      const seed = below(words, count);
+      // Every category is hashed, so that the work does not depend on x.
+      const values = Uint32Array.from({ length: k }, (_, y) => value(y, seed));
+      return seed * g + randomizedResponse(words, values[x], g, keep);
+    },
+  };
+}
+
+/** XXH32 of fewer than 16 ASCII characters. */
+function xxHash32(text, seed) {
+  const rotate = (word, bits) => (word << bits) | (word >>> (32 - bits));
+  const byte = (i) => text.charCodeAt(i);
+  let state = (seed + 374761393 + text.length) | 0;
+  let at = 0;
+  for (; at + 4 <= text.length; at += 4) {
+    const word = byte(at) | (byte(at + 1) << 8) | (byte(at + 2) << 16) | (byte(at + 3) << 24);
+    state = Math.imul(rotate((state + Math.imul(word, 3266489917)) | 0, 17), 668265263);
+  }
+  for (; at < text.length; at += 1) {
+    state = Math.imul(rotate((state + Math.imul(byte(at), 374761393)) | 0, 11), 2654435761);
+  }
+  state = Math.imul(state ^ (state >>> 15), 2246822519);
+  state = Math.imul(state ^ (state >>> 13), 3266489917);
+  return (state ^ (state >>> 16)) >>> 0;
 }
 
 /** RRRR: randomized response on the published subset and one more category. */
@@ -472,22 +660,8 @@ function setFamily(settings, odds, k, subset) {
   const holds = new Uint8Array(count * k);
   sets.forEach((members, a) => members.forEach((x) => { holds[a * k + x] = 1; }));
   const weight = (a, x) => weights[a] * (holds[a * k + x] ? keep : UNIT);
-  const ends = codes(k).map((x) => {
-    let sum = 0n;
-    return weights.map((_, a) => (sum += weight(a, x)));
-  });
-  const total = (x) => ends[x][count - 1];
+  const { total, draw } = drawnFromTable(count, k, weight);
   const order = codes(k).sort((x, y) => (total(x) < total(y) ? -1 : Number(total(x) > total(y))));
-  // The first 64 binary digits of every sum of weights but the last, over the last, as two halves.
-  const low = new Uint32Array((count - 1) * k);
-  const high = new Uint32Array((count - 1) * k);
-  ends.forEach((sums, x) => {
-    for (let a = 0; a < count - 1; a += 1) {
-      const threshold = (sums[a] << 64n) / sums[count - 1];
-      low[x * (count - 1) + a] = Number(threshold & 0xffffffffn);
-      high[x * (count - 1) + a] = Number(threshold >> 32n);
-    }
-  });
   return {
     k,
     isAnswer: isCode(count),
@@ -500,25 +674,84 @@ function setFamily(settings, odds, k, subset) {
       const chance = (other) => quotient(holding.reduce((sum, a) => sum + weight(a, other), 0n), total(other));
       return named(chance(x), ...codes(k).filter((other) => other !== x).map(chance));
     },
-    draw: (x, words) => {
-      const [wordLow, wordHigh] = words.halves();
-      // A uniform number is compared with every sum of every category: what is read does not depend on x.
-      let place = 0;
-      let tie = 0;
-      for (let other = 0, i = 0; other < k; other += 1) {
-        let above = 0;
-        let equal = 0;
-        for (let a = 0; a < count - 1; a += 1, i += 1) {
-          const same = Number(wordHigh === high[i]);
-          above += Number(wordHigh > high[i]) | (same & Number(wordLow >= low[i]));
-          equal |= same & Number(wordLow === low[i]);
-        }
-        const mine = Number(other === x);
-        place += mine * above;
-        tie |= mine & equal;
+    draw,
+  };
+}
+
+/** Draw answers 0 … count−1 by integers weight(answer, x): `total(x)`, their sum for a category, and `draw`. */
+function drawnFromTable(count, k, weight) {
+  const ends = codes(k).map((x) => {
+    let sum = 0n;
+    return codes(count).map((a) => (sum += weight(a, x)));
+  });
+  // The first 64 binary digits of every sum of weights but the last, over the last, as two halves.
+  const low = new Uint32Array((count - 1) * k);
+  const high = new Uint32Array((count - 1) * k);
+  ends.forEach((sums, x) => {
+    for (let a = 0; a < count - 1; a += 1) {
+      const threshold = (sums[a] << 64n) / sums[count - 1];
+      low[x * (count - 1) + a] = Number(threshold & 0xffffffffn);
+      high[x * (count - 1) + a] = Number(threshold >> 32n);
+    }
+  });
+  const draw = (x, words) => {
+    const [wordLow, wordHigh] = words.halves();
+    // A uniform number is compared with every sum of every category: what is read does not depend on x.
+    let place = 0;
+    let tie = 0;
+    for (let other = 0, i = 0; other < k; other += 1) {
+      let above = 0;
+      let equal = 0;
+      for (let a = 0; a < count - 1; a += 1, i += 1) {
+        const same = Number(wordHigh === high[i]);
+        above += Number(wordHigh > high[i]) | (same & Number(wordLow >= low[i]));
+        equal |= same & Number(wordLow === low[i]);
       }
-      return tie ? placeOf(ends[x], (BigInt(wordHigh) << 32n) | BigInt(wordLow), words) : place;
-    },
+      const mine = Number(other === x);
+      place += mine * above;
+      tie |= mine & equal;
+    }
+    return tie ? placeOf(ends[x], (BigInt(wordHigh) << 32n) | BigInt(wordLow), words) : place;
+  };
+  return { total: (x) => ends[x][count - 1], draw };
+}
+
+/**
+ * The classical designs: yes is category 1, no is 0, and `chances` turns the settings `names`, which are fractions, into
+ * the probability of a "yes" (with Kuk, of a red card) for each category. With Kuk, an answer counts red cards.
+ */
+function yesNo(chances, names) {
+  return (settings, odds, k, subset) => {
+    checkShape(settings, odds, 0, k, subset);
+    if (k !== 2) {
+      throw new Error(`The question must have two categories, no and yes, for ${settings.mechanism}.`);
+    }
+    const given = Object.fromEntries(names.map((name) => [name, fraction(settings[name], name)]));
+    const found = chances(given).map(reduced);
+    const draws = settings.mechanism === "Kuk" ? integer(settings.draws, "draws", 1, MAX_DRAWS) : 1;
+    const unit = (found[0][1] / gcd(found[0][1], found[1][1])) * found[1][1];
+    const red = found.map(([top, bottom]) => top * (unit / bottom));
+    if (red.some((each) => each <= 0n || each >= unit) || red[0] === red[1]) {
+      throw new Error("The question must have probabilities of a yes between 0 and 1 that differ.");
+    }
+    const weight = (y, x) => binomial(draws, y) * red[x] ** BigInt(y) * (unit - red[x]) ** BigInt(draws - y);
+    const { total, draw } = drawnFromTable(draws + 1, 2, weight);
+    const chance = (y, x) => quotient(weight(y, x), total(x));
+    return {
+      k,
+      isAnswer: isCode(draws + 1),
+      outputs: () => codes(draws + 1),
+      weight,
+      total,
+      worst: () => worstOf(codes(draws + 1).flatMap((y) => [[0, 1], [1, 0]].map(([x, other]) =>
+        [weight(y, x) * total(other), weight(y, other) * total(x), x, other]))),
+      naming: (x) => {
+        // An answer names the category that it is likelier for.
+        const naming = codes(draws + 1).filter((y) => chance(y, x) > chance(y, 1 - x));
+        return named(...[x, 1 - x].map((each) => naming.reduce((sum, y) => sum + chance(y, each), 0)));
+      },
+      draw,
+    };
   };
 }
 
@@ -656,6 +889,16 @@ function positive(value, name, least) {
     throw new Error(`The ${name} must be integers of at least ${least}.`);
   }
   return number;
+}
+
+/** Return a text such as "1/6" as a fraction between 0 and 1. */
+function fraction(value, name) {
+  const parts = typeof value === "string" ? /^(\d{1,20})\/(\d{1,20})$/.exec(value) : null;
+  const [top, bottom] = parts === null ? [0n, 0n] : [BigInt(parts[1]), BigInt(parts[2])];
+  if (!(top > 0n && top < bottom && bottom <= UNIT)) {
+    throw new Error(`The ${name} must be a fraction between 0 and 1, such as "1/6".`);
+  }
+  return [top, bottom];
 }
 
 function isObject(value) {

@@ -27,6 +27,7 @@ SAFE_LOGIT, LOWEST = 430.0, -1000.0
 # within a seventh of half a unit in the last place. Adding the rounder puts k into the last bits of a double.
 _LOG2_E = 1 / math.log(2)
 _ROUNDER = 1.5 * 2.0**52
+_WITHOUT_SIGN = np.int64(2**63 - 1)
 _SERIES = [(math.log(2) / 2) ** i / math.factorial(i) for i in range(15)]
 _C = tuple((cheb2poly(poly2cheb(_SERIES)[:12]) * 2.0 ** np.arange(12)).tolist())
 
@@ -68,20 +69,81 @@ def logit_value_and_gradient(columns, weights, ends, rows, reach):  # type: igno
             bound += (reach[j - 1] if j else 1.0) * abs(relative[j, c])
         if not bound <= SAFE_LOGIT:
             wide = True
-    value = _blocks(columns, relative, wide, ends, rows, slope)
-    for j in range(len(weights)):
-        for c in range(1, k):
-            slope[j, 0] -= slope[j, c]
+    value = _blocks(columns, None, relative, wide, ends, rows, slope)
+    _finish(slope)
+    return np.asarray(value), slope[: len(weights)]
+
+
+@njit(cache=True, no_cfunc_wrapper=True)
+def unsorted_value_and_gradient(columns, weights, ends, rows, order):  # type: ignore[no-untyped-def]
+    """Return the same as `logit_value_and_gradient` for covariates (P, n) of people in any order, as data are.
+
+    `order` has the people sorted by row of evidence. Their covariates are brought into this order block by block.
+    """
+    k, p = weights.shape[1], (len(columns) + 3) // 4 * 4
+    relative = np.zeros((1 + p, k - 1))
+    slope = np.zeros((1 + p, k))
+    for c in range(k - 1):
+        for j in range(len(weights)):
+            relative[j, c] = (weights[j, c + 1] - weights[j, 0]) * _LOG2_E
+    value = _blocks(columns, order, relative, False, ends, rows, slope)
+    _finish(slope)
     return np.asarray(value), slope[: len(weights)]
 
 
 @njit(**_INNER)
-def _blocks(columns, relative, wide, ends, rows, slope):  # type: ignore[no-untyped-def]
+def _finish(slope):  # type: ignore[no-untyped-def]
+    """Write the slopes of the first category, from which logits count."""
+    for j in range(len(slope)):
+        for c in range(1, slope.shape[1]):
+            slope[j, 0] -= slope[j, c]
+
+
+@njit(**_INNER)
+def _take_block(columns, people, block):  # type: ignore[no-untyped-def]
+    """Write the covariates of some people side by side. Beyond the last, which has no weight, it comes again."""
+    last = len(columns) - 1
+    for j in range(0, len(block), 4):
+        one, two, three, four = block[j], block[j + 1], block[j + 2], block[j + 3]
+        second, third, fourth = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+        for i in range(people.size):
+            person = people[i]
+            one[i], two[i] = columns[j, person], columns[second, person]
+            three[i], four[i] = columns[third, person], columns[fourth, person]
+
+
+@njit(**_INNER)
+def _write_reach(bits, m, reach):  # type: ignore[no-untyped-def]
+    """Write the largest absolute value of each covariate. Bits of positive doubles have the order of the numbers."""
+    for j in range(len(bits)):
+        largest, row = np.int64(0), bits[j]
+        for i in range(m):
+            largest = max(largest, row[i] & _WITHOUT_SIGN)
+        reach[j] = largest
+
+
+@njit(**_INNER)
+def _is_wide(relative, reach):  # type: ignore[no-untyped-def]
+    """Tell whether a logit may be too large for powers of 2."""
+    for c in range(relative.shape[1]):
+        bound = abs(relative[0, c])
+        for j in range(reach.size):
+            bound += reach[j] * abs(relative[j + 1, c])
+        if not bound <= SAFE_LOGIT:
+            return True
+    return False
+
+
+@njit(**_INNER)
+def _blocks(columns, order, relative, wide, ends, rows, slope):  # type: ignore[no-untyped-def]
     # How far one block may move a product, and how far blocks since the last logarithms may have.
     by_block, moved = _widest(rows) ** (BLOCK // LANES), 1.0
     shares, products = np.empty((relative.shape[1], BLOCK)), np.ones(LANES)
     total, h, ratio = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     value, start = 0.0, 0
+    if order is not None:
+        block, reach = np.zeros((len(relative) - 1, BLOCK)), np.zeros(len(relative) - 1)
+        block_bits, reach_bits = block.view(np.int64), reach.view(np.int64)
     for u in range(ends.size):
         while start < ends[u]:
             end = min(start + BLOCK, ends[u])
@@ -90,26 +152,39 @@ def _blocks(columns, relative, wide, ends, rows, slope):  # type: ignore[no-unty
                 value += _take_logarithms(products)
                 moved = 1.0
             moved *= by_block
-            _begin(relative, rows[u, 0], m, shares, total, h)
-            for j in range(0, len(columns), 4):
-                one, two = columns[j, start:end], columns[j + 1, start:end]
-                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
-                for c in range(len(shares)):
-                    _add_logits(one, two, three, four, relative, j, c, shares[c])
-            if wide:
-                _center(shares, m, total, h)
-            for c in range(len(shares)):
-                _add_share(shares[c], rows[u, c + 1], m, total, h)
-            _invert(total, h, m, ratio, products)
-            for c in range(len(shares)):
-                slope[0, c + 1] += _pull(shares[c], rows[u, c + 1], m, total, h)
-            for j in range(0, len(columns), 4):
-                one, two = columns[j, start:end], columns[j + 1, start:end]
-                three, four = columns[j + 2, start:end], columns[j + 3, start:end]
-                for c in range(len(shares)):
-                    _add_slopes(one, two, three, four, shares[c], slope, j, c)
+            if order is None:
+                _add_block(columns, start, end, relative, wide, rows[u], shares, total, h, ratio, products, slope)
+            else:
+                _take_block(columns, order[start:end], block)
+                _write_reach(block_bits, m, reach_bits)
+                far = _is_wide(relative, reach)
+                _add_block(block, 0, m, relative, far, rows[u], shares, total, h, ratio, products, slope)
             start = end
     return value + _take_logarithms(products)
+
+
+@njit(**_INNER)
+def _add_block(columns, start, end, relative, wide, row, shares, total, h, ratio, products, slope):  # type: ignore[no-untyped-def]
+    """Add what the people from start to end, who have the same row, contribute to products and slopes."""
+    m = end - start
+    _begin(relative, row[0], m, shares, total, h)
+    for j in range(0, len(columns), 4):
+        one, two = columns[j, start:end], columns[j + 1, start:end]
+        three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+        for c in range(len(shares)):
+            _add_logits(one, two, three, four, relative, j, c, shares[c])
+    if wide:
+        _center(shares, m, total, h)
+    for c in range(len(shares)):
+        _add_share(shares[c], row[c + 1], m, total, h)
+    _invert(total, h, m, ratio, products)
+    for c in range(len(shares)):
+        slope[0, c + 1] += _pull(shares[c], row[c + 1], m, total, h)
+    for j in range(0, len(columns), 4):
+        one, two = columns[j, start:end], columns[j + 1, start:end]
+        three, four = columns[j + 2, start:end], columns[j + 3, start:end]
+        for c in range(len(shares)):
+            _add_slopes(one, two, three, four, shares[c], slope, j, c)
 
 
 @njit(error_model="numpy", **_INNER)

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 from scipy.special import chdtrc
 
@@ -12,8 +12,9 @@ from adobest_pp._numerics import zero_sum_basis
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood.core import value_and_gradient
+from adobest_pp.likelihood.core import set_masses, value_and_gradient
 from adobest_pp.mechanisms import Mechanism
+from adobest_pp.transforms import add_structured
 
 # Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
 #
@@ -76,9 +77,22 @@ def check_fit(responses: Responses | Gathered) -> Fit:
         whiten = _whiten(counts.covariance[np.ix_(enough, enough)])
         if not len(whiten):
             return nothing
-        rest, slope = whiten @ (counts.observed - counts.constant)[enough], whiten @ counts.slope[enough]
-        found, theta = _nearest(rest, slope)
+        columns, place = _alike(counts.slope[enough], listed)
+        rest, slope = whiten @ (counts.observed - counts.constant)[enough], whiten @ columns
+        found, shares = _nearest(rest, slope)
+        theta = (shares / np.bincount(place))[place]
     return found
+
+
+def _alike(slope: NDArray[np.float64], listed: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct columns, and that of each category: those that are not listed often move no count alike."""
+    k = slope.shape[1]
+    others = np.setdiff1d(np.arange(k), listed)
+    if not others.size or np.any(slope[:, others] != slope[:, others[:1]]):
+        return slope, np.arange(k)
+    place = np.full(k, listed.size)
+    place[listed] = np.arange(listed.size)
+    return np.column_stack([slope[:, listed], slope[:, others[0]]]), place
 
 
 def _nearest(rest: NDArray[np.float64], slope: NDArray[np.float64]) -> tuple[Fit, NDArray[np.float64]]:
@@ -162,7 +176,9 @@ class Direct(NamedTuple):
         return np.asarray(np.sqrt(np.maximum(h * (1 - h), 0.0) / self.n) / self.gain)
 
 
-def direct_estimate(responses: Responses | Gathered, near: NDArray[np.float64]) -> Direct | None:
+def direct_estimate(
+    responses: Responses | Gathered, near: NDArray[np.float64], groups: NDArray[np.int64] | None = None
+) -> Direct | None:
     """Return what answers say of each share by themselves; None where there are no answers, or they do not tell.
 
     Parameters
@@ -172,20 +188,23 @@ def direct_estimate(responses: Responses | Gathered, near: NDArray[np.float64]) 
     near : array of shape (K,)
         A first estimate, such as a posterior mean. It chooses the weights of the answers, unless all of them name
         equally many categories: the estimate is unbiased with any weights, and efficient with those of the truth.
+    groups : array of int, shape (K,), optional
+        The group of each category, 0 … G−1, none of them empty. The estimates are then those of the G sums.
     """
     if not len(responses):
         return None
     evidence, mechanism = responses.evidence(), responses.mechanism
     naming, k = mechanism.naming(), evidence.n_categories
     if naming is not None and (k > MOST_CATEGORIES or counts_say_all(mechanism)):
-        return direct_of_counts(named(evidence), len(responses), mechanism)
+        found = direct_of_counts(named(evidence), len(responses), mechanism, groups)
+        return found if found is None or groups is None else _as_they_vary(found, evidence, mechanism, groups)
     if k > MOST_CATEGORIES:
         return None
     try:
         information = responses.information(near)
     except NotImplementedError:
         return None
-    return _one_step(near, evidence, information, mechanism)
+    return _one_step(near, evidence, information, mechanism, groups)
 
 
 def counts_say_all(mechanism: Mechanism) -> bool:
@@ -195,14 +214,66 @@ def counts_say_all(mechanism: Mechanism) -> bool:
     return abs(size - round(size)) < 1e-9
 
 
-def direct_of_counts(counts: NDArray[np.float64], n: int, mechanism: Mechanism) -> Direct | None:
+def direct_of_counts(
+    counts: NDArray[np.float64], n: int, mechanism: Mechanism, groups: NDArray[np.int64] | None = None
+) -> Direct | None:
     """Return what the numbers of answers that name each category say, for a mechanism that treats all alike."""
     naming = mechanism.naming()
     if naming is None or not n:
         return None
     truth, other = naming
     gain = np.full(counts.size, truth - other)
-    return Direct((counts / n - other) / gain, np.full(counts.size, other), gain, np.full(counts.size, float(n)))
+    if groups is None:
+        return Direct((counts / n - other) / gain, np.full(counts.size, other), gain, np.full(counts.size, float(n)))
+    # What a group is named more often than its part of all categories. Answers may name more categories or fewer.
+    sizes = np.bincount(groups)
+    excess = np.bincount(groups, counts) - sizes / counts.size * counts.sum()
+    likeness = _binary_groups(mechanism, sizes)
+    return Direct(sizes / counts.size + excess / (n * gain[0]), *likeness, np.full(sizes.size, float(n)))
+
+
+def _binary_groups(mechanism: Mechanism, sizes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return `other` and `gain` of binary answers whose share of "yes" has the variance of the sum over a group.
+
+    The sum has the weight w_i = 1 − g/K for the g categories of the group, and −g/K for all others. Given the truth x,
+    the variance of the categories that an answer names, with these weights, is the same for all x in the group, and for
+    all x outside. So the variance of the estimate is a quadratic function of the share t of the group, (t·A₁ +
+    (1 − t)·A₀ + t(1 − t))/n, and there are n binary answers whose variance is the same for every t.
+    """
+    naming, k = mechanism.naming(), mechanism.n_categories
+    assert naming is not None
+    (truth, other), share = naming, sizes / k
+    own, rest = truth * (1 - truth), other * (1 - other)
+    # Covariances of naming two categories, one of which is the truth, and none of which is. If all answers name equally
+    # many categories, their sums are zero; otherwise an answer names any two independently of each other.
+    with_truth = -own / (k - 1) if counts_say_all(mechanism) else 0.0
+    without = -(rest + with_truth) / (k - 2) if counts_say_all(mechanism) and k > 2 else 0.0
+    each, all_of_them = own - rest - 2 * with_truth + 2 * without, sizes * (1 - share) * (rest - without)
+    outside, inside = ((weight**2 * each + all_of_them) / (truth - other) ** 2 for weight in (share, 1 - share))
+    slant = outside - inside - 1
+    gain = 1 / np.sqrt(4 * np.maximum(outside, 0.0) + slant**2)
+    return np.clip((1 + gain * slant) / 2, 0.0, 1.0), gain
+
+
+def _as_they_vary(direct: Direct, evidence: Evidence, mechanism: Mechanism, groups: NDArray[np.int64]) -> Direct:
+    """Return the sums with the variance that they have among the answers.
+
+    That is the variance of `_binary_groups` if an answer names any two categories independently of each other, given
+    the truth. For Hadamard response it is not, if the truth is the product of the two.
+    """
+    naming, n = mechanism.naming(), float(evidence.n_responses)
+    assert naming is not None
+    people = direct.n.copy()
+    for g, size in enumerate(np.bincount(groups).tolist()):
+        weights = (groups == g) - size / groups.size
+        alone = np.where(evidence.own > 0, weights[evidence.category], 0.0)
+        scores = alone + set_masses(weights, evidence)[evidence.set_index]
+        mean = np.sum(evidence.count * scores) / n
+        variance = np.sum(evidence.count * (scores - mean) ** 2) / n / (naming[0] - naming[1]) ** 2
+        h = direct.other[g] + direct.gain[g] * direct.estimate[g]
+        expected = h * (1 - h) / direct.gain[g] ** 2
+        people[g] *= expected / variance if variance > 0 and expected > 0 else 1.0
+    return direct._replace(n=people)
 
 
 def named(evidence: Evidence) -> NDArray[np.float64]:
@@ -211,11 +282,20 @@ def named(evidence: Evidence) -> NDArray[np.float64]:
     alone = np.bincount(evidence.category, count * (evidence.own > 0), minlength=k)
     has_set = (evidence.set_index >= 0) & (evidence.set_index < evidence.n_sets)
     of_set = np.bincount(evidence.set_index[has_set], count[has_set], minlength=evidence.n_sets)
-    return np.asarray(alone + np.bincount(evidence.members, np.repeat(of_set, np.diff(evidence.offsets)), minlength=k))
+    alone += np.bincount(evidence.members, np.repeat(of_set, np.diff(evidence.offsets)), minlength=k)
+    first = evidence.n_sets + len(evidence.patterns)
+    is_structured = evidence.set_index >= first
+    places, weights = evidence.set_index[is_structured] - first, count[is_structured]
+    add_structured(np.bincount(places, weights, minlength=evidence.n_masses - first), evidence.structure, alone)
+    return np.asarray(alone)
 
 
 def _one_step(
-    near: NDArray[np.float64], evidence: Evidence, information: NDArray[np.float64], mechanism: Mechanism
+    near: NDArray[np.float64],
+    evidence: Evidence,
+    information: NDArray[np.float64],
+    mechanism: Mechanism,
+    groups: NDArray[np.int64] | None,
 ) -> Direct | None:
     """Return the estimate after one step of Fisher scoring, which is linear in the answers and unbiased."""
     start = near / near.sum()
@@ -227,14 +307,37 @@ def _one_step(
     turned = basis @ vectors
     slope = value_and_gradient(start, evidence)[1]
     estimate = start + turned @ ((turned.T @ slope) / values)
+    naming: tuple[ArrayLike, ArrayLike] | None = mechanism.naming()
+    if groups is not None:
+        sizes = np.bincount(groups)
+        members = np.equal.outer(np.arange(sizes.size), groups).astype(np.float64)
+        start, estimate, turned = members @ start, members @ estimate, members @ turned
+        if naming is not None:
+            other, gain = _binary_groups(mechanism, sizes)
+            naming = (other + gain, other)
     variance = np.sum(turned**2 / values, axis=1)
-    naming = mechanism.naming()
+    return direct_of_variance(start, estimate, variance, evidence.n_responses, naming, mechanism.epsilon)
+
+
+def direct_of_variance(
+    near: NDArray[np.float64],
+    estimate: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    n: float,
+    naming: tuple[ArrayLike, ArrayLike] | None,
+    epsilon: float,
+) -> Direct:
+    """Return an unbiased estimate with these variances at `near` as one of counts of n answers, or as many as fit.
+
+    `naming` are the probabilities of `Mechanism.naming`, the same for all entries or one for each.
+    """
     if naming is not None:
-        other, gain = np.full(start.size, naming[1]), np.full(start.size, naming[0] - naming[1])
-        h = other + gain * start
+        truth, other = (np.broadcast_to(np.asarray(each, dtype=np.float64), near.shape) for each in naming)
+        gain = truth - other
+        h = other + gain * near
         return Direct(estimate, other, gain, h * (1 - h) / (gain**2 * variance))
     # As many binary answers that have this variance and use all of ε.
-    n, odds = np.full(start.size, float(evidence.n_responses)), math.expm1(mechanism.epsilon)
-    raised = 1 + odds * start
-    other = 1 / np.maximum(n * variance * odds**2 / raised + raised, odds + 2)
-    return Direct(estimate, other, odds * other, n)
+    people, odds = np.full(near.size, float(n)), math.expm1(epsilon)
+    raised = 1 + odds * near
+    other = 1 / np.maximum(people * variance * odds**2 / raised + raised, odds + 2)
+    return Direct(estimate, other, odds * other, people)

@@ -17,17 +17,21 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import as_numbers, check_answers, check_private, check_subset
+from adobest_pp._checks import as_numbers, check_answers, check_private, check_probabilities, check_subset
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
-from adobest_pp.evidence import Evidence, pattern_rows, support_rows, unique_rows
+from adobest_pp.evidence import Evidence, pattern_rows, structured_rows, support_rows, unique_rows
 from adobest_pp.mechanisms.exact import UNIT, Columns, Source, exp_weight, source_of
+from adobest_pp.mechanisms.guessing import guess_bound, guess_from_matrix
 from adobest_pp.mechanisms.information import from_matrix
 
 # The most possible answers that `outputs` and `transition_matrix` list.
 MAX_OUTPUTS = 20_000
 # Answers whose support sets are unpacked at a time.
 _ANSWERS_AT_ONCE = 1 << 16
+# Entries of the table of all support sets beyond which their structure is used, where a mechanism has one: fewer are
+# as fast laid out.
+FEW_ENTRIES = 1 << 16
 
 
 class AuditCase(NamedTuple):
@@ -271,6 +275,42 @@ class Mechanism(ABC):
         mask = self._check_published(subset)
         return from_matrix(matrix_of(mask) if self.publishes_subset else matrix_of(), theta)
 
+    def best_guess(self, theta: ArrayLike, *, subset: ArrayLike | None = None) -> float:
+        """Return how likely the best guess of a person's category is right, for whoever sees one answer and knows θ.
+
+        Parameters
+        ----------
+        theta : array of shape (K,)
+            The shares of the categories.
+        subset : indices or boolean mask, optional
+            The published subset. Required if the mechanism publishes one, refused otherwise.
+
+        Returns
+        -------
+        float
+            Σ_z max_x θ_x·P(z|x). Without an answer it would be the largest share, and `guess_bound` is the most that ε
+            allows. It is exact for every mechanism of this package (for local hashing, on average over random hashes),
+            unless many waves of `Memoized` have too many answers to list: then it is that of the permanent answer,
+            which is larger. For a mechanism of your own with too many answers, it is `guess_bound`.
+
+        Examples
+        --------
+        >>> from adobest_pp import SRR, SubsetSelection
+        >>> even = [0.05] * 20
+        >>> round(SRR(20, epsilon=2.0).best_guess(even), 3), round(SubsetSelection(20, epsilon=2.0).best_guess(even), 3)
+        (0.28, 0.225)
+        """
+        mask = self._check_published(subset)
+        shares = check_probabilities(theta, self.n_categories)
+        return min(1.0, self._best_guess(shares / shares.sum(), mask))
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Return `best_guess` for checked arguments: from `transition_matrix`, unless it has too many rows."""
+        matrix_of: Callable[..., Floats] | None = getattr(self, "transition_matrix", None)
+        if matrix_of is None or self.n_outputs > MAX_OUTPUTS:
+            return guess_bound(self.epsilon, theta)
+        return guess_from_matrix(matrix_of(subset) if self.publishes_subset else matrix_of(), theta)
+
     def published_with(self, answers: Answers, published: Published) -> Published:
         """Return what was published to each person, as `evidence` and `drawing` take it; `Mixed` adds the part."""
         return published
@@ -357,6 +397,10 @@ class FiniteMechanism(Mechanism):
         """Draw from the cumulative table of the answers."""
         return table_drawing(self.transition_matrix())
 
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Return `best_guess` from the matrix, however many rows it has."""
+        return guess_from_matrix(self.transition_matrix(), theta)
+
     @cached_property
     def _columns(self) -> Columns:
         """The cumulative weights of each category."""
@@ -408,6 +452,43 @@ class ExtremalMechanism(Mechanism):
         has_weights = type(self).log_weight_of_size is not ExtremalMechanism.log_weight_of_size
         return self if has_weights and self.answer_dims else None
 
+    def structure(self) -> Integers:
+        """Return how to multiply by all support sets without laying them out; empty if there is no such way.
+
+        It is one block of integers for `adobest_pp.transforms`: the kind, the length of the block, the number of
+        answers m, and what the kind needs. Answers must be the numbers 0 … m−1.
+        """
+        return np.zeros(0, dtype=np.int64)
+
+    def matvec(self, theta: Floats) -> Floats:
+        """Return the masses θ(A) of the support sets of all possible answers, of shape (m,).
+
+        Examples
+        --------
+        >>> import adobest_pp as ad
+        >>> ad.HadamardResponse(3, epsilon=1.0).matvec(np.array([0.5, 0.3, 0.2])).tolist()
+        [1.0, 0.3, 0.5, 0.2]
+        """
+        vector, block = np.ascontiguousarray(theta, dtype=np.float64), self.structure()
+        if not block.size:
+            return np.asarray(self.support(self.outputs()) @ vector)
+        from adobest_pp.transforms import structured_masses
+
+        masses = np.zeros(int(block[2]))
+        structured_masses(vector, block, masses)
+        return masses
+
+    def rmatvec(self, weights: Floats) -> Floats:
+        """Return Σ weights[z]·1[x ∈ A_z] over all possible answers z, of shape (K,): the transpose of `matvec`."""
+        vector, block = np.ascontiguousarray(weights, dtype=np.float64), self.structure()
+        if not block.size:
+            return np.asarray(vector @ self.support(self.outputs()))
+        from adobest_pp.transforms import add_structured
+
+        sums = np.zeros(self.n_categories)
+        add_structured(vector, block, sums)
+        return sums
+
     def transition_matrix(self) -> Floats:
         """Return ``G[y, x] = P(Y = outputs()[y] | X=x)``, of shape (n_outputs, K), or raise ValueError if too large."""
         answers = self.outputs()
@@ -436,6 +517,10 @@ class ExtremalMechanism(Mechanism):
 
     def evidence(self, answers: Answers, published: Published) -> tuple[Evidence, Integers]:
         """Return one row for each distinct support set."""
+        block, inside = self.structure(), math.expm1(self.log_odds)
+        if block.size and self.n_outputs * self.n_categories > FEW_ENTRIES:
+            scales = self.log_weight(np.arange(self.n_outputs))
+            return structured_rows(answers.astype(np.int64), inside, scales, block, self.n_categories)
         parts = [
             np.packbits(self.support(answers[start : start + _ANSWERS_AT_ONCE]), axis=1)
             for start in range(0, len(answers), _ANSWERS_AT_ONCE)
@@ -443,7 +528,6 @@ class ExtremalMechanism(Mechanism):
         packed = np.concatenate(parts) if parts else np.zeros((0, -(-self.n_categories // 8)), dtype=np.uint8)
         first, row_of = unique_rows(packed)
         scale = self.log_weight(answers[first])
-        inside = math.expm1(self.log_odds)
         return support_rows(packed[first], inside, scale, row_of, self.n_categories), row_of
 
 

@@ -49,7 +49,7 @@ class Channel(FiniteMechanism):
     def __init__(self, matrix: ArrayLike) -> None:
         rows = check_matrix(by_column(matrix, None, "matrix"))
         self._set(matrix=tuple(map(tuple, rows.tolist())), n_categories=rows.shape[1])
-        self._set(epsilon=self._loss())
+        self._set(epsilon=loss_of_table(self, "matrix"))
 
     def exact_weights(self) -> NDArray[np.object_]:
         """Return the entries of the matrix times a power of two that makes them integers."""
@@ -62,16 +62,18 @@ class Channel(FiniteMechanism):
         shared = {"mechanism": "Channel", "n_categories": self.n_categories, "epsilon": self.epsilon}
         return shared | {"matrix": [list(row) for row in self.matrix]}
 
-    def _loss(self) -> float:
-        for y, row in enumerate(self._weights):
-            if any(row) and not all(row):
-                raise ValueError(
-                    "matrix must give each answer a positive probability for every category or for none, got answer "
-                    f"{y} with both: it reveals something for certain, so no ε holds"
-                )
-        ratio, *_ = worst_ratio(self._weights, self._column_sums)
-        assert isinstance(ratio, Fraction)
-        loss = log_upper_bound(ratio)
-        if not loss <= MAX_EPSILON:
-            raise ValueError(f"matrix must have a privacy loss of at most {MAX_EPSILON:g}, got {loss:.6g}")
-        return loss
+
+def loss_of_table(mechanism: FiniteMechanism, name: str) -> float:
+    """Return the privacy loss of exact weights, or raise ValueError with the name of what they come from."""
+    for y, row in enumerate(mechanism._weights):
+        if any(row) and not all(row):
+            raise ValueError(
+                f"{name} must give each answer a positive probability for every category or for none, got answer "
+                f"{y} with both: it reveals something for certain, so no ε holds"
+            )
+    ratio, *_ = worst_ratio(mechanism._weights, mechanism._column_sums)
+    assert isinstance(ratio, Fraction)
+    loss = log_upper_bound(ratio)
+    if not loss <= MAX_EPSILON:
+        raise ValueError(f"{name} must have a privacy loss of at most {MAX_EPSILON:g}, got {loss:.6g}")
+    return loss

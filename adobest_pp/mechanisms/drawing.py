@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from adobest_pp.mechanisms.rrrr import Coefficients
+from adobest_pp.transforms import field_product, field_sum, point_number
 
 
 @njit(cache=True)
@@ -27,10 +28,15 @@ def draw_truth(rng, theta):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def draw_from_table(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
     """Draw an answer 0 … m−1 from cumulative probabilities ``table[y, x]``."""
-    truth = draw_truth(rng, theta)
+    return draw_row(rng, table, draw_truth(rng, theta))
+
+
+@njit(cache=True)
+def draw_row(rng, table, column):  # type: ignore[no-untyped-def]
+    """Draw a row from a column of cumulative probabilities."""
     level = rng.random()
     for y in range(table.shape[0] - 1):
-        if level < table[y, truth]:
+        if level < table[y, column]:
             return y
     return table.shape[0] - 1
 
@@ -108,14 +114,63 @@ def draw_bits(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def draw_hashed(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
     """Draw a seed and one of ``table[0, 1]`` values: the hash of the truth with probability ``table[0, 0]``."""
-    truth, n_values = draw_truth(rng, theta), int(table[0, 1])
     answer = np.empty(2, dtype=np.int64)
     answer[0] = int(rng.random() * 4294967296.0)
-    value = int(hash_category(np.uint32(answer[0]), truth)) % n_values
+    answer[1] = _draw_value(rng, draw_truth(rng, theta), answer[0], table)
+    return answer
+
+
+@njit(cache=True)
+def draw_sketched(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw one of ``table[0, 2]`` hash functions and a value, as `draw_hashed` does; the answer has both in it."""
+    function = int(rng.random() * table[0, 2])
+    return function * int(table[0, 1]) + _draw_value(rng, draw_truth(rng, theta), function, table)
+
+
+@njit(cache=True)
+def _draw_value(rng, truth, seed, table):  # type: ignore[no-untyped-def]
+    n_values = int(table[0, 1])
+    value = int(hash_category(np.uint32(seed), truth)) % n_values
     if rng.random() >= table[0, 0]:
         value = (value + 1 + int(rng.random() * (n_values - 1))) % n_values
-    answer[1] = value
-    return answer
+    return value
+
+
+@njit(cache=True)
+def draw_point(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw a point: with probability ``table[0, 0]`` one orthogonal to that of the truth, otherwise another.
+
+    The rest of the table is the block of the geometry, as `adobest_pp.transforms` reads it.
+    """
+    block = table[0, 1:].astype(np.int64)
+    q, answer = block[3], np.empty(block[4], dtype=np.int64)
+    truth = point_number(draw_truth(rng, theta), q)
+    target = 0 if rng.random() < table[0, 0] else 1
+    # Any vector but 0 has as many multiples as any other: one that is 0 is drawn again.
+    is_zero = True
+    while is_zero:
+        digits, total, first = truth, 0, 0
+        for i in range(answer.size):  # the last coordinate first
+            answer[i] = int(rng.random() * q)
+            if digits >= q:
+                total = field_sum(total, field_product(digits % q, answer[i], block), block)
+            elif digits == 1:  # the first coordinate of the truth that is not 0 makes the product what it must be
+                first, answer[i] = i, 0
+            digits //= q
+        while field_sum(total, answer[first], block) != target:
+            answer[first] += 1
+        is_zero = not answer.any()
+    lead = answer.size - 1
+    while answer[lead] == 0:
+        lead -= 1
+    inverse = 1
+    while field_product(inverse, answer[lead], block) != 1:
+        inverse += 1
+    point, power = 0, 1
+    for i in range(lead):
+        point += power * (1 + field_product(inverse, answer[i], block))
+        power *= q
+    return point
 
 
 @njit(cache=True)
@@ -147,3 +202,15 @@ def hash_category(seed, category):  # type: ignore[no-untyped-def]
 def _rotated(state, bits):  # type: ignore[no-untyped-def]
     state &= np.uint64(0xFFFFFFFF)
     return ((state << np.uint64(bits)) | (state >> np.uint64(32 - bits))) & np.uint64(0xFFFFFFFF)
+
+
+@njit(cache=True)
+def draw_waves(rng, theta, row, subsets, table):  # type: ignore[no-untyped-def]
+    """Draw all waves of one person; below ``table[0] = (waves, permanent answers)`` are two cumulative tables."""
+    waves, kept = int(table[0, 0]), int(table[0, 1])
+    column = draw_truth(rng, theta)
+    permanent = draw_row(rng, table[1 : 1 + kept], column)
+    answer = np.empty(waves, dtype=np.int64)
+    for wave in range(waves):
+        answer[wave] = draw_row(rng, table[1 + kept :], permanent)
+    return answer

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories
 from adobest_pp._types import Answers, Floats, Integers, Masks
+from adobest_pp.evidence import HADAMARD
 from adobest_pp.mechanisms.base import (
     AuditCase,
     Counts,
@@ -21,6 +22,7 @@ from adobest_pp.mechanisms.base import (
     weights_by_support,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source
+from adobest_pp.mechanisms.guessing import guess_from_members
 
 # The most possible answers that are counted, and the most entries of a table to draw from.
 _MAX_COUNTED, _MAX_DRAWN = 1024, 1_000_000
@@ -96,6 +98,10 @@ class HadamardResponse(ExtremalMechanism):
         rows = np.arange(1, self.n_categories + 1)
         return np.asarray(np.bitwise_count(answers.astype(np.int64)[:, None] & rows) % 2 == 0)
 
+    def structure(self) -> Integers:
+        """Return the block of the fast Walsh–Hadamard transform."""
+        return np.array([HADAMARD, 3, self.n_outputs])
+
     def log_weight(self, answers: Answers) -> Floats:
         """Return ln w, the same for all answers."""
         return np.full(len(answers), math.log(2 / self.n_outputs) - math.log(math.exp(self.epsilon) + 1))
@@ -103,6 +109,13 @@ class HadamardResponse(ExtremalMechanism):
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
         """Count each answer, if there are not too many."""
         return None if self.n_outputs > _MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Return `best_guess` from the rows of the matrix."""
+        odds = math.exp(self.epsilon)
+        return guess_from_members(
+            theta, odds, 2 / (odds + 1), self.n_outputs, lambda x, y: np.bitwise_count(y & (x + 1)) % 2 == 0
+        )
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""

@@ -6,17 +6,20 @@ integral over products with one factor per category.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._types import Floats
+from adobest_pp._types import Floats, Integers, Masks
 
 # The trapezoidal rule in ln s: its error falls as e^(−π²/h), so these nodes give about 14 digits.
 _STEP = 0.25
 _NODES = np.exp(np.arange(-36.0, 4.0, _STEP))
 _WEIGHTS = _STEP * _NODES * np.exp(-_NODES)
+# Entries of support sets that are written out at a time.
+_ENTRIES_AT_ONCE = 1 << 22
 
 
 def from_matrix(matrix: Floats, theta: Floats) -> Floats:
@@ -24,6 +27,18 @@ def from_matrix(matrix: Floats, theta: Floats) -> Floats:
     chance = matrix @ theta
     possible = chance > 0
     return np.asarray((matrix[possible].T / chance[possible]) @ matrix[possible])
+
+
+def from_supports(
+    support: Callable[[Integers], Masks], answers: Integers, theta: Floats, odds: float, weight: float
+) -> Floats:
+    """Return the information of answers that all have the same w, some support sets at a time."""
+    total = np.zeros((theta.size, theta.size))
+    at_once = max(1, _ENTRIES_AT_ONCE // theta.size)
+    for start in range(0, len(answers), at_once):
+        rows = 1 + odds * support(answers[start : start + at_once])
+        total += weight * (rows.T / (rows @ theta)) @ rows
+    return total
 
 
 def from_independent_sets(theta: Floats, odds: float, share: float, weight: float) -> Floats:

@@ -29,6 +29,7 @@ from adobest_pp.mechanisms.base import (
     rows_of,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
+from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_independent_sets
 
 _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = (
@@ -39,21 +40,29 @@ _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = (
 def hash_categories(seeds: NDArray[np.uint32], n_categories: int) -> NDArray[np.uint32]:
     """Return the hash of every category under every seed, of shape (n, K)."""
     hashes = np.empty((len(seeds), n_categories), dtype=np.uint32)
-    for category in range(n_categories):
-        hashes[:, category] = xxh32(str(category).encode(), seeds)
+    for length in range(1, len(str(n_categories - 1)) + 1):
+        categories = np.arange(10 ** (length - 1) if length > 1 else 0, min(10**length, n_categories))
+        digits = categories[:, None] // 10 ** np.arange(length - 1, -1, -1) % 10
+        hashes[:, categories] = _xxh32(digits.astype(np.uint32) + np.uint32(ord("0")), seeds[:, None])
     return hashes
 
 
 def xxh32(text: bytes, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return XXH32 of a text of fewer than 16 bytes under each seed."""
+    return _xxh32(np.frombuffer(text, dtype=np.uint8).astype(np.uint32), np.asarray(seeds, dtype=np.uint32))
+
+
+def _xxh32(characters: NDArray[np.uint32], seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return XXH32 of texts of one length, whose bytes are along the last axis."""
+    length = characters.shape[-1]
     with np.errstate(over="ignore"):
-        state = np.asarray(seeds, dtype=np.uint32) + _PRIME5 + np.uint32(len(text))
-        whole = len(text) // 4 * 4
+        state = seeds + _PRIME5 + np.uint32(length)
+        whole = length // 4 * 4
         for start in range(0, whole, 4):
-            word = np.uint32(int.from_bytes(text[start : start + 4], "little"))
+            word = sum(characters[..., start + i] << np.uint32(8 * i) for i in range(4))
             state = _rotated(state + word * _PRIME3, 17) * _PRIME4
-        for byte in text[whole:]:
-            state = _rotated(state + np.uint32(byte) * _PRIME5, 11) * _PRIME1
+        for i in range(whole, length):
+            state = _rotated(state + characters[..., i] * _PRIME5, 11) * _PRIME1
         state = (state ^ (state >> np.uint32(15))) * _PRIME2
         state = (state ^ (state >> np.uint32(13))) * _PRIME3
         return np.asarray(state ^ (state >> np.uint32(16)), dtype=np.uint32)
@@ -120,6 +129,12 @@ class LocalHashing(ExtremalMechanism):
         self._check_published(subset)
         odds = math.expm1(self.epsilon)
         return from_independent_sets(theta, odds, 1 / self.g, self.g / (odds + self.g))
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Average over random hashes, which put each category into the set with probability 1/g."""
+        first = (1 - 1 / self.g) ** np.arange(self.n_categories) / self.g
+        weight = self.g * math.exp(self._log_weight)
+        return guess_from_sets(np.sort(theta)[::-1], math.exp(self.epsilon), first, weight)
 
     @property
     def answer_dims(self) -> dict[str, int]:

@@ -173,6 +173,11 @@ class Mixed(Mechanism):
                 total += part.total_information(self._own(i, answers[mine]), own, theta)
         return total
 
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Return the largest of the parts: nobody is easier to guess."""
+        published = [subset if part.publishes_subset else np.zeros(0, dtype=bool) for part in self.parts]
+        return max(part._best_guess(theta, mask) for part, mask in zip(self.parts, published, strict=True))
+
     def drawing(self) -> Drawing:
         """Draw with the function of the person's part."""
         tables = [part.drawing().table for part in self.parts]

@@ -182,7 +182,7 @@ def audit(subject: Mechanism | ArrayLike, epsilon: float | None = None, rounding
     outputs = [y for y, row in enumerate(matrix) if row.any()]
     case = AuditCase(0, outputs, list(range(matrix.shape[1])), weights)
     bound = exp_bounds(promise)[0] * (1 + MATRIX_ROUNDING)
-    return Audit(f"matrix of shape {matrix.shape}", promise, (_audit_row([case], promise, bound),), True)
+    return Audit(f"matrix of shape {matrix.shape}", promise, (audit_row([case], promise, bound),), True)
 
 
 def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditRow]:
@@ -191,7 +191,7 @@ def _audit_mechanism(mechanism: Mechanism, promise: float | None) -> list[AuditR
     epsilon = own if promise is None else promise
     bound = exp_bounds(epsilon)[0]
     cases = (_check_case(case, mechanism) for case in mechanism.audit_cases())
-    rows = [_audit_row([*same], epsilon, bound) for _, same in groupby(cases, key=lambda case: case.size)]
+    rows = [audit_row([*same], epsilon, bound) for _, same in groupby(cases, key=lambda case: case.size)]
     if not rows:
         raise ValueError(f"audit_cases of {type(mechanism).__name__} must yield at least one case, got none")
     return rows
@@ -286,7 +286,8 @@ def _extreme(total_of: dict[Any, int], largest: bool) -> tuple[Any, int]:
     return best, total
 
 
-def _audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> AuditRow:
+def audit_row(cases: list[AuditCase], epsilon: float, bound: Fraction) -> AuditRow:
+    """Return the worst ratio of some cases, held to a bound of e^ε."""
     found = [(*worst_ratio(case.weights.tolist(), case.totals), case) for case in cases]
     ratio, x, x_prime, y, case = max(found, key=lambda each: each[0])
     loss = _loss(ratio)

@@ -21,7 +21,20 @@ MAX_ASKED = 20_000  # categories
 MAX_WITH_SUBSET = 5_000  # categories, where a subset is published: the budgets of every size are audited
 MAX_TABLE = 300_000  # sets times categories: the weights that an answer is drawn from
 # The mechanisms that may be published. A text never makes a device import anything else.
-ASKABLE = ("HadamardResponse", "RRRR", "SetFamily", "SRR", "SubsetSelection")
+ASKABLE = (
+    "CountMeanSketch",
+    "Crosswise",
+    "ForcedResponse",
+    "HadamardResponse",
+    "Kuk",
+    "ProjectiveGeometryResponse",
+    "RRRR",
+    "SetFamily",
+    "SRR",
+    "SubsetSelection",
+    "UnrelatedQuestion",
+    "Warner",
+)
 
 
 @dataclass(frozen=True)

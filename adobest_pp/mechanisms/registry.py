@@ -40,11 +40,18 @@ _HOMES = {
     "UnaryEncoding": "unary_encoding",
     "LocalHashing": "local_hashing",
     "HadamardResponse": "hadamard_response",
+    "ProjectiveGeometryResponse": "projective_geometry_response",
+    "CountMeanSketch": "count_mean_sketch",
     "SetFamily": "set_family",
     "Channel": "channel",
+    "Warner": "classical",
+    "ForcedResponse": "classical",
+    "UnrelatedQuestion": "classical",
+    "Crosswise": "classical",
+    "Kuk": "classical",
 }
 # Composed of other mechanisms: files name it, but nobody builds it by name and settings.
-_COMPOSED = {"Mixed": "mixed"}
+_COMPOSED = {"Memoized": "memoized", "Mixed": "mixed"}
 _OTHERS: dict[str, type[Mechanism]] = {}
 
 

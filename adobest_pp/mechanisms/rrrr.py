@@ -270,6 +270,15 @@ class RRRR(Mechanism):
         constant, slope = np.concatenate(constants), np.vstack(slopes)
         return Counts(np.concatenate(observed).astype(np.float64), constant, slope, covariance)
 
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Sum over the K answers: the truth is the answer, or else the most frequent category inside or outside S."""
+        inner, inner_own, outer, outer_own, cross = (column[subset.sum()] for column in self.coefficients)
+        likeliest = np.max(theta[subset], initial=0.0)
+        inside = np.maximum((inner + inner_own) * theta[subset], inner * theta.max())
+        other = max(cross * likeliest, outer * theta[~subset].max())
+        outside = np.maximum((outer + outer_own) * theta[~subset], other)
+        return float(inside.sum() + outside.sum())
+
     def drawing(self) -> Drawing:
         """Draw with the coefficients for the size of the published subset."""
         from adobest_pp.mechanisms.drawing import draw_category

@@ -21,6 +21,7 @@ from adobest_pp.mechanisms.base import (
     weights_by_support,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
+from adobest_pp.mechanisms.guessing import guess_from_sets
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,12 @@ class SRR(Mechanism):
         """Count each category."""
         observed = np.bincount(answers, minlength=self.n_categories)[listed].astype(np.float64)
         return named_counts(self, len(answers), observed, theta, listed)
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Sum over the K answers: the support set of each is one category."""
+        first = np.full(self.n_categories, 1 / self.n_categories)
+        weight = self.n_categories * self._levels[0]
+        return guess_from_sets(np.sort(theta)[::-1], math.exp(self.epsilon), first, weight)
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""

@@ -22,6 +22,7 @@ from adobest_pp.mechanisms.base import (
     weights_by_support,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, uniform_subsets
+from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_sets_of_size
 
 _ROWS_AT_ONCE = 1 << 16
@@ -80,6 +81,13 @@ class SubsetSelection(ExtremalMechanism):
         self._check_published(subset)
         weight = 1 / (1 + math.expm1(self.epsilon) * self.size / self.n_categories)
         return from_sets_of_size(theta, math.expm1(self.epsilon), self.size, weight)
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Sum over all sets of d categories: C(K−r, d−1) of them begin at place r."""
+        k, d, place = self.n_categories, self.size, np.arange(1, self.n_categories)
+        first = d / k * np.cumprod(np.append(1.0, np.maximum(k - place - d + 1, 0) / (k - place)))
+        weight = 1 / (1 + math.expm1(self.epsilon) * d / k)
+        return guess_from_sets(np.sort(theta)[::-1], math.exp(self.epsilon), first, weight)
 
     @property
     def answer_dims(self) -> dict[str, int]:

@@ -24,6 +24,7 @@ from adobest_pp.mechanisms.base import (
     rows_of,
 )
 from adobest_pp.mechanisms.exact import UNIT, Source, exp_weight
+from adobest_pp.mechanisms.guessing import guess_from_sets
 from adobest_pp.mechanisms.information import from_independent_sets
 
 _ROWS_AT_ONCE = 1 << 14
@@ -98,6 +99,12 @@ class UnaryEncoding(ExtremalMechanism):
         self._check_published(subset)
         truth, other = self._probabilities
         return from_independent_sets(theta, math.expm1(self.epsilon), other, (1 - truth) / (1 - other))
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Sum over all rows of bits, which are independent."""
+        truth, other = self._probabilities
+        first = other * (1 - other) ** np.arange(self.n_categories, dtype=np.float64)
+        return guess_from_sets(np.sort(theta)[::-1], math.exp(self.epsilon), first, (1 - truth) / (1 - other))
 
     @property
     def answer_dims(self) -> dict[str, int]:

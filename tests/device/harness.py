@@ -39,6 +39,11 @@ QUESTIONS = {
     "subset selection, all but one": question(ad.SubsetSelection(4, 0.7, size=3)),
     "Hadamard response": question(ad.HadamardResponse(5, 1.0)),
     "Hadamard response of seven": question(ad.HadamardResponse(7, 0.3)),
+    "projective geometry": question(ad.ProjectiveGeometryResponse(9, 1.0, 3)),
+    **{f"geometry of order {q}": question(ad.ProjectiveGeometryResponse(7, 1.0, q)) for q in (2, 4, 5, 8, 9)},
+    **{f"line of order {q}": question(ad.ProjectiveGeometryResponse(4, 2.0, q)) for q in (16, 17, 25, 27, 32)},
+    "count-mean sketch": question(ad.CountMeanSketch(5, 1.0, n_hashes=6)),
+    "count-mean sketch of long numbers": question(ad.CountMeanSketch(120, 0.5, n_hashes=3, n_values=7)),
     "RRRR": question(ad.RRRR(6, 1.0, kappa=0.8), (0, 2)),
     "RRRR, no subset": question(ad.RRRR(4, 1.0), ()),
     "RRRR, one outside": question(ad.RRRR(4, 1.0), (0, 1, 3)),
@@ -48,6 +53,11 @@ QUESTIONS = {
     ),
     "a design": question(design()),
     "a design, large weights": question(ad.SetFamily([[0], [1], [2]], [2**127 - 1, 2**127 - 1, 2**127 - 1], 0.5)),
+    "Warner": question(ad.Warner("2/3")),
+    "forced response": question(ad.ForcedResponse("1/5", "1/7")),
+    "unrelated question": question(ad.UnrelatedQuestion("1/3", "91/365")),
+    "crosswise": question(ad.Crosswise("2/5")),
+    "Kuk": question(ad.Kuk("3/5", "2/5", draws=2)),
     "a design of optimal_mechanism": question(ad.optimal_mechanism([0.7, 0.2, 0.1], 1.0).mechanism),
 }
 

@@ -21,6 +21,8 @@ ASKED = {
     "set family": question(design(5)),
     "RRRR": question(ad.RRRR(6, 1.0, kappa=0.8), (0, 2)),
     "Hadamard response": question(ad.HadamardResponse(5, 1.0)),
+    "projective geometry": question(ad.ProjectiveGeometryResponse(9, 1.0, 3)),
+    "count-mean sketch": question(ad.CountMeanSketch(5, 1.0, n_hashes=6)),
 }
 
 

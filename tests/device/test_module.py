@@ -80,7 +80,12 @@ def test_odds_are_the_probabilities(done):
         matrix, outputs = mechanism.transition_matrix(*options), mechanism.outputs().tolist()
         for x, (row, person) in enumerate(zip(odds, people, strict=True)):
             support = mechanism.support(np.array(outputs))
-            names = np.arange(mechanism.n_categories) == x if support is None else support[:, x]
+            if support is not None:
+                names = support[:, x]
+            elif mechanism.answers_are_categories:
+                names = np.arange(mechanism.n_categories) == x
+            else:  # a classical design: an answer names the category that it is likelier for
+                names = matrix[:, x] > matrix[:, 1 - x]
             chances = matrix[names].sum(axis=0)
             others = np.delete(chances, x)
             assert row["named"] == pytest.approx(chances[x])
@@ -120,12 +125,26 @@ def more(asked, step=1):
     return changed(asked, odds=[odds + step for odds in asked.mechanism.published_odds(asked.subset)])
 
 
+CLASSICAL = ("Warner", "forced response", "unrelated question", "crosswise", "Kuk")
 OWN_REFUSALS = {
     "an odd too many": [
         more(asked, 2 if name == "a design" else 1)
         for name, asked in QUESTIONS.items()
-        if name not in ("RRRR, one outside", "RRRR, any budgets")
+        if name not in ("RRRR, one outside", "RRRR, any budgets", *CLASSICAL)
     ],
+    "odds of a design that has none": [changed(QUESTIONS[name], odds=[2**64]) for name in CLASSICAL],
+    "a design that tells more than it says": [
+        with_settings(QUESTIONS["Warner"], p="3/4"),
+        with_settings(QUESTIONS["forced response"], forced_yes="1/6"),
+        with_settings(QUESTIONS["unrelated question"], share="90/365"),
+        with_settings(QUESTIONS["crosswise"], p="1/3"),
+        with_settings(QUESTIONS["Kuk"], draws=3),
+    ],
+    "no fraction": [
+        with_settings(QUESTIONS["Warner"], p=value)
+        for value in (0.6, "1/2", "0/1", "3/2", "-1/3", "1/0", " 2/3", "2/3 ", "0.6", None, f"1/{2**64 + 1}")
+    ],
+    "no number of cards": [with_settings(QUESTIONS["Kuk"], draws=value) for value in (0, 101, 1.5, "2", None)],
     "no odds": [changed(QUESTIONS["SRR"], odds=None), changed(QUESTIONS["SRR"], odds=[])],
     "odds as numbers with a point": [QUESTIONS["SRR"].to_json().replace('"odds":[', '"odds":[1e20,')],
     "odds below one": [changed(QUESTIONS["SRR"], odds=[2**64 - 1])],

@@ -23,6 +23,8 @@ FAULTS = {
         "return codes(k).filter((y) => members[y] === 1);",
         "return codes(k).filter((y) => members[y] === 1).sort((a, b) => Number(b === x) - Number(a === x));",
     ),
+    "points of another product": ("negative(dot(truth, answer))", "dot(truth, answer)"),
+    "a hash of another seed": ("xxHash32(String(x), seed) % g", "xxHash32(String(x), seed + 1) % g"),
     "no audit": ("if (top << 256n > expLowerBound(epsilon) * bottom)", "if (false)"),
     "a bound that is rounded up": ("sum = (sum * sum) >> 256n;", "sum = ((sum * sum) >> 256n) + (1n << 200n);"),
     "words from another place": ("this.#used += 2;", "this.#used += 4;"),

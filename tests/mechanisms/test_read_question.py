@@ -105,6 +105,8 @@ def test_a_device_that_privatizes_loads_numpy_at_most():
         (ad.SRR(3, 1.0), None),
         (ad.SubsetSelection(3, 1.0), None),
         (ad.HadamardResponse(3, 1.0), None),
+        (ad.ProjectiveGeometryResponse(3, 1.0), None),
+        (ad.CountMeanSketch(3, 1.0), None),
         (ad.SetFamily([[0], [1], [2]], [0.1, 0.1, 0.1], 1.0), None),
         (ad.RRRR(3, 1.0), (0, 2)),
         (ad.RRRR(3, 1.0), ()),
@@ -128,5 +130,5 @@ def test_a_question_is_read_as_it_was_written(mechanism, subset):
 
 def test_a_mechanism_that_devices_do_not_know_is_not_published():
     question = ad.mechanisms.PublishedQuestion(0, ad.UnaryEncoding(3, 1.0), ("x", "y", "z"))
-    with pytest.raises(ValueError, match="question must use HadamardResponse"):
+    with pytest.raises(ValueError, match="question must use CountMeanSketch, Crosswise"):
         question.to_json()

@@ -27,6 +27,9 @@ CALLS = {
     "unary encoding": ad.UnaryEncoding(K, 1.0).privatize,
     "local hashing": ad.LocalHashing(K, 1.0).privatize,
     "Hadamard response": ad.HadamardResponse(K, 1.0).privatize,
+    "projective geometry response": ad.ProjectiveGeometryResponse(K, 1.0).privatize,
+    "projective geometry response of a prime order": ad.ProjectiveGeometryResponse(K, 1.0, 3).privatize,
+    "count-mean sketch": ad.CountMeanSketch(K, 1.0).privatize,
     "pairs": ad.SetFamily(list(combinations(range(K), 2)), [1] * 15, 1.0).privatize,
     # In binary, columns of such numbers do not sum to the same: of some sums every other integer would be refused.
     "a channel": ad.Channel(

@@ -1,0 +1,350 @@
+"""Products with the support sets of a mechanism, compiled: the masses θ(A) of all sets at once, and the way back.
+
+A mechanism with thousands of categories and answers cannot list the members of its sets, but may know a faster way to
+multiply by them. It says so by a block of integers (`ExtremalMechanism.structure`), which `Evidence.structure` keeps:
+
+    [kind, length of the block, number of answers m, …what the kind needs]
+
+Evidence may have several blocks, one after the other. Sets are numbered 0 … m−1 within a block, by the answers.
+
+Each kind has three functions here, and a branch in each of `block_masses`, `add_block` and `holds`, which choose at
+run time: whatever calls them is compiled once for all mechanisms. Tests compare every kind with the support sets that
+its mechanism lists.
+"""
+
+import numpy as np
+from numba import njit
+
+from adobest_pp.evidence import HADAMARD, PROJECTIVE, SKETCH
+
+# What the rest of the package calls: all blocks, whatever their kinds.
+
+
+@njit(cache=True)
+def n_structured(structure):  # type: ignore[no-untyped-def]
+    """Return the number of sets of all blocks."""
+    count, at = 0, 0
+    while at < structure.size:
+        count += structure[at + 2]
+        at += structure[at + 1]
+    return count
+
+
+@njit(cache=True)
+def structured_masses(theta, structure, masses):  # type: ignore[no-untyped-def]
+    """Write θ(A) of every set of all blocks into `masses`."""
+    first, at = 0, 0
+    while at < structure.size:
+        block = structure[at : at + structure[at + 1]]
+        block_masses(theta, block, masses[first : first + block[2]])
+        first, at = first + block[2], at + block.size
+
+
+@njit(cache=True)
+def add_structured(pull, structure, slope):  # type: ignore[no-untyped-def]
+    """Add Σ_A pull[A]·1[x ∈ A] over the sets of all blocks to `slope[x]`, for every category x."""
+    first, at = 0, 0
+    while at < structure.size:
+        block = structure[at : at + structure[at + 1]]
+        add_block(pull[first : first + block[2]], block, slope)
+        first, at = first + block[2], at + block.size
+
+
+@njit(cache=True)
+def is_member(x, z, structure):  # type: ignore[no-untyped-def]
+    """Tell whether category x is in set z, numbered over all blocks."""
+    at = 0
+    while z >= structure[at + 2]:
+        z -= structure[at + 2]
+        at += structure[at + 1]
+    return holds(x, z, structure[at : at + structure[at + 1]])
+
+
+@njit(cache=True)
+def structured_masks(sets, structure, n_categories):  # type: ignore[no-untyped-def]
+    """Return some sets written out, of shape (V, K): for few of them."""
+    masks = np.empty((sets.size, n_categories), dtype=np.bool_)
+    for v in range(sets.size):
+        for x in range(n_categories):
+            masks[v, x] = is_member(x, sets[v], structure)
+    return masks
+
+
+# One block: the branch of each kind.
+
+
+@njit(cache=True)
+def block_masses(theta, block, masses):  # type: ignore[no-untyped-def]
+    """Write θ(A) of every set of one block into `masses`, of shape (m,)."""
+    if block[0] == HADAMARD:
+        _hadamard_masses(theta, masses)
+    elif block[0] == PROJECTIVE:
+        values = np.zeros(masses.size)
+        values[: theta.size] = theta
+        _orthogonal_sums(values, block, masses)
+    elif block[0] == SKETCH:
+        _sketch_masses(theta, block, masses)
+
+
+@njit(cache=True)
+def add_block(pull, block, slope):  # type: ignore[no-untyped-def]
+    """Add Σ_A pull[A]·1[x ∈ A] over the sets of one block to `slope[x]`."""
+    if block[0] == HADAMARD:
+        _add_hadamard(pull, slope)
+    elif block[0] == PROJECTIVE:
+        sums = np.empty(pull.size)
+        _orthogonal_sums(pull, block, sums)
+        slope += sums[: slope.size]
+    elif block[0] == SKETCH:
+        _add_sketch(pull, block, slope)
+
+
+@njit(cache=True)
+def holds(x, z, block):  # type: ignore[no-untyped-def]
+    """Tell whether category x is in set z of one block."""
+    if block[0] == HADAMARD:
+        return _hadamard_holds(x, z)
+    if block[0] == PROJECTIVE:
+        return _orthogonal(x, z, block)
+    if block[0] == SKETCH:
+        return sketch_value(z // block[3], x, block) == z % block[3]
+    return False
+
+
+# Hadamard response: category x is in set z if H[x+1, z] is +1. With φ = (0, θ, 0 …), θ(A_z) = (Σθ + (Hφ)_z)/2.
+
+
+@njit(cache=True)
+def _hadamard_holds(x, z):  # type: ignore[no-untyped-def]
+    common, odd = (x + 1) & z, False
+    while common:
+        common &= common - 1
+        odd = not odd
+    return not odd
+
+
+@njit(cache=True)
+def _hadamard_masses(theta, masses):  # type: ignore[no-untyped-def]
+    total = 0.0
+    masses[:] = 0.0
+    for x in range(theta.size):
+        masses[x + 1] = theta[x]
+        total += theta[x]
+    walsh_hadamard(masses)
+    for z in range(masses.size):
+        masses[z] = 0.5 * (total + masses[z])
+
+
+@njit(cache=True)
+def _add_hadamard(pull, slope):  # type: ignore[no-untyped-def]
+    turned = pull.copy()
+    walsh_hadamard(turned)
+    for x in range(slope.size):
+        slope[x] += 0.5 * (turned[0] + turned[x + 1])
+
+
+@njit(cache=True)
+def walsh_hadamard(values):  # type: ignore[no-untyped-def]
+    """Multiply a vector by Sylvester's Hadamard matrix of its length, a power of two, in place: O(m log m).
+
+    Two levels are taken at a time, which halves the passes over the memory.
+    """
+    n, width = values.size, 1
+    while 2 * width < n:
+        for start in range(0, n, 4 * width):
+            one, two = values[start : start + width], values[start + width : start + 2 * width]
+            three = values[start + 2 * width : start + 3 * width]
+            four = values[start + 3 * width : start + 4 * width]
+            for j in range(width):
+                sum1, difference1 = one[j] + two[j], one[j] - two[j]
+                sum2, difference2 = three[j] + four[j], three[j] - four[j]
+                one[j], two[j] = sum1 + sum2, difference1 + difference2
+                three[j], four[j] = sum1 - sum2, difference1 - difference2
+        width *= 4
+    if width < n:
+        for j in range(width):
+            first, second = values[j], values[j + width]
+            values[j], values[j + width] = first + second, first - second
+
+
+# Projective geometry response: category x is in set z if the points x and z are orthogonal, over the field of q
+# elements. A block has q, the number t of coordinates and, if q is not a prime, the sums and products of the field.
+# Points are numbered as in `adobest_pp.mechanisms.projective_geometry_response`, which has the same numbers for
+# categories and answers: so the way back is the same sum.
+
+
+@njit(cache=True)
+def field_sum(a, b, block):  # type: ignore[no-untyped-def]
+    """Return a + b in the field of a block."""
+    q = block[3]
+    if block.size > 5:
+        return block[5 + a * q + b]
+    return a + b if a + b < q else a + b - q
+
+
+@njit(cache=True)
+def field_product(a, b, block):  # type: ignore[no-untyped-def]
+    """Return a · b in the field of a block."""
+    q = block[3]
+    return block[5 + q * q + a * q + b] if block.size > 5 else a * b % q
+
+
+@njit(cache=True)
+def point_number(point, q):  # type: ignore[no-untyped-def]
+    """Return the coordinates of a point as digits of a number in base q."""
+    power = 1
+    while point >= power:
+        point -= power
+        power *= q
+    return point + power
+
+
+@njit(cache=True)
+def _orthogonal(x, z, block):  # type: ignore[no-untyped-def]
+    q, total = block[3], 0
+    one, two = point_number(x, q), point_number(z, q)
+    while one and two:
+        total = field_sum(total, field_product(one % q, two % q, block), block)
+        one //= q
+        two //= q
+    return total == 0
+
+
+@njit(cache=True)
+def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
+    """Write the sum of `values` over the points orthogonal to each point, for all of them: O(m·q·t).
+
+    Points x = (1, a) and directions y have Σ_a value(1, a)·1[a·y = c] = R(y, c), an affine Radon transform. The points
+    (1, a) orthogonal to z = (0, y) have the sum R(y, 0), and those orthogonal to z = (1, f·y) have R(y, c) with
+    c·f = −1. The points x = (0, x′) are those of the geometry of one coordinate less, and orthogonal to the same y.
+    """
+    q, t = block[3], block[4]
+    minus = 1
+    while field_sum(minus, 1, block) != 0:
+        minus += 1
+    # For each factor f: −1/f, and f times the vectors that are the digits of 0, 1, 2, …
+    opposite, multiples = np.zeros(q, dtype=np.int64), np.zeros((q, q ** (t - 2)), dtype=np.int64)
+    for factor in range(1, q):
+        while field_product(opposite[factor], factor, block) != minus:
+            opposite[factor] += 1
+        known = 1
+        while known < multiples.shape[1]:
+            for high in range(known - 1, -1, -1):
+                shifted = q * multiples[factor, high]
+                for low in range(q):
+                    multiples[factor, q * high + low] = shifted + field_product(factor, low, block)
+            known *= q
+    rest, first, second = np.empty(q ** (t - 1)), np.empty(q ** (t - 1)), np.empty(q ** (t - 1))
+    sums[0] = 0.0
+    total, before, size = values[0], 1, q
+    for _ in range(2, t + 1):
+        # The `size` points after the `before` ones of fewer coordinates, as a function of a.
+        rest[:size] = values[before : before + size]
+        # Directions begin with zeros, which are summed out, and a 1. The `width` ones with as many begin at `start`.
+        width, start = size // q, before
+        while width >= 1:
+            start -= width
+            radon = _radon(rest[: q * width], width, minus, block, first, second)
+            for factor in range(1, q):
+                c, end = opposite[factor] * width, before + factor * width
+                for b in range(width):
+                    sums[end + multiples[factor, b]] = radon[c + b] + sums[start + b]
+            for b in range(width):
+                sums[start + b] += radon[b]
+            for c in range(1, q):
+                for b in range(width):
+                    rest[b] += rest[c * width + b]
+            width //= q
+        # To (1, 0, …, 0) all points of fewer coordinates are orthogonal, and no other.
+        sums[before] = total
+        total += rest[0]
+        before += size
+        size *= q
+
+
+@njit(cache=True)
+def _radon(values, width, minus, block, first, second):  # type: ignore[no-untyped-def]
+    """Return Σ_a values[c − a·b, a] for every c and b, in the same layout (q, width); digits of a and b are vectors.
+
+    One digit of a is turned into one of b at a time. It is moved to the end, so that the others stay contiguous.
+    """
+    q = block[3]
+    now, then = first[: values.size], second[: values.size]
+    now[:] = values
+    stride, left = width // q, width
+    if stride == 1:
+        return _radon_of_one(now, then, block)
+    while left > 1:
+        for c in range(q):
+            for b in range(q):
+                into = then[(c * q + b) * stride : (c * q + b + 1) * stride]
+                into[:] = now[c * width : c * width + stride]
+                back = field_product(minus, b, block)
+                for a in range(1, q):
+                    begin = field_sum(c, field_product(a, back, block), block) * width + a * stride
+                    out = now[begin : begin + stride]
+                    for i in range(stride):
+                        into[i] += out[i]
+        for c in range(q):
+            for b in range(q):
+                for i in range(stride):
+                    now[c * width + i * q + b] = then[(c * q + b) * stride + i]
+        left //= q
+    return now
+
+
+@njit(cache=True)
+def _radon_of_one(now, then, block):  # type: ignore[no-untyped-def]
+    """Return the same if a is one digit: then c is made contiguous."""
+    q = block[3]
+    for a in range(q):
+        for c in range(q):
+            then[a * q + c] = now[c * q + a]
+    now[:] = 0.0
+    for b in range(q):
+        into = now[b * q : b * q + q]
+        for a in range(q):
+            shift, out = field_product(a, b, block), then[a * q : a * q + q]
+            if block.size > 5:
+                moved = block[5 + shift * q : 5 + shift * q + q]
+                for c in range(q):
+                    into[moved[c]] += out[c]
+            else:
+                for c in range(q - shift):
+                    into[c + shift] += out[c]
+                for c in range(q - shift, q):
+                    into[c + shift - q] += out[c]
+    for b in range(q):
+        for c in range(q):
+            then[c * q + b] = now[b * q + c]
+    return then
+
+
+# Count-mean sketch: category x is in set z if function z // g hashes it to z % g. A block has g, K and the values of
+# all categories under all functions, of shape (k, K), four in each integer.
+
+
+@njit(cache=True)
+def sketch_value(function, x, block):  # type: ignore[no-untyped-def]
+    """Return what a function hashes category x to."""
+    place = function * block[4] + x
+    return (block[5 + (place >> 2)] >> (16 * (place & 3))) & 0xFFFF
+
+
+@njit(cache=True)
+def _sketch_masses(theta, block, masses):  # type: ignore[no-untyped-def]
+    g = block[3]
+    masses[:] = 0.0
+    for function in range(masses.size // g):
+        into = masses[function * g : (function + 1) * g]
+        for x in range(theta.size):
+            into[sketch_value(function, x, block)] += theta[x]
+
+
+@njit(cache=True)
+def _add_sketch(pull, block, slope):  # type: ignore[no-untyped-def]
+    g = block[3]
+    for function in range(pull.size // g):
+        out = pull[function * g : (function + 1) * g]
+        for x in range(slope.size):
+            slope[x] += out[sketch_value(function, x, block)]
