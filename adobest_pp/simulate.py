@@ -1,6 +1,7 @@
 """Collections of simulated people, whose answers protect nobody: Algorithm 1, and rounds of best questions."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,7 @@ from adobest_pp.adaptive.records import FIRST_SET, KINDS, RESPONSES, Records, ne
 from adobest_pp.answers.concat import concat
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect.policies import AdaptiveSubset
+from adobest_pp.collect.words import WordSearch, category_of
 from adobest_pp.design.optimal import (
     FINAL_DRAWS,
     check_design_prior,
@@ -31,7 +33,7 @@ from adobest_pp.mechanisms import RRRR, SetFamily, SubsetSelection, check_rrrr
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["OnlineRun", "simulate_adaptive", "simulate_rounds"]
+__all__ = ["OnlineRun", "simulate_adaptive", "simulate_rounds", "simulate_words"]
 
 # Updates per compiled call, a fraction of a second: Ctrl-C is handled only between calls.
 _UPDATES_AT_ONCE = 40_000
@@ -216,6 +218,73 @@ def simulate_rounds(
     named = concentration if isinstance(concentration, str) else concentration.tolist()
     settings = first.settings() | {"method": "design", "prior": named, "rounds": n_rounds} | drawn | record
     return OnlineRun(means[-1], responses, sizes, ends, means, settings)
+
+
+@raising_interrupts()
+def simulate_words(
+    words: Sequence[str] | Sequence[bytes],
+    *,
+    epsilon: float,
+    random_seed: int | np.random.SeedSequence | None = None,
+    progressbar: bool = False,
+    **settings: Any,
+) -> WordSearch:
+    """Simulate a search for the words that many people hold, each of whom is asked once (`WordSearch`).
+
+    The simulation's generator draws the answers, so they protect nobody.
+
+    Parameters
+    ----------
+    words : sequence of str, or of bytes
+        The word of each person. People are asked in a random order.
+    epsilon : float
+        The privacy budget of one answer.
+    random_seed : int or numpy.random.SeedSequence, optional
+        The same seed gives the same search.
+    progressbar : bool
+        Whether to show progress after two seconds.
+    **settings
+        Other settings of `WordSearch.create`: alphabet, longest, threshold, missed, false, mechanism, folder.
+
+    Returns
+    -------
+    WordSearch
+        After everybody has answered.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> words = ["abba"] * 3000 + ["cab"] * 2000 + ["bacca"] * 1000
+    >>> search = ad.simulate_words(words, epsilon=4.0, alphabet="abc", longest=6, random_seed=1)
+    >>> search.words
+    ('abba', 'cab', 'bacca')
+    """
+    is_list = isinstance(words, Sequence | np.ndarray) and not isinstance(words, str | bytes)
+    kinds = {type(word) for word in words} if is_list else set()
+    if len(kinds) != 1 or not all(issubclass(kind, str | bytes) for kind in kinds) or not all(words):
+        raise ValueError("words must be a list of texts, or of bytes, one for each person, none of them empty")
+    if random_seed is not None and not isinstance(random_seed, np.random.SeedSequence):
+        random_seed = check_integer(random_seed, "random_seed", 0)
+    rng = np.random.default_rng(random_seed)
+    held, word_of = np.unique(np.asarray(words, dtype=object), return_inverse=True)
+    seed = int(rng.integers(2**63))
+    search = WordSearch.create(epsilon=epsilon, n_people=len(words), random_seed=seed, **settings)
+    longest = search.settings["longest"]
+    n_longer = int(np.count_nonzero(np.array([len(word) > longest for word in held])[word_of]))
+    if n_longer:
+        warnings.warn(
+            f"{n_longer:,} of {len(words):,} words are longer than longest = {longest}, and cannot be found",
+            stacklevel=2,
+        )
+    order, begin = rng.permutation(len(words)), 0
+    with SlowProgress(len(words), "searching", progressbar) as progress:
+        while begin < len(words) and search.left:
+            question, end = search.next_question(), begin + search.left
+            category = np.array([category_of(word, question) for word in held])
+            search.record(question.privatize(category[word_of[order[begin:end]]], rng=rng), question)
+            progress.advance(len(order[begin:end]))
+            begin = end
+    return search
 
 
 def _people(

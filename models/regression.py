@@ -58,23 +58,33 @@ def build(responses: ad.Responses, covariates: ArrayLike, names: Sequence[str], 
 
 
 def marginal_effects(posterior: xr.Dataset, covariates: ArrayLike, most_draws: int = 500) -> xr.DataArray:
-    """Return the mean change of each category's share, over the people, per standard deviation of each covariate.
+    """Return the mean change of each category's share, over the people, by draw, covariate and category.
 
-    It is the average over people of ∂θ_k/∂z_j = θ_k·(β_jk − Σ_l θ_l β_jl), by draw, covariate and category.
+    For a number it is per standard deviation: the average over people of ∂θ_k/∂z_j = θ_k·(β_jk − Σ_l θ_l β_jl). For a
+    column of zeros and ones, such as a region, it is the difference between everybody having it and nobody.
     """
     stacked = posterior.stack(sample=("chain", "draw"))
     picked = np.linspace(0, stacked.sizes["sample"] - 1, min(most_draws, stacked.sizes["sample"])).astype(int)
     coefficient = stacked["coefficient"].transpose("sample", "term", "category").values[picked]
-    z = standardized(covariates)
+    values, z = np.asarray(covariates, dtype=np.float64), standardized(covariates)
+    switches = np.flatnonzero(np.isin(values, (0, 1)).all(axis=0))
     effects = np.empty((len(picked), z.shape[1], coefficient.shape[2]))
     for s, (alpha, *slopes) in enumerate(coefficient):
         beta = np.array(slopes)
         logits = alpha + z @ beta
-        theta = np.exp(logits - logits.max(axis=1, keepdims=True))
-        theta /= theta.sum(axis=1, keepdims=True)
+        theta = _shares(logits)
         effects[s] = theta.mean(axis=0) * beta - beta @ theta.T @ theta / len(z)
+        for j in switches:
+            on, off = (z[values[:, j] == value, j][0] for value in (1, 0))
+            with_, without = (_shares(logits + np.outer(to - z[:, j], beta[j])).mean(axis=0) for to in (on, off))
+            effects[s, j] = with_ - without
     labels = {"covariate": posterior["term"].values[1:], "category": posterior["category"].values}
     return xr.DataArray(effects[None], dims=("chain", "draw", "covariate", "category"), coords=labels)
+
+
+def _shares(logits: np.ndarray) -> np.ndarray:
+    theta = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(theta / theta.sum(axis=1, keepdims=True))
 
 
 def simulate(people: int, mechanism: ad.mechanisms.Mechanism, seed: int) -> tuple[ad.Responses, np.ndarray, np.ndarray]:

@@ -18,23 +18,32 @@ from adobest_pp._text import brief
 def product(first: ad.Responses, second: ad.Responses) -> ad.Responses:
     """Return the pairs of answers of the same people, in the same order, as answers of the product channel.
 
-    Both mechanisms must have a transition matrix that does not depend on a subset: `SRR`, `Channel`, `HadamardResponse`
-    and others. Categories are pairs, the first question's label before the second's.
+    Both mechanisms must have a transition matrix that does not depend on a subset: `SubsetSelection`, `SRR`, `Channel`
+    and others. Categories are pairs, the first question's label before the second's. For intervals that cover whatever
+    the truth is, and for every mechanism, see `adobest_pp.estimates.association`.
     """
     if len(first) != len(second):
         raise ValueError(f"second must have an answer of each of the {len(first)} people, got {len(second)}")
     matrices = [_matrix(each, name) for each, name in ((first, "first"), (second, "second"))]
     channel = ad.Channel(np.kron(*matrices))
     pairs = [f"{one} | {other}" for one in first.categories for other in second.categories]
-    answers = first.answers * len(matrices[1]) + second.answers
+    answers = _codes(first) * len(matrices[1]) + _codes(second)
     return ad.Responses.from_arrays(channel, answers, categories=pairs)
 
 
 def _matrix(responses: ad.Responses, name: str) -> np.ndarray:
     mechanism = responses.mechanism
-    if mechanism.publishes_subset or mechanism.answer_dims or not hasattr(mechanism, "transition_matrix"):
+    if mechanism.publishes_subset or not hasattr(mechanism, "transition_matrix"):
         raise ValueError(f"{name} must be of a mechanism with one transition matrix, got {brief(mechanism)}")
     return np.asarray(mechanism.transition_matrix())
+
+
+def _codes(responses: ad.Responses) -> np.ndarray:
+    """Return the row of the transition matrix of each answer."""
+    if not responses.mechanism.answer_dims:
+        return responses.answers
+    outputs = {tuple(each): i for i, each in enumerate(responses.mechanism.outputs().tolist())}
+    return np.array([outputs[tuple(each)] for each in responses.answers.tolist()])
 
 
 def build(first: ad.Responses, second: ad.Responses) -> pm.Model:
@@ -58,11 +67,11 @@ def build(first: ad.Responses, second: ad.Responses) -> pm.Model:
 
 
 def simulate(people: int, table: ArrayLike, epsilon: float, seed: int) -> tuple[ad.Responses, ad.Responses]:
-    """Simulate people with this table of shares (K₁, K₂), asked both questions by SRR, each with a budget of ε."""
+    """Simulate people with this table of shares (K₁, K₂), asked both by subset selection, each with a budget of ε."""
     rng = np.random.default_rng(seed)
     shares = np.asarray(table)
     x = np.unravel_index(rng.choice(shares.size, size=people, p=shares.ravel()), shares.shape)
-    mechanisms = [ad.SRR(k, epsilon) for k in shares.shape]
+    mechanisms = [ad.SubsetSelection(k, epsilon) for k in shares.shape]
     answers = [mechanism.privatize(each, rng=rng) for mechanism, each in zip(mechanisms, x, strict=True)]
     first, second = (ad.Responses.from_arrays(*pair) for pair in zip(mechanisms, answers, strict=True))
     return first, second

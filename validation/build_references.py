@@ -1,8 +1,9 @@
 """Build the archive of reference posteriors: ``python -m validation.build_references [--only NAME …] [--out FOLDER]``.
 
-Each reference has answers that are simulated from a stated seed, and 4 × 2,800 draws that are thinned until they are
-nearly independent. Nothing is written that does not meet the limits below. Draws are rounded to 16 bits behind the
-leading one (a relative error of at most 2⁻¹⁷, or 8·10⁻⁶), which makes the files three times smaller.
+Most are of shares θ that all people have in common, some of the coefficients of a regression. Each has answers that are
+simulated from a stated seed, and 4 × 2,800 draws that are thinned until they are nearly independent. Nothing is written
+that does not meet the limits below. Draws are rounded to 16 bits behind the leading one (a relative error of at most
+2⁻¹⁷, or 8·10⁻⁶), which makes the files three times smaller.
 
 The numbers depend on the processor to the last bit, and chains of NUTS do not forget that. So the archive is built
 once, and kept in the repository. A change of any number needs a new `VERSION`.
@@ -30,8 +31,9 @@ from adobest_pp.diagnostics.draws import mixing
 from adobest_pp.diagnostics.references import ARCHIVE, DESCRIPTION
 from adobest_pp.mechanisms import Mechanism
 from adobest_pp.samplers.checks import CONVERGED
+from adobest_pp.samplers.registry import resolve
 
-VERSION = "1"
+VERSION = "2"
 CHAINS, DRAWS, TUNE = 4, 2800, 2000
 # One draw of this many is kept; the next number is tried if the draws are not certified.
 THINNING = (10, 40, 160)
@@ -49,6 +51,9 @@ class Setting:
     RRRR collects adaptively, with the utility ``"tv1"`` and the exact sampler. Draws are those of NUTS, or of Gibbs
     sampling under a sparse prior, where a few draws of NUTS in ten thousand diverge. The seed is 1 unless its answers
     happen to fail the check of fit, as one collection in a hundred may.
+
+    With covariates it is a regression, the multinomial logit of `regression_model`. Covariates are standard normal
+    draws, standardized, and true coefficients are N(0, ρ²); `prior` is the sd of their normal prior.
     """
 
     group: str
@@ -58,6 +63,7 @@ class Setting:
     prior: float | str = 1.0
     sampler: str = "nuts"
     seed: int = 1
+    covariates: tuple[str, ...] = ()
 
 
 SETTINGS = {
@@ -74,15 +80,29 @@ SETTINGS = {
     "srr_very_sparse": Setting("sparse", ad.SRR(20, 4.0), 0.05, 2000, 0.1, "gibbs"),
     "hadamard_response_many": Setting("many_categories", ad.HadamardResponse(50, 1.0), 0.5, 20_000),
     "srr_many": Setting("many_categories", ad.SRR(200, 5.0), 0.5, 20_000),
+    "srr_regression": Setting("regression", ad.SRR(3, 2.0), 0.7, 2000, 1.5, covariates=("age", "income")),
+    "unary_encoding_regression": Setting(
+        "regression", ad.UnaryEncoding(5, 2.0), 0.7, 4000, 1.5, covariates=("age", "schooling", "income")
+    ),
+    "subset_selection_regression": Setting(
+        "regression", ad.SubsetSelection(6, 0.7), 0.7, 1500, 1.5, covariates=("age",)
+    ),
     "srr_learned": Setting("learned_prior", ad.SRR(20, 1.0), 0.1, 10_000, "learned"),
     "subset_selection_learned": Setting("learned_prior", ad.SubsetSelection(8, 1.0), 0.01, 2000, "learned"),
 }
 
 
 def simulated(setting: Setting) -> tuple[ad.Responses, np.ndarray]:
-    """Return the answers, the same each time, and the true shares."""
+    """Return the answers, the same each time, and the true shares or coefficients."""
     rng = np.random.default_rng(setting.seed)
     mechanism, k = setting.mechanism, setting.mechanism.n_categories
+    if setting.covariates:
+        table = covariates_of(setting)
+        truth = setting.rho * rng.normal(size=(1 + table.shape[1], k - 1))
+        logits = np.column_stack([np.zeros(len(table)), truth[0] + table @ truth[1:]])
+        ends = np.cumsum(np.exp(logits), axis=1)
+        x = (rng.random(len(table))[:, None] * ends[:, -1:] >= ends).sum(axis=1)
+        return ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng)), truth
     truth = draw_dirichlet(rng, np.full(k, setting.rho))
     x = draw_people(rng, truth, setting.n_people)
     if not mechanism.publishes_subset:
@@ -92,19 +112,33 @@ def simulated(setting: Setting) -> tuple[ad.Responses, np.ndarray]:
     return run.responses, truth
 
 
+def covariates_of(setting: Setting) -> np.ndarray:
+    """Return the covariates, rounded to float32 as the archive keeps them."""
+    rng = np.random.default_rng([setting.seed, 1])
+    table = rng.normal(size=(setting.n_people, len(setting.covariates)))
+    return ((table - table.mean(axis=0)) / table.std(axis=0)).astype(np.float32).astype(np.float64)
+
+
 def made(name: str, setting: Setting, responses: ad.Responses) -> xr.DataTree:
     """Sample and thin until the draws are certified, or raise RuntimeError."""
     problem = ""
     for thinning in THINNING:
-        tree = ad.sample(
-            responses, setting.sampler, setting.prior, thinning * DRAWS, TUNE, CHAINS, setting.seed, progressbar=False
-        )
+        sizes = (thinning * DRAWS, TUNE, CHAINS, setting.seed)
+        if setting.covariates:
+            labels = {"covariate": list(setting.covariates)}
+            table = xr.DataArray(covariates_of(setting), labels, ("response", "covariate"), "covariates")
+            tree: xr.DataTree = resolve(setting.sampler).draw(responses, setting.prior, *sizes, covariates=table)
+            tree["constant_data"], tree["responses"] = map(xr.DataTree, (table.to_dataset(), responses.to_xarray()))
+            tree.attrs["prior_sd"] = setting.prior
+        else:
+            tree = ad.sample(responses, setting.sampler, setting.prior, *sizes, progressbar=False)
         stats = tree["sample_stats"].to_dataset()
         diverged = int(stats["diverging"].sum()) if "diverging" in stats else 0
         some = tree["posterior"].to_dataset().isel(draw=slice(thinning - 1, None, thinning))
-        some["theta"] = some["theta"].transpose("chain", "draw", "category")
+        some = some.transpose("chain", "draw", ...)
         rounded = some.map(lambda values: values.copy(data=round_bits(values.values)), keep_attrs=True)
-        rounded["theta"] = rounded["theta"] / rounded["theta"].sum("category")
+        if not setting.covariates:
+            rounded["theta"] = rounded["theta"] / rounded["theta"].sum("category")
         tree["posterior"] = rounded.assign_coords(draw=np.arange(DRAWS))
         found = certificate(tree) | {"divergences": diverged, "thinning": thinning, "sampler": setting.sampler}
         problem = flaw(found)
@@ -124,7 +158,10 @@ def round_bits(values: np.ndarray, bits: int = BITS) -> np.ndarray:
 
 
 def certificate(tree: xr.DataTree) -> dict[str, float]:
-    """Return what is certified of θ, and of a where it is learned. NaN, of draws that do not move, meets no limit."""
+    """Return what is certified of θ or the coefficients, and of a where it is learned.
+
+    NaN, of draws that do not move, meets no limit.
+    """
     posterior = tree["posterior"].to_dataset()
     values = [posterior[name].transpose("chain", "draw", ...).values for name in posterior.data_vars]
     chains = np.concatenate([value.reshape(*value.shape[:2], -1) for value in values], axis=2)
@@ -175,6 +212,9 @@ def write(name: str, setting: Setting, out: Path, netcdf: bool) -> dict[str, Any
     }
     if learned:
         about["learned_prior"] = "Dirichlet(a, …, a), ln a ~ N({:g}, {:g}²)".format(*LOG_CONCENTRATION)
+    if setting.covariates:
+        about |= {"covariates": list(setting.covariates), "prior": {"sd": setting.prior}}
+        about["truth_from"] = f"N(0, {setting.rho:g}²)"
     answers = np.asarray(responses.answers).reshape(len(responses), -1)
     kind = np.int32 if answers.max() <= np.iinfo(np.int32).max else np.int64
     columns: dict[str, Any] = {f"answer_{i}": column.astype(kind) for i, column in enumerate(answers.T)}
@@ -182,9 +222,13 @@ def write(name: str, setting: Setting, out: Path, netcdf: bool) -> dict[str, Any
     if responses.mechanism.publishes_subset:
         about["subsets"] = responses.subsets.astype(int).tolist()
         columns["subset"] = responses.subset_index.astype(np.int32)
+    for i, column in enumerate(covariates_of(setting).T if setting.covariates else ()):
+        columns[f"covariate_{i}"] = column.astype(np.float32)
     write_parquet(out, about["answers"], columns, split=False)
     rounded, certified = tree.attrs.pop("rounded"), tree.attrs.pop("certificate")
-    draws = {f"theta_{i}": rounded["theta"][..., i].ravel() for i in range(responses.n_categories)}
+    what = "coefficient" if setting.covariates else "theta"
+    flat = rounded[what].reshape(CHAINS * DRAWS, -1)
+    draws = {f"{what}_{i}": column for i, column in enumerate(flat.T)}
     if learned:
         draws["concentration"] = rounded["concentration"].ravel()
     about["draws"] = {"file": f"{name}.draws.parquet", "chains": CHAINS, "draws": DRAWS, "bits": BITS}

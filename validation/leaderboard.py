@@ -1,8 +1,9 @@
 """Every sampler on every reference posterior, within the same time: which are right, how wide of the mark, how fast.
 
-`diagnostics.grade` runs each sampler in a process of its own, up to 4 × 4,000 draws, or as many as the budget of 5 s a
-run allows. Times are those of this machine: run it when it is idle. A sampler that takes no learned prior fails
-there, and says so. Exits with 1 if NUTS or ``sgld_cv`` is called biased more often than false alarms explain.
+`diagnostics.grade` runs each sampler in a process of its own, up to 4 × 4,000 draws, or as many as a budget of 3 s of
+the processor for a run allows. Seconds are those of this machine's processor. A sampler that takes no learned prior or
+no regression fails there, and says so. Exits with 1 if NUTS or ``sgld_cv`` is called biased more often than false
+alarms explain, or fails on a reference that it takes for another reason than time.
 """
 
 import sys
@@ -13,13 +14,15 @@ import adobest_pp as ad
 from adobest_pp.diagnostics.grading import FAILED, as_records, gradients_of
 from validation.common import Finding, Options, finding, main, table
 
-BUDGET = 5.0
+BUDGET = 3.0
 OTHERS = ("sghmc", "sgnht", "svrg", "amagold", "barker", "skew_reflected")
 DIFFUSIONS = ("reflected", "preconditioned", "log_ratio", "cox_ingersoll_ross", "mirrored")
 GRADIENTS = ("minibatch", "control_variates")
+# Control variates may be negative, and this diffusion takes no such gradient.
+REFUSED = ("cox_ingersoll_ross", "control_variates")
 # What --quick runs.
 FEW = {"names": ["srr_two", "srr_sparse"], "samplers": ("nuts", "gibbs", "sgld_cv", "sgld: reflected, minibatch")}
-# A right sampler is called biased with a probability of 1 % at most: of 15, two or more with 1 %.
+# A right sampler is called biased with a probability of 1 % at most: of 15 or 18, two or more with 1 %.
 ALARMS_ALLOWED = 1
 COLUMNS = {
     "verdict": "verdict",
@@ -48,6 +51,8 @@ def samplers() -> dict[str, Any]:
     found: dict[str, Any] = {name: name for name in ("nuts", "gibbs", "sgld_cv", *OTHERS)}
     for diffusion in DIFFUSIONS:
         for gradient in GRADIENTS:
+            if (diffusion, gradient) == REFUSED:
+                continue
             found[f"sgld: {diffusion}, {gradient}"] = partial(sgld_of, diffusion=diffusion, gradient=gradient)
     return found
 
@@ -81,13 +86,14 @@ def _cell(value: Any) -> Any:
 
 
 def _is_right(records: list[dict[str, Any]], name: str) -> Finding:
-    own = [one for one in records if one["sampler"] == name]
+    own = [one for one in records if one["sampler"] == name and (name == "nuts" or one["group"] != "regression")]
     count = {
         verdict: sum(one["verdict"] == verdict for one in own) for verdict in ("indistinguishable", "biased", FAILED)
     }
-    passed = count["biased"] <= ALARMS_ALLOWED and not count[FAILED]
-    text = f"{name} samples the reference posteriors"
-    return finding(f"{name} is right", text, passed, **count, references=len(own))
+    slow = sum("took longer" in one["problem"] for one in own if one["verdict"] == FAILED)
+    passed = count["biased"] <= ALARMS_ALLOWED and count[FAILED] == slow
+    text = f"{name} samples the reference posteriors, or is too slow for the budget"
+    return finding(f"{name} is right", text, passed, **count, too_slow=slow, references=len(own))
 
 
 def _is_caught(records: list[dict[str, Any]]) -> Finding:

@@ -23,13 +23,16 @@ from adobest_pp.diagnostics.draws import (
     TAILS,
     Draws,
     check_on_simplex,
+    coefficient_scores,
     energy_test,
     in_order,
     independent,
+    is_regression,
     log_ratios,
     normal_scores,
     rank_tests,
     read,
+    read_coefficients,
     scale_of,
     scores,
     stein_holds_for,
@@ -279,6 +282,11 @@ def compare(
     errors of moments are not. The verdict gives the size as the difference of means and the ratio of standard
     deviations of θ where ``sd_ratio_mcse`` is small and both point the same way, and that of normal scores otherwise.
 
+    **A regression** is compared by its coefficients: where the reference has ``posterior/coefficient`` by chain, draw,
+    term and contrast, as of `regression_model`, so must the others, and the result has the dimension ``coefficient`` in
+    place of ``category``. The Stein discrepancy needs the responses, ``constant_data/covariates`` and the attribute
+    ``prior_sd`` of the reference.
+
     **Joint distribution.** The energy distance (of normal scores) and the Stein discrepancy use half as many draws as
     are effective, at most `max_points`, evenly spaced, because their tests need independent draws. The Stein kernel
     acts on isometric log-ratios, scaled by the covariance of the reference. The discrepancy is not computed without
@@ -299,11 +307,16 @@ def compare(
     ['reference', 'indistinguishable']
     """
     draws, reference = _named_reference(draws, reference)
-    samplers = read(draws)
-    for one in samplers.values():
-        check_on_simplex(one)
+    tree = draws.get(reference) if isinstance(draws, Mapping) and isinstance(reference, str) else None
+    of_coefficients = isinstance(tree, xr.DataTree) and is_regression(tree)
+    if of_coefficients and truth is not None:
+        raise ValueError("truth must be left out for a regression, got one: it is for shares")
+    samplers = read_coefficients(draws, tree) if tree is not None and of_coefficients else read(draws)
     if not isinstance(reference, str) or reference not in samplers:
         raise ValueError(f"reference must be one of {', '.join(map(repr, samplers))}, got {brief(reference)}")
+    if not of_coefficients:
+        for one in samplers.values():
+            check_on_simplex(one)
     most = check_integer(max_points, "max_points", FEWEST_POINTS)
     repeats = check_integer(resamples, "resamples", 1, MOST_RESAMPLES)
     seed = check_integer(random_seed, "random_seed", 0)
@@ -319,7 +332,11 @@ def compare(
     for name, row in rows.items():
         row |= judged if name == reference else judge(row, base.categories, judged["verdict"] is Verdict.REFERENCE)
     settings = {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
-    return _dataset(rows, base.categories, settings)
+    result = _dataset(rows, base.categories, settings)
+    if not of_coefficients:
+        return result
+    result["tv_reference"][:] = np.nan  # coefficients are no probabilities
+    return result.rename(category="coefficient")
 
 
 def _named_reference(draws: Any, reference: Any) -> tuple[Any, Any]:
@@ -333,10 +350,26 @@ def _named_reference(draws: Any, reference: Any) -> tuple[Any, Any]:
 
 
 class _Posterior(NamedTuple):
-    """What all samplers are given: the responses, and the prior in the order of the responses' categories."""
+    """What all samplers are given: the responses, and the prior in the order of the responses' categories.
+
+    Of a regression it is the sd of the prior, and the covariates are there.
+    """
 
     responses: Responses | Gathered
     prior: NDArray[np.float64] | str
+    covariates: NDArray[np.float64] | None = None
+
+    def coordinates(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return points without a boundary, in which the density is known: coefficients, or log-ratios of θ."""
+        return theta if self.covariates is not None else log_ratios(theta)
+
+    def slopes(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient of the log-density with respect to the coordinates."""
+        assert not isinstance(self.prior, str)
+        if self.covariates is None:
+            return scores(theta, self.responses.evidence(), self.prior)
+        assert isinstance(self.responses, Responses)
+        return coefficient_scores(theta, self.responses, self.covariates, self.prior.item())
 
 
 def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | None:
@@ -351,6 +384,8 @@ def _one_posterior(samplers: Mapping[str, Draws], base: Draws) -> _Posterior | N
             raise ValueError(f"draws must all be under the same prior, got {one.prior} for {one.name!r}")
     if responses is None or prior is None:
         return None
+    if base.covariates is not None:
+        return _Posterior(responses, prior, base.covariates)
     return _Posterior(
         responses, prior if isinstance(prior, str) else in_order(prior, base.categories, responses.categories)
     )
@@ -442,15 +477,15 @@ def _stein(
         missing = "no closed form under a learned prior"
     elif len(theta) < FEWEST_POINTS:
         missing = TOO_FEW
-    elif not stein_holds_for(one.flat):
+    elif posterior.covariates is None and not stein_holds_for(one.flat):
         missing = "draws too small to have a logarithm"
     else:
-        order = posterior.responses.categories
+        order = base.categories if posterior.covariates is not None else posterior.responses.categories
         scaling = base if base.effective >= MIXED.min_ess else one
         theta, spread = (in_order(part, base.categories, order) for part in (theta, scaling.flat))
-        scale = scale_of(spread)
-        points = np.linalg.solve(scale, log_ratios(theta).T).T
-        slopes = scores(theta, posterior.responses.evidence(), posterior.prior) @ scale
+        scale = scale_of(posterior.coordinates(spread))
+        points = np.linalg.solve(scale, posterior.coordinates(theta).T).T
+        slopes = posterior.slopes(theta) @ scale
         tested = stein_test(stein_kernel(points, slopes), repeats, family_level(), rng)
         return dict(zip(names, tested, strict=True)) | {"stein_missing": ""}
     return dict.fromkeys(names, np.nan) | {"stein_missing": missing}

@@ -15,7 +15,7 @@ from scipy.stats import rankdata, wasserstein_distance
 
 from adobest_pp._checks import SUM_TOLERANCE, check_prior, is_learned
 from adobest_pp._numerics import TINY
-from adobest_pp._text import same_labels
+from adobest_pp._text import brief, same_labels
 from adobest_pp.answers.draws import responses_of, thetas_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
@@ -35,7 +35,8 @@ TAILS = (0.05, 0.95)
 class Draws:
     """The draws of one sampler: θ of shape (chain, draw, K), how well they mixed, and what they were sampled from.
 
-    θ and `prior` have the categories in the order of `categories`; `responses` have an order of their own.
+    θ and `prior` have the categories in the order of `categories`; `responses` have an order of their own. Of a
+    regression, `theta` has its coefficients, one after the other, `categories` their names, and `prior` one sd.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Draws:
     wall_time: float
     responses: Responses | Gathered | None
     prior: NDArray[np.float64] | str | None
+    covariates: NDArray[np.float64] | None = None
 
     @property
     def flat(self) -> NDArray[np.float64]:
@@ -69,6 +71,45 @@ def read(draws: Mapping[str, xr.DataTree]) -> dict[str, Draws]:
             count = theta.sizes["draw"]
             raise ValueError(f"draws[{name!r}] must have at least {FEWEST_DRAWS} draws in each chain, got {count}")
     return {str(name): _draws(str(name), tree, thetas[str(name)]) for name, tree in draws.items()}
+
+
+def is_regression(tree: xr.DataTree) -> bool:
+    """Tell whether the draws of a tree are coefficients of `regression_model`."""
+    return "posterior" in tree.children and "coefficient" in tree["posterior"].data_vars
+
+
+COEFFICIENT_DIMS = ("chain", "draw", "term", "contrast")
+
+
+def read_coefficients(draws: Mapping[str, xr.DataTree], base: xr.DataTree) -> dict[str, Draws]:
+    """Read trees of coefficients, all with the terms and contrasts of the reference, or raise ValueError."""
+    right = base["posterior"].to_dataset()["coefficient"]
+    labels = {dim: right[dim].values.tolist() for dim in COEFFICIENT_DIMS[2:]}
+    found = {}
+    for name, tree in draws.items():
+        rule = f"draws[{name!r}] must hold posterior/coefficient by {', '.join(COEFFICIENT_DIMS)}"
+        if not isinstance(tree, xr.DataTree) or not is_regression(tree):
+            raise ValueError(f"{rule}, as the reference does, got a tree without it")
+        values = tree["posterior"].to_dataset()["coefficient"]
+        if {*values.dims} != {*COEFFICIENT_DIMS} or any(
+            sorted(map(str, values[dim].values.tolist())) != sorted(map(str, own)) for dim, own in labels.items()
+        ):
+            raise ValueError(f"{rule}, of the terms {brief(labels['term'])} and contrasts {brief(labels['contrast'])}")
+        array = values.sel(labels).transpose(*COEFFICIENT_DIMS).values.astype(np.float64)
+        if array.shape[1] < FEWEST_DRAWS or not np.isfinite(array).all():
+            raise ValueError(f"{rule}, at least {FEWEST_DRAWS} draws in each chain, all of them finite")
+        places = tuple(f"{term}, {contrast}" for term in labels["term"] for contrast in labels["contrast"])
+        known = tree["constant_data"].to_dataset() if "constant_data" in tree.children else {}
+        found[str(name)] = Draws(
+            str(name),
+            np.ascontiguousarray(array.reshape(*array.shape[:2], -1)),
+            places,
+            float(tree.attrs.get("sampling_time", np.nan)),
+            responses_of(tree),
+            None if "prior_sd" not in tree.attrs else np.array([tree.attrs["prior_sd"]]),
+            known["covariates"].values if "covariates" in known else None,
+        )
+    return found
 
 
 def check_on_simplex(draws: Draws) -> None:
@@ -302,9 +343,30 @@ def scores(theta: NDArray[np.float64], evidence: Evidence, prior: NDArray[np.flo
     return np.asarray(by_log @ basis(theta.shape[1]))
 
 
-def scale_of(theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return L with LLᵀ the covariance of the log-ratios of θ (n, K). L⁻¹ gives every direction the same scale."""
-    covariance = np.atleast_2d(np.cov(log_ratios(theta), rowvar=False))
+def coefficient_scores(
+    coefficients: NDArray[np.float64], responses: Responses, covariates: NDArray[np.float64], sd: float
+) -> NDArray[np.float64]:
+    """Return the gradient of the log-posterior of `regression_model` at coefficients (n, P), of the same shape.
+
+    With G the rows of evidence of the people, h = G·θ and Z = (1, covariates), the log-likelihood Σ ln h has the
+    gradient Zᵀ(θ(G/h − 1)) with respect to the coefficients of each category.
+    """
+    evidence, row_of = responses.evidence_and_index()
+    rows, z = evidence.matrix()[row_of], np.column_stack([np.ones(len(covariates)), covariates])
+    slopes = np.empty_like(coefficients)
+    for i, point in enumerate(coefficients):
+        weights = np.column_stack([np.zeros(z.shape[1]), point.reshape(z.shape[1], -1)])
+        logits = z @ weights
+        theta = np.exp(logits - logits.max(axis=1, keepdims=True))
+        theta /= theta.sum(axis=1, keepdims=True)
+        by_logit = theta * (rows / (rows * theta).sum(axis=1, keepdims=True) - 1)
+        slopes[i] = (z.T @ by_logit)[:, 1:].ravel() - point / sd**2
+    return slopes
+
+
+def scale_of(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return L with LLᵀ the covariance of points (n, d). L⁻¹ gives every direction the same scale."""
+    covariance = np.atleast_2d(np.cov(points, rowvar=False))
     # The floor keeps L⁻¹ finite in directions in which hardly anything moves.
     floor = 1e-10 * max(float(np.trace(covariance)) / len(covariance), TINY**0.5)
     return np.asarray(np.linalg.cholesky(covariance + floor * np.eye(len(covariance))))

@@ -6,18 +6,18 @@ The one diagnostic that runs a sampler: counterfactuals cannot be had from draws
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
 from arviz_stats.base import array_stats
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp._wording import verdict_in_words
-from adobest_pp.answers.draws import responses_of, theta_of
+from adobest_pp.answers.draws import responses_of, shares_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.diagnostics.comparison import Verdict, compare, mixing_fault
@@ -128,7 +128,8 @@ def longer(settings: Mapping[str, Any], ess: float, mixed: bool) -> tuple[dict[s
 
 def is_costly(settings: Mapping[str, Any], evidence: Evidence) -> bool:
     """Tell whether gradients of all evidence would take more than some seconds."""
-    return _updates(settings) * (evidence.n_rows + evidence.members.size + evidence.patterns.size) > MOST_VISITS
+    visits = evidence.n_rows + evidence.n_masses + evidence.members.size + evidence.patterns.size
+    return _updates(settings) * visits > MOST_VISITS
 
 
 def _updates(settings: Mapping[str, Any]) -> int:
@@ -247,6 +248,8 @@ def explain(
     reference: xr.DataTree | None = None,
     random_seed: int = 0,
     progressbar: bool = True,
+    prior: ArrayLike | Literal["learned"] | None = None,
+    var_name: str | None = None,
 ) -> xr.Dataset:
     """Split the error of a run of SGLD into not mixed, gradient noise, discretization and boundary.
 
@@ -254,15 +257,23 @@ def explain(
     ----------
     draws : DataTree
         Of ``sample(responses, "sgld", …)``, whose settings are in its attributes. Draws of other samplers are graded;
-        only their mixing can be at fault.
+        only their mixing can be at fault. So are draws of `pymc.sample` and others that record no settings, because
+        their run cannot be repeated with other ones: the result has ``verdict``, ``fault`` and the error of the run,
+        and ``main_cause`` is ``at_the_posterior``, ``not_mixed`` or ``rest``. They need `prior` or `reference`.
     responses : Responses or Gathered
         What the draws were sampled from.
     reference : DataTree, optional
-        Draws of the posterior under the same prior; by default NUTS is run.
+        Draws of the posterior under the same prior; by default NUTS is run. For a prior of your own that is not a
+        Dirichlet, sample your model with ``pymc.sample`` for long enough, and give that.
     random_seed : int, default 0
         Seed of the counterfactuals.
     progressbar : bool, default True
         Whether to show progress once it takes longer than two seconds.
+    prior : float, array of shape (K,), dict by category or "learned", optional
+        The Dirichlet prior of draws that do not record theirs, as of `sample`.
+    var_name : str, optional
+        The variable of such draws that has the shares, and of a reference that is not of `sample`; by default
+        ``theta``, or the only one that sums to one along a dimension.
 
     Returns
     -------
@@ -275,7 +286,7 @@ def explain(
         By counterfactual (``run`` is the run itself): ``squared_error`` and ``squared_error_mcse``, ``r_hat`` and
         ``ess_bulk``; and by category also, ``mean_shift`` and ``sd_ratio``. A counterfactual that was not needed is
         NaN. By category: ``may_be_empty``. ``times_longer``: how many times the updates of the run the counterfactuals
-        have.
+        have. The attribute ``is_recorded`` is 1 if the draws say how they were made, else 0 (netCDF has no booleans).
         `diagnostics.explanation_in_words` makes a sentence of it.
 
     Notes
@@ -331,16 +342,24 @@ def explain(
     """
     if not isinstance(responses, Responses | Gathered) or len(responses) == 0:
         raise ValueError(f"responses must be a Responses with at least one answer, got {brief(responses)}")
-    if isinstance(draws, xr.DataTree) and "posterior" in draws.children and "sampler" not in draws.attrs:
-        raise ValueError(
-            "draws must be a tree of `adobest_pp.sample`, whose run is repeated with other settings, got one that does "
-            "not record its settings, as those of pymc.sample"
-        )
+    is_recorded = not isinstance(draws, xr.DataTree) or "posterior" not in draws.children or "sampler" in draws.attrs
+    if is_recorded and not (prior is None and var_name is None):
+        raise ValueError("prior and var_name must be left out for draws of `adobest_pp.sample`, which record theirs")
+    if not is_recorded:
+        if prior is None and reference is None:
+            raise ValueError(
+                "prior must be given, or reference, for draws that do not record theirs, as those of pymc.sample"
+            )
+        draws = _one_theta(draws, "draws", var_name, responses)
+        reference = None if reference is None else _one_theta(reference, "reference", var_name, responses)
     theta_of(draws, "draws", responses.categories)
     known = responses_of(draws)
     if known is not None and known.categories == responses.categories and known.evidence() != responses.evidence():
         raise ValueError(f"responses must be those that the draws were sampled from, got {len(responses)} others")
-    settings = recorded_arguments({str(name): value for name, value in draws.attrs.items()}) | {"progressbar": False}
+    settings: dict[str, Any] = {"sampler": "", "prior": prior}
+    if is_recorded:
+        settings = recorded_arguments({str(name): value for name, value in draws.attrs.items()})
+    settings["progressbar"] = False
     seeds = iter(np.random.SeedSequence(check_integer(random_seed, "random_seed", 0)).generate_state(8).tolist())
     with SlowProgress(len(RUNS), "Explaining", progressbar) as progress:
 
@@ -375,7 +394,24 @@ def explain(
                 )
             rest = float(np.mean(found.errors["run"].raw)) - sum(part.size for part in found.parts.values())
             found.parts[Cause.REST] = Part(rest, sum(part.mcse for part in found.parts.values()))
-    return _dataset(found, may_be_empty, row, responses)
+    return _dataset(found, may_be_empty, row, responses).assign_attrs(is_recorded=int(is_recorded))
+
+
+def _one_theta(tree: Any, name: str, var_name: str | None, responses: Responses | Gathered) -> xr.DataTree:
+    """Return the shares of a tree of any model as ``posterior/theta``, beside its other groups, or raise ValueError."""
+    is_ours = isinstance(tree, xr.DataTree) and "sampler" in tree.attrs  # a reference may be
+    shares = shares_of(tree, name, None if is_ours else var_name, responses.categories).draws
+    further = [str(dim) for dim in shares.dims if dim not in ("chain", "draw", "category")]
+    if further:
+        one = ", ".join(f"{dim}=…" for dim in further)
+        raise ValueError(
+            f"{name} must be of one list of shares, got one for each {' and '.join(further)}: select one, as by "
+            f"tree.sel({one}), and give the responses of its people"
+        )
+    groups = {key: tree[key].to_dataset() for key in tree.children if key in ("responses", "sample_stats")}
+    made = xr.DataTree.from_dict({"posterior": shares.to_dataset(name="theta"), **groups})
+    made.attrs = dict(tree.attrs)
+    return made
 
 
 def _dataset(

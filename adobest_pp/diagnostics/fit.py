@@ -45,7 +45,9 @@ def goodness_of_fit(
     -----
     **What is counted.** SRR, unary encoding and local hashing: each category (of more than 500 categories, 500 that are
     evenly spaced). RRRR: each category inside and outside the published subset, and answers inside the subset by its
-    size. Hadamard response: each answer, up to 1,024 of them. Subset selection: answers that hold a category, and that
+    size. Hadamard response: each answer, up to 1,024 of them. Projective geometry response and count-mean sketch: each
+    answer; of more than 1,024, those orthogonal to a category or to a point that stands for none, and those of some of
+    the hashes. Subset selection: answers that hold a category, and that
     hold both of two categories: neighbors in the list, or the most probable category and another. Counts with an
     expectation below 10, if shares were even, are left out: SRR needs ten answers for each category to be checked.
 

@@ -3,6 +3,9 @@
 A sampler runs in a process of its own, so that one that hangs or crashes is stopped and told, and the others go on. On
 each reference it makes 250, 500, 1,000, … draws a chain, after as many that are discarded, as long as the next run is
 within the budget. The last run is graded; the error of every run, against its work, shows how fast it falls.
+
+Time is that of the processor, in all threads of the sampler's process: other programs on the machine hardly change it,
+and a sampler gains nothing by taking more cores. The clock on the wall only stops what hangs.
 """
 
 import json
@@ -10,6 +13,7 @@ import logging
 import math
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -31,7 +35,7 @@ from adobest_pp.answers.draws import theta_of
 from adobest_pp.diagnostics import references
 from adobest_pp.diagnostics.comparison import compare
 from adobest_pp.diagnostics.references import Reference
-from adobest_pp.samplers.registry import Sampler, resolve
+from adobest_pp.samplers.registry import Drawn, Sampler, resolve
 from adobest_pp.samplers.sampling import sample
 
 # Draws a chain of the first run and of the longest one.
@@ -39,6 +43,10 @@ FIRST_DRAWS, MOST_DRAWS = 250, 4000
 RUNS = int(math.log2(MOST_DRAWS // FIRST_DRAWS)) + 1
 # The first call compiles, and is not timed. It may take this many seconds if the budget is smaller.
 TO_COMPILE = 60.0
+# A run is stopped after so many times its budget by the clock, whatever it has used of the processor.
+PATIENCE = 10.0
+# Threads of linear algebra wait for each other busily, which would count. Settings of the caller's own win.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 FAILED = "failed"
 
 # Long name and units of each variable of the result.
@@ -61,9 +69,9 @@ MEANINGS = {
     "ess_bulk": ("smallest bulk effective sample size of a category", "draws"),
     "ess_tail": ("smallest tail effective sample size of a category", "draws"),
     "draws": ("draws kept of each chain", "draws"),
-    "seconds": ("time of the run, without compilation", "s"),
+    "seconds": ("processor time of the run, of all threads", "s"),
     "gradients": ("gradient evaluations of the run, on all answers", "1"),
-    "ess_per_second": ("smallest bulk effective sample size per second", "1/s"),
+    "ess_per_second": ("smallest bulk effective sample size per second of the processor", "1/s"),
     "ess_per_gradient": ("smallest bulk effective sample size per gradient evaluation", "1"),
 }
 WORDS = ("verdict", "fault", "in_words", "problem")
@@ -88,13 +96,17 @@ def grade(
         What `sample` takes: a registered name such as ``"nuts"``; a function
         ``(responses, prior, draws, tune, chains, seed)`` that returns θ as an array of shape (chains, draws, K) or as a
         tree; or a step class. Where the prior is learned, `prior` is ``"learned"``, which a sampler takes if it was
-        registered with ``learned=True``.
+        registered with ``learned=True``. In the group ``"regression"`` a function is also given `covariates`, by name,
+        if it has that argument; `prior` is the sd of the normal prior of the coefficients, which it returns in an array
+        of shape (chain, draw, term, contrast): see `regression_model`. Samplers that cannot take one or the other fail
+        on that reference, with a sentence.
     group : str or sequence of str, optional
         Groups of `references.groups`; by default all.
     names : sequence of str, optional
         Names of `references.names`, in place of groups.
     budget : float, default 30
-        Seconds for a run on one reference. A run that takes longer is stopped, and the one before it is graded.
+        Seconds of the processor for a run on one reference. A run that takes longer is stopped, and the one before it
+        is graded.
     gradients : float, optional
         Gradient evaluations for a run on one reference, in place of seconds: the budget then only stops what hangs.
     chains : int, default 4
@@ -121,6 +133,13 @@ def grade(
     its tree or in `samplers.Drawn`; from ``n_steps`` in ``sample_stats``, as of NUTS, for kept draws, and tuning counts
     as much; or from what ``"sgld"`` and ``"sgld_cv"`` record, where a batch counts by its share of distinct answers.
     Otherwise they are NaN, and a budget in `gradients` cannot be held.
+
+    **Time** is that of the processor: of all threads of the sampler's process, and of processes that it started and
+    that have ended. So results do not depend on what else the machine does, and several cores gain nothing; nor is
+    what a graphics card does counted. The first call on a reference, which may compile, is not timed. What hangs
+    without using the processor is stopped by the clock, after ten times the budget. Without settings of your own in the
+    environment (``OMP_NUM_THREADS``), linear algebra has one thread. Windows cannot stop a run by the processor's time,
+    and there only the clock does.
 
     **Processes.** Each sampler has a process of its own, with the same module path. Functions are sent there by
     cloudpickle, so that those of a notebook work. What they print goes to standard error.
@@ -166,9 +185,9 @@ class RunBudget(NamedTuple):
 
 
 class SamplerRun(NamedTuple):
-    """What one run returned: θ of shape (chain, draw, K), and what it cost."""
+    """What one run returned, by chain, draw and as the reference has it; and what it cost."""
 
-    theta: NDArray[np.float64]
+    values: NDArray[np.float64]
     seconds: float
     gradients: float
 
@@ -227,8 +246,9 @@ def _graded(
     row: dict[str, Any] = {"problem": problem, "runs": [_work(run, reference) for run in runs]}
     if not runs:
         return row | {"verdict": FAILED, "fault": "", "in_words": f"{FAILED}: {problem}"}
-    labels = {"category": list(reference.responses.categories)}
-    posterior = xr.Dataset({"theta": (("chain", "draw", "category"), runs[-1].theta)}, labels)
+    right = reference.parameters
+    labels = {dim: right[dim].values for dim in right.dims[2:]}
+    posterior = xr.Dataset({right.name: (right.dims, runs[-1].values)}, labels)
     found = compare({"sampler": xr.DataTree.from_dict({"posterior": posterior})}, reference).sel(sampler="sampler")
     ratios, ess = found["sd_ratio"].values, float(found["ess_bulk"])
     return {
@@ -246,11 +266,11 @@ def _graded(
 
 def _work(run: SamplerRun, reference: Reference) -> dict[str, float]:
     """Return what a run cost, and its error in sds of the reference, as `MEANINGS` says."""
-    right = reference.draws["posterior"].to_dataset()["theta"].values
-    sd, right_sd = (theta.std(axis=(0, 1)) for theta in (run.theta, right))
-    shift = (run.theta.mean(axis=(0, 1)) - right.mean(axis=(0, 1))) / right_sd
+    right = reference.parameters.values
+    sd, right_sd = (values.std(axis=(0, 1)) for values in (run.values, right))
+    shift = (run.values.mean(axis=(0, 1)) - right.mean(axis=(0, 1))) / right_sd
     error = float(np.sqrt(np.mean(shift**2 + (sd / right_sd - 1) ** 2)))
-    return {"draws": run.theta.shape[1], "seconds": run.seconds, "gradients": run.gradients, "error": error}
+    return {"draws": run.values.shape[1], "seconds": run.seconds, "gradients": run.gradients, "error": error}
 
 
 def _dataset(
@@ -330,17 +350,19 @@ class SamplerProcess:
             over.set()
             process.kill()
 
-        timer = threading.Timer(seconds, stop)
+        timer = threading.Timer(PATIENCE * seconds, stop)
         timer.start()
         try:
-            _send(process.stdin, pickle.dumps((name, draws, chains, seed)))
+            _send(process.stdin, pickle.dumps((name, draws, chains, seed, seconds)))
             reply = pickle.loads(_receive(process.stdout))
         except (OSError, EOFError):
             self._end()
             if over.is_set():
-                raise NoDraws(
-                    f"stopped, as it took longer than {seconds:g} s for {draws} draws", stopped=True
-                ) from None
+                waited = f"{PATIENCE * seconds:g} s on the clock, and {seconds:g} s of the processor were its budget"
+                raise NoDraws(f"stopped, as {draws} draws took longer than {waited}", stopped=True) from None
+            if process.returncode == -OUT_OF_TIME:
+                spent = f"{seconds:g} s of the processor"
+                raise NoDraws(f"stopped, as {draws} draws took longer than {spent}", stopped=True) from None
             raise NoDraws(f"its process crashed (exit code {process.returncode})") from None
         finally:
             timer.cancel()
@@ -352,7 +374,10 @@ class SamplerProcess:
         if self._process is None:
             program = PROGRAM.format(path=[str(Path(folder).absolute()) for folder in sys.path])
             self._process = subprocess.Popen(
-                [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [sys.executable, "-c", program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=ONE_THREAD | os.environ,
             )
             assert self._process.stdin is not None
             assert self._process.stdout is not None
@@ -399,16 +424,34 @@ def serve() -> None:
     loaded: dict[str, Reference] = {}
     while not problem:
         try:
-            name, draws, chains, seed = pickle.loads(_receive(source))
+            name, draws, chains, seed, seconds = pickle.loads(_receive(source))
         except EOFError:
             return
         if name not in loaded:
             loaded = {name: references.load(name)}
+        _stop_after(seconds)
         try:
             reply: Any = tuple(run_once(sampler, loaded[name], draws, chains, seed))
         except Exception as error:  # whatever it raises
             reply = _sentence(error)
+        _stop_after(0.0)
         _send(sink, pickle.dumps(reply))
+
+
+# The signal that ends a process whose time of the processor is over.
+OUT_OF_TIME = getattr(signal, "SIGPROF", 0)
+
+
+def _stop_after(seconds: float) -> None:
+    """End this process after so many seconds of the processor, in all its threads; 0 takes that back."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def processor_seconds() -> float:
+    """Return the time of the processor of this process, and of processes that it started and that have ended."""
+    past = os.times()
+    return time.process_time() + past.children_user + past.children_system
 
 
 def _sentence(error: Exception) -> str:
@@ -418,14 +461,44 @@ def _sentence(error: Exception) -> str:
 
 def run_once(sampler: Sampler, reference: Reference, draws: int, chains: int, seed: int) -> SamplerRun:
     """Run a sampler here, and check what it returns."""
-    responses, prior = reference.responses, reference.draws.attrs["prior_concentration"]
-    began = time.perf_counter()
+    responses = reference.responses
+    if reference.covariates is not None:
+        return _run_regression(sampler, reference, draws, chains, seed)
+    prior = reference.draws.attrs["prior_concentration"]
+    began = processor_seconds()
     found = sample(responses, sampler, prior, draws, draws, chains, seed, progressbar=False)
-    seconds = time.perf_counter() - began
+    seconds = processor_seconds() - began
     theta = theta_of(found, "the tree", responses.categories).values
     if theta.shape[:2] != (chains, draws):
         raise NoDraws(f"must return {draws} draws of {chains} chains each, got {theta.shape[1]} of {theta.shape[0]}")
     return SamplerRun(theta, seconds, gradients_of(found, draws, responses.evidence().n_rows))
+
+
+def _run_regression(sampler: Sampler, reference: Reference, draws: int, chains: int, seed: int) -> SamplerRun:
+    """Run a sampler on a regression, if it takes one, and check the coefficients that it returns."""
+    if not sampler.takes_covariates:
+        raise NoDraws("takes no regression: a function that does has the argument covariates")
+    right, responses = reference.parameters, reference.responses
+    began = processor_seconds()
+    found = sampler.draw(
+        responses, reference.draws.attrs["prior_sd"], draws, draws, chains, seed, covariates=reference.covariates
+    )
+    seconds = processor_seconds() - began
+    gradients = math.nan
+    if isinstance(found, xr.DataTree):
+        gradients = gradients_of(found, draws, responses.evidence().n_rows)
+        found = found["posterior"]["coefficient"].transpose(*right.dims).values
+    elif isinstance(found, Drawn):
+        gradients = float(found.attributes.get("gradient_evaluations", math.nan))
+        found = found.variables["coefficient"]
+    values, shape = np.asarray(found, dtype=np.float64), (chains, draws, *right.shape[2:])
+    if values.shape != shape:
+        raise NoDraws(
+            f"must return coefficients of shape {shape}, by {', '.join(map(str, right.dims))}, got {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise NoDraws(f"must return finite coefficients, got {int((~np.isfinite(values)).sum())} that are not")
+    return SamplerRun(values, seconds, gradients)
 
 
 def gradients_of(tree: xr.DataTree, draws: int, rows: int) -> float:

@@ -40,12 +40,25 @@ class Reference(NamedTuple):
     responses : Responses
         What a sampler is given.
     draws : xarray.DataTree
-        With ``posterior/theta``. The attributes have the prior, the name and group of the reference, the true shares,
-        and what was certified.
+        With ``posterior/theta``; or of a regression with ``posterior/coefficient`` as of `regression_model`, and with
+        ``constant_data/covariates``. The attributes have the prior, the name and group of the reference, the truth, and
+        what was certified.
     """
 
     responses: Responses
     draws: xr.DataTree
+
+    @property
+    def covariates(self) -> xr.DataArray | None:
+        """The covariates of a regression, by response and covariate; otherwise None."""
+        if "constant_data" not in self.draws.children:
+            return None
+        return self.draws["constant_data"].to_dataset()["covariates"]
+
+    @property
+    def parameters(self) -> xr.DataArray:
+        """The draws of what is sampled: θ, or the coefficients of a regression."""
+        return self.draws["posterior"].to_dataset()["theta" if self.covariates is None else "coefficient"]
 
     def __repr__(self) -> str:
         return f"<Reference: draws of {self.responses!r}>"
@@ -58,7 +71,7 @@ def groups() -> list[str]:
     --------
     >>> import adobest_pp as ad
     >>> ad.references.groups()
-    ['easy', 'small_epsilon', 'sparse', 'many_categories', 'learned_prior']
+    ['easy', 'small_epsilon', 'sparse', 'many_categories', 'regression', 'learned_prior']
     """
     return list(dict.fromkeys(about["group"] for about in described().values()))
 
@@ -93,9 +106,9 @@ def load(name: str) -> Reference:
     Returns
     -------
     Reference
-        The responses, and 11,200 draws: at least 10,000 effective in every category, R-hat below 1.01, an
-        autocorrelation of neighboring draws below 0.05, no divergences. Raises ValueError if a file of the archive is
-        damaged.
+        The responses, and 11,200 draws: at least 10,000 effective in every category or coefficient, R-hat below 1.01,
+        an autocorrelation of neighboring draws below 0.05, no divergences. Raises ValueError if a file of the archive
+        is damaged.
 
     See Also
     --------
@@ -117,23 +130,41 @@ def load(name: str) -> Reference:
     responses = _responses(about)
     columns = _columns(about["draws"])
     shape = (about["draws"]["chains"], about["draws"]["draws"])
-    theta = np.stack([columns[f"theta_{i}"] for i in range(responses.n_categories)], axis=-1).reshape(*shape, -1)
-    theta /= theta.sum(axis=-1, keepdims=True)  # rounded as they are, they do not sum to 1
-    variables: dict[str, Any] = {"theta": (("chain", "draw", "category"), theta)}
-    if "concentration" in columns:
-        variables["concentration"] = (("chain", "draw"), columns["concentration"].reshape(shape))
-    coords = {"chain": range(shape[0]), "draw": range(shape[1]), "category": list(responses.categories)}
-    posterior = xr.Dataset(variables, coords)
-    tree = xr.DataTree.from_dict({"posterior": posterior, "responses": responses.to_xarray()})
-    prior = about["prior"]
+    coords: dict[str, Any] = {"chain": range(shape[0]), "draw": range(shape[1])}
+    groups: dict[str, xr.Dataset] = {"responses": responses.to_xarray()}
+    prior, variables = about["prior"], dict[str, Any]()
+    if "covariates" in about:
+        covariates = _numbered(_columns(about["answers"]), "covariate", len(about["covariates"])).astype(np.float64)
+        groups["constant_data"] = xr.Dataset(
+            {"covariates": (("response", "covariate"), covariates)}, {"covariate": about["covariates"]}
+        )
+        coords |= {"term": ["intercept", *about["covariates"]], "contrast": list(responses.categories[1:])}
+        size = len(coords["term"]) * len(coords["contrast"])
+        values = _numbered(columns, "coefficient", size).reshape(*shape, len(coords["term"]), -1)
+        variables["coefficient"] = (("chain", "draw", "term", "contrast"), values)
+        attributes: dict[str, Any] = {"prior_sd": prior["sd"]}
+    else:
+        theta = _numbered(columns, "theta", responses.n_categories).reshape(*shape, -1)
+        theta /= theta.sum(axis=-1, keepdims=True)  # rounded as they are, they do not sum to 1
+        variables["theta"] = (("chain", "draw", "category"), theta)
+        if "concentration" in columns:
+            variables["concentration"] = (("chain", "draw"), columns["concentration"].reshape(shape))
+        coords["category"] = list(responses.categories)
+        attributes = {"prior_concentration": prior if isinstance(prior, str) else np.array(prior)}
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables, coords), **groups})
     tree.attrs = {
         "reference": name,
         "group": about["group"],
-        "prior_concentration": prior if isinstance(prior, str) else np.array(prior),
+        **attributes,
         "truth": np.array(about["truth"]),
         **about["certificate"],
     }
     return Reference(responses, tree)
+
+
+def _numbered(columns: dict[str, NDArray[Any]], name: str, count: int) -> NDArray[Any]:
+    """Return the columns name_0, name_1, … beside each other."""
+    return np.stack([columns[f"{name}_{i}"] for i in range(count)], axis=-1)
 
 
 def archive_version() -> str:

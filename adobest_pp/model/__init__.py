@@ -1,7 +1,7 @@
 """Everything that needs PyMC or PyTensor. Names are imported on first use.
 
 - `PrivateResponse`: randomized answers as a PyMC distribution, for models of your own.
-- `frequency_model`: the usual model, ready to sample.
+- `frequency_model` and `regression_model`: the usual models, ready to sample.
 - `marginal_log_likelihood`, `pointwise_log_likelihood` and `pairs_log_likelihood`: the likelihood as PyTensor graphs.
 - `rows_and_counts` and `counted_log_likelihood`: the same from what was counted, which may be `pymc.Data`.
 - `multinomial_logit` and `zero_sum`: θ of each person from public covariates, and coefficients for it.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adobest_pp.model.logit import multinomial_logit as multinomial_logit
     from adobest_pp.model.logit import zero_sum as zero_sum
     from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
+    from adobest_pp.model.regression import regression_model as regression_model
     from adobest_pp.model.tensors import counted_log_likelihood as counted_log_likelihood
     from adobest_pp.model.tensors import marginal_log_likelihood as marginal_log_likelihood
     from adobest_pp.model.tensors import pairs_log_likelihood as pairs_log_likelihood
@@ -34,6 +35,7 @@ _HOMES = {
     "multinomial_logit": "logit",
     "pairs_log_likelihood": "tensors",
     "pointwise_log_likelihood": "tensors",
+    "regression_model": "regression",
     "rows_and_counts": "tensors",
     "transition_matrix": "tensors",
     "transition_rows": "tensors",

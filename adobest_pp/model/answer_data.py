@@ -1,7 +1,7 @@
 """The evidence of answers: as arrays where the answers are known, and as graphs where they are `pymc.Data`.
 
 Known answers are collapsed once, when the log-probability is built. Answers that can be replaced by `pymc.set_data` are
-collapsed whenever the log-probability is evaluated, by a compiled loop over them.
+collapsed by compiled functions: numbers are counted at each evaluation, and sets when they have changed.
 """
 
 import math
@@ -18,17 +18,21 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.link.numba.dispatch.basic import register_funcify_default_op_cache_key
+from pytensor.scalar.basic import Cast
 from pytensor.tensor.variable import TensorVariable
 
 from adobest_pp.evidence import Evidence
 from adobest_pp.mechanisms import Mechanism, Published
+from adobest_pp.model.distinct import RowNumbers, distinct_rows
 from adobest_pp.model.ops import source_version
 
 # Up to so many possible answers, it is faster to go through all people once for each of them, in vector instructions.
 FEW_ANSWERS = 8
 
 
-def evidence_of(mechanism: Mechanism, answers: Any, index: Any, subsets: Any) -> tuple[Sequence[Any], Any]:
+def evidence_of(
+    mechanism: Mechanism, answers: Any, index: Any, subsets: Any, by_person: bool = False
+) -> tuple[Sequence[Any], Any]:
     """Return the arrays of an `Evidence`, and the row of each of n answers: arrays, or graphs if answers are data.
 
     Parameters
@@ -41,17 +45,19 @@ def evidence_of(mechanism: Mechanism, answers: Any, index: Any, subsets: Any) ->
         The row of `subsets` of each answer.
     subsets : tensor, shape (V, K)
         The published subsets.
+    by_person : bool, default False
+        Whether each answer has a θ of its own, so that nothing is gained by finding equal answers among data.
     """
     try:
         known, row, masks = constant_fold([answers, index, subsets])
     except NotConstantValueError:
-        return _symbolic_evidence(mechanism, answers, index, subsets)
+        return _symbolic_evidence(mechanism, answers, index, subsets, by_person)
     checked = mechanism.check_answers(known)
     return mechanism.evidence(checked, Published(np.broadcast_to(row, len(checked)), masks))
 
 
 def _symbolic_evidence(
-    mechanism: Mechanism, answers: TensorVariable, index: Any, subsets: Any
+    mechanism: Mechanism, answers: TensorVariable, index: Any, subsets: Any, by_person: bool
 ) -> tuple[Sequence[Any], Any]:
     if not mechanism.answer_dims:
         try:
@@ -64,7 +70,20 @@ def _symbolic_evidence(
             f"PrivateResponse has no log-probability for answers of {type(mechanism).__name__} that are not known when "
             "the model is built: give it the answers as an array"
         )
-    return _from_sets(mechanism, answers)
+    if by_person:
+        one_each = pt.arange(answers.shape[0])
+        return _from_sets(mechanism, answers, pt.ones_like(one_each)), one_each
+    table = _uncast(answers)
+    first, count = distinct_rows(table)
+    return _from_sets(mechanism, table[first].astype("int64"), count), RowNumbers()(table)
+
+
+def _uncast(answers: TensorVariable) -> TensorVariable:
+    """Return integers as they are in the data, before PyMC makes them wider."""
+    operation = getattr(getattr(answers.owner, "op", None), "scalar_op", None)
+    if isinstance(operation, Cast) and np.dtype(answers.owner.inputs[0].type.dtype).kind in "biu":
+        return answers.owner.inputs[0]
+    return answers
 
 
 def _from_table(
@@ -102,10 +121,9 @@ def _rows(answers: TensorVariable, index: TensorVariable, table: TensorVariable,
     return pt.switch(inside, found, other)
 
 
-def _from_sets(mechanism: Any, answers: TensorVariable) -> tuple[list[Any], TensorVariable]:
+def _from_sets(mechanism: Any, answers: TensorVariable, count: TensorVariable) -> list[Any]:
     """Return one row for each answer that is a set: its members, or one bit for each category."""
     k, n = mechanism.n_categories, answers.shape[0]
-    row = pt.arange(n)
     if "category" in mechanism.answer_dims:
         valid = (pt.eq(answers, 0) | pt.eq(answers, 1)).all(axis=1)
         sizes, members = pt.neq(answers, 0).sum(axis=1), pt.nonzero(answers)[1]
@@ -123,14 +141,14 @@ def _from_sets(mechanism: Any, answers: TensorVariable) -> tuple[list[Any], Tens
         inside=pt.switch(valid, math.expm1(mechanism.log_odds), 0.0),
         log_scale=log_scale,
         category=zeros,
-        set_index=row,
-        count=zeros + 1,
+        set_index=pt.arange(n),
+        count=count,
         members=members,
         offsets=pt.concatenate([[0], pt.cumsum(sizes)]),
         patterns=np.zeros((0, k)),
         codes=np.zeros((0, 0), dtype=np.uint16),
     )
-    return list(graphs), row
+    return list(graphs)
 
 
 class CountRows(Op):

@@ -312,11 +312,27 @@ MOST_ROWS = 0.25
 class LogitLogLikelihood(Op):
     """The log-likelihood of a multinomial logit, and its gradient with respect to the weights.
 
-    Inputs are those of `adobest_pp.likelihood.logit.logit_value_and_gradient`.
+    Inputs are those of `logit_value_and_gradient` in `adobest_pp.likelihood.logit`; or, for covariates that are data
+    and so not yet in the order of the answers, those of `unsorted_value_and_gradient`.
     """
 
-    __props__ = ()
+    __props__ = ("is_sorted",)
     default_output = 0
+
+    def __init__(self, is_sorted: bool = True) -> None:
+        self.is_sorted = is_sorted
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The compiled function behind the node."""
+        return kernel.logit_value_and_gradient if self.is_sorted else kernel.unsorted_value_and_gradient  # type: ignore[no-any-return]
+
+    def plain(self, columns: Any, weights: Any, ends: Any, rows: Any, last: Any) -> TensorVariable:
+        """Return the value as a graph of elementary nodes, for second derivatives and JAX."""
+        table = columns if self.is_sorted else columns[:, last]
+        row = pt.searchsorted(ends, pt.arange(table.shape[1]), side="right")
+        logits = weights[0] + table[: weights.shape[0] - 1].T @ weights[1:]
+        return pt.log((rows[row] * pt.special.softmax(logits, axis=1)).sum(axis=1)).sum()
 
     def make_node(self, columns: Any, weights: Any, *rest: Any) -> Apply:
         """Convert the inputs."""
@@ -325,7 +341,7 @@ class LogitLogLikelihood(Op):
 
     def perform(self, node: Apply, inputs: Sequence[Any], output_storage: list[list[Any]]) -> None:
         """Evaluate by the compiled kernel."""
-        output_storage[0][0], output_storage[1][0] = kernel.logit_value_and_gradient(*inputs)
+        output_storage[0][0], output_storage[1][0] = self.kernel(*inputs)
 
     def infer_shape(self, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """Return the shapes of value and gradient."""
@@ -345,14 +361,14 @@ class LogitLogLikelihood(Op):
         if not isinstance(by_value.type, DisconnectedType):
             pulled += by_value * outputs[1]
         if not isinstance(by_gradient.type, DisconnectedType):
-            slope = pt.grad(_plain(*inputs), weights)
+            slope = pt.grad(self.plain(*inputs), weights)
             pulled += pt.grad((slope * by_gradient).sum(), weights, consider_constant=[by_gradient])
         return [disconnected_type(), pulled, *(disconnected_type() for _ in inputs[2:])]
 
 
 @register_funcify_default_op_cache_key(LogitLogLikelihood)
 def _(op: LogitLogLikelihood, node: Apply | None = None, **_: Any) -> tuple[Callable[..., Any], int]:
-    return kernel.logit_value_and_gradient, _LIKELIHOOD_VERSION
+    return op.kernel, _LIKELIHOOD_VERSION
 
 
 @register_canonicalize
@@ -376,8 +392,10 @@ def fuse_logit(fgraph: Any, node: Apply) -> list[Variable] | None:
     parts = [(columns, weights) for columns, weights in terms if columns is not None]
     intercept = sum(intercepts[1:], intercepts[0]) if intercepts else pt.zeros_like(parts[0][1][:1])
     weights = pt.concatenate([intercept, *(each for _, each in parts)], axis=0)
-    covariates, reach = _sorted_covariates([columns for columns, _ in parts], np.argsort(row, kind="stable"))
-    ends = np.cumsum(np.bincount(row, minlength=len(rows)))
+    order, ends = np.argsort(row, kind="stable"), np.cumsum(np.bincount(row, minlength=len(rows)))
+    covariates, reach = _covariates([columns for columns, _ in parts], order)
+    if reach is None:
+        return [LogitLogLikelihood(is_sorted=False)(covariates, weights, ends, rows, order), node.outputs[1]]
     return [LogitLogLikelihood()(covariates, weights, ends, rows, reach), node.outputs[1]]
 
 
@@ -472,18 +490,20 @@ def _is_data(variable: Variable) -> bool:
     return all(isinstance(each, Constant | TensorSharedVariable) for each in graph_inputs([variable]))
 
 
-def _sorted_covariates(columns: Sequence[Variable], order: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Return covariates in the order of the people, with rows of zeros up to a multiple of four, and their reach."""
+def _covariates(columns: Sequence[Variable], order: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Return covariates in the order of the people, with rows of zeros up to a multiple of four, and their reach.
+
+    Data are returned as they are, without reach.
+    """
     n = order.size
     if not columns:
         return np.zeros((0, n)), np.zeros(0)
-    table = pt.concatenate([each.astype("float64") for each in columns], axis=0)
+    parts = [each.astype("float64") for each in columns]
+    table = pt.concatenate(parts, axis=0) if len(parts) > 1 else parts[0]
     try:
         (values,) = constant_fold([table])
     except NotConstantValueError:
-        missing = -table.shape[0] % 4
-        taken = pt.specify_shape(table.T, (n, None))[order].T
-        return pt.concatenate([taken, pt.zeros((missing, n))], axis=0), pt.abs(taken).max(axis=1)
+        return pt.specify_shape(table, (None, n)), None
     covariates = values[:, order]
     padded = np.zeros((-(-len(covariates) // 4) * 4, n))
     padded[: len(covariates)] = covariates
@@ -492,14 +512,8 @@ def _sorted_covariates(columns: Sequence[Variable], order: NDArray[np.int64]) ->
 
 @node_rewriter([LogitLogLikelihood])
 def _expand_likelihood_for_jax(fgraph: Any, node: Apply) -> list[Variable]:
-    value = _plain(*node.inputs)
+    value = node.op.plain(*node.inputs)
     return [value, pt.grad(value, node.inputs[1])]
 
 
 optdb.register("expand_logit_likelihood_for_jax", in2out(_expand_likelihood_for_jax), "jax", position=1.9)
-
-
-def _plain(columns: TensorVariable, weights: TensorVariable, ends: Any, rows: Any, reach: Any) -> TensorVariable:
-    row = pt.searchsorted(ends, pt.arange(columns.shape[1]), side="right")
-    logits = weights[0] + columns[: weights.shape[0] - 1].T @ weights[1:]
-    return pt.log((rows[row] * pt.special.softmax(logits, axis=1)).sum(axis=1)).sum()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numba import njit
+from numpy.typing import NDArray
 from pytensor.compile.mode import optdb
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
@@ -23,6 +24,7 @@ from pytensor.tensor.math import Sum
 from pytensor.tensor.rewriting.basic import register_canonicalize
 from pytensor.tensor.variable import TensorVariable
 
+from adobest_pp import transforms
 from adobest_pp._text import brief
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood import core
@@ -127,6 +129,7 @@ _EVIDENCE_TYPES = (
     ("int64", 1),
     ("float64", 2),
     ("uint16", 2),
+    ("int64", 1),
 )
 _COUNT = Evidence._fields.index("count")
 _SCALE = Evidence._fields.index("log_scale")
@@ -140,7 +143,7 @@ def source_version(*files: str) -> int:
     return zlib.crc32(b"".join(Path(file).read_bytes() for file in files))
 
 
-KERNEL_VERSION = source_version(core.__file__, __file__)
+KERNEL_VERSION = source_version(core.__file__, transforms.__file__, __file__)
 
 
 class MarginalLogLikelihood(ValueAndGradient):
@@ -149,7 +152,7 @@ class MarginalLogLikelihood(ValueAndGradient):
     Inputs are θ and the arrays of `Evidence`; `count` may also be real weights. The scales of the rows are left out.
     """
 
-    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v)->(),(k)"
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v),(s)->(),(k)"
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -173,7 +176,7 @@ class PointwiseLogLikelihood(PointwiseTerms):
     sum over the output is rewritten to `MarginalLogLikelihood`.
     """
 
-    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v),(n)->(n)"
+    gufunc_signature = "(k),(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v),(s),(n)->(n)"
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -298,11 +301,12 @@ optdb.register("expand_log_likelihood_for_jax", in2out(_expand_for_jax), "jax", 
 
 def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVariable) -> TensorVariable:
     # h of likelihood/core.py once more, as a graph: JAX and second derivatives have no other. A test compares the two.
-    base, own, inside, _, category, set_index, _, members, offsets, patterns, _ = evidence
+    base, own, inside, _, category, set_index, _, members, offsets, patterns, _, structure = evidence
     set_of_member = pt.searchsorted(offsets, pt.arange(members.shape[0]), side="right") - 1
     sets = pt.zeros(offsets.shape[0] - 1)[set_of_member].inc(theta[members])
     # One set more, of mass 0, is what the set index −1 of rows without a set points to.
-    masses = pt.concatenate([sets, (patterns * theta).sum(axis=1), pt.zeros(1)])
+    structured = [] if (masks := _masks_of(structure, patterns)) is None else [masks @ theta]
+    masses = pt.concatenate([sets, (patterns * theta).sum(axis=1), *structured, pt.zeros(1)])
     logs = pt.log(base * theta.sum() + own * theta[category] + inside * masses[set_index])
     if not on_simplex:
         return logs
@@ -310,12 +314,31 @@ def _plain_row_logs(on_simplex: bool, theta: TensorVariable, *evidence: TensorVa
     return pt.switch(valid, logs, -np.inf)
 
 
+# The most entries of support sets that a plain graph lays out.
+_MOST_ENTRIES = 1 << 24
+
+
+def _masks_of(structure: Variable, patterns: Variable) -> NDArray[np.float64] | None:
+    """Return the sets of a structure written out, of shape (m, K), for a plain graph; None if there are none."""
+    blocks, k = (getattr(part, "data", None) for part in (structure, patterns))
+    n_sets = 0 if blocks is None else int(transforms.n_structured(blocks))
+    if not n_sets:
+        return None
+    n_categories = k.shape[1] if k is not None else patterns.type.shape[1]
+    if n_categories is None or n_sets * n_categories > _MOST_ENTRIES:
+        raise NotImplementedError(
+            f"second derivatives and JAX need the support sets of all {n_sets:,} answers laid out, which are too many: "
+            "use fewer categories, or a sampler without them"
+        )
+    return np.asarray(transforms.structured_masks(np.arange(n_sets), blocks, n_categories), dtype=np.float64)
+
+
 # Several rows of θ: one for each group, or one for each response.
 #
 # The same two nodes, on the pairs (group, row of evidence) of `adobest_pp.likelihood.core`.
 
 _N_ARRAYS = len(Evidence._fields)
-_EVIDENCE = "(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v)"
+_EVIDENCE = "(u),(u),(u),(u),(u),(u),(u),(m),(o),(d,k),(t,v),(s)"
 
 
 class PairsLogLikelihood(ValueAndGradient):
@@ -439,11 +462,12 @@ optdb.register("expand_pairs_log_likelihood_for_jax", in2out(_expand_pairs_for_j
 
 def _plain_logs(on_simplex: bool, theta: TensorVariable, *arguments: TensorVariable) -> TensorVariable:
     # ln h of every pair from rows written out: JAX and second derivatives have no other. A test compares the two.
-    base, own, inside, _, category, set_index, _, members, offsets, patterns, _, group, row, _ = arguments
+    base, own, inside, _, category, set_index, _, members, offsets, patterns, _, structure, group, row, _ = arguments
     set_of_member = pt.searchsorted(offsets, pt.arange(members.shape[0]), side="right") - 1
     sets = pt.zeros((offsets.shape[0] - 1, patterns.shape[1]))[set_of_member, members].set(1.0)
     # One set more, the empty one, is what the set index −1 of rows without a set points to.
-    sets = pt.concatenate([sets, patterns, pt.zeros((1, patterns.shape[1]))])
+    structured = [] if (masks := _masks_of(structure, patterns)) is None else [masks]
+    sets = pt.concatenate([sets, patterns, *structured, pt.zeros((1, patterns.shape[1]))])
     rows = base[:, None] + inside[:, None] * sets[set_index]
     rows = rows[pt.arange(base.shape[0]), category].inc(own)
     logs = pt.log((rows[row] * theta[group]).sum(axis=1))

@@ -100,8 +100,9 @@ class PrivateResponse(Discrete):
 
     The log-likelihood is one term per response where that is asked for. A density for sampling costs no more than the
     distinct rows of evidence, or the distinct pairs of group and row, whatever n is. Where each response has its own θ,
-    it is linear in n. Answers that are `pymc.Data` are counted at each evaluation, in a fraction of a nanosecond each;
-    those of `LocalHashing` and of several mechanisms must be known when the model is built.
+    it is linear in n. Answers that are `pymc.Data` are counted at each evaluation, in a fraction of a nanosecond each,
+    or where they are sets when they have changed; those of `LocalHashing` and of several mechanisms must be known when
+    the model is built.
 
     Gathered answers are not kept one by one. With them θ is one vector, and the variable is a `pymc.Potential`: the
     log-likelihood of all answers, a number without dimensions. Samplers are the same; there are no predictive draws.
@@ -275,8 +276,9 @@ def _terms(
 ) -> TensorVariable:
     """Return the log-probability of each of n answers, where θ has one row, or one for each."""
     k = mechanism.n_categories
-    evidence, row_of = evidence_of(mechanism, answers, index, subsets)
-    if theta.type.broadcastable[0]:
+    by_person = not theta.type.broadcastable[0]
+    evidence, row_of = evidence_of(mechanism, answers, index, subsets, by_person)
+    if not by_person:
         return PointwiseLogLikelihood()(pt.specify_shape(theta.reshape((-1,)), k), *evidence, row_of)
     if isinstance(evidence, Evidence):
         matrix, group = _rows_and_group(theta, row_of.size)

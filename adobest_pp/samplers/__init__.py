@@ -5,8 +5,8 @@
 - `register_sampler`, `register_diffusion` and `register_gradient`: names for samplers and pieces of SGLD of your own.
   `resolve` finds a sampler, and `Drawn` is what one may return.
 - `SGLD`, `SGLDCV` and `DataAugmentationGibbs`: PyMC step methods for models of your own.
-- `nuts`, `gibbs`, `sgld` and `sgld_cv`: one algorithm each. `choice` decides which one a command uses, `checks` what
-  convergence means.
+- `nuts`, `gibbs`, `sgld`, `sgld_cv` and `blocks`: one algorithm each. `choice` decides which one a command uses,
+  `checks` what convergence means.
 """
 
 from typing import TYPE_CHECKING

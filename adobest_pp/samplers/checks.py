@@ -50,6 +50,8 @@ CONVERGED = Level(1.01, 400.0)
 MIN_ESS_PER_CHAIN = MIXED.min_ess / 4
 # With fewer draws a chain, R-hat and effective draws tell nothing.
 ENOUGH_DRAWS = 100
+# Categories that are checked: of more, the largest and as many of the others. All of 10,000 take longer than to draw.
+MOST_CHECKED = 1000
 
 
 # Warnings.
@@ -94,10 +96,11 @@ def warn_of_problems(
     if not isinstance(prior, str):
         concentration = np.broadcast_to(prior, (theta.shape[0] * theta.shape[1], len(names)))
     elif "concentration" in posterior:
-        concentration = np.repeat(posterior["concentration"].values.reshape(-1, 1), len(names), axis=1)
+        of_draw = posterior["concentration"].values.reshape(-1, 1)
+        concentration = np.broadcast_to(of_draw, (len(of_draw), len(names)))
     if theta.shape[1] >= ENOUGH_DRAWS:
         moving = _warn_of_constants(theta, names, sampler)
-        _warn_unless_converged(theta[..., moving], sampler)
+        _warn_unless_converged(theta if moving.all() else theta[..., moving], sampler)
         if concentration is not None and evidence is not None:
             _warn_of_modes(theta, concentration, evidence, names, sampler)
     _warn_of_divergences(tree["sample_stats"].to_dataset(), learned=isinstance(prior, str))
@@ -123,6 +126,10 @@ def _warn_unless_converged(theta: Array, sampler: str) -> None:
     chains = theta.shape[0]
     if chains < 2 or theta.shape[2] == 0:
         return
+    if theta.shape[2] > MOST_CHECKED:
+        order = np.argsort(-theta.mean(axis=(0, 1)), kind="stable")
+        half = MOST_CHECKED // 2
+        theta = theta[..., np.append(order[:half], order[half :: -(-(order.size - half) // half)])]
     rhat = float(np.max(array_stats.rhat(theta, chain_axis=0, draw_axis=1)))
     effective = float(np.min(array_stats.ess(theta, chain_axis=0, draw_axis=1)))
     # Written so that NaN counts as a failure.
@@ -392,8 +399,8 @@ def width_check(draws: Array, concentration: Array, information: Array) -> NDArr
         Of θ. Fewer than 100 tell too little, and none is too narrow.
     concentration : array of shape (K,)
         Of the Dirichlet prior; its mean where it is learned.
-    information : array of shape (K, K)
-        Minus the second derivatives of the log-likelihood, near the mean.
+    information : array of shape (K, K) or (K,)
+        Minus the second derivatives of the log-likelihood, near the mean; or only those by each category twice.
     """
     found = np.zeros(draws.shape[1], dtype=np.bool_)
     if len(draws) < ENOUGH_DRAWS:
@@ -401,17 +408,19 @@ def width_check(draws: Array, concentration: Array, information: Array) -> NDArr
     mean = draws.mean(axis=0)
     # A concentration below one only makes the posterior wider.
     of_prior = np.maximum(concentration - 1, 0) / np.maximum(mean, np.finfo(float).tiny ** 0.25) ** 2
-    precision = information + np.diag(of_prior)
+    precision = information + (of_prior if information.ndim == 1 else np.diag(of_prior))
     held = np.flatnonzero(mean > HELD * _sds(precision))
     if held.size < 2:
         return found
-    sd = _sds(precision[np.ix_(held, held)])
+    sd = _sds(precision[held] if precision.ndim == 1 else precision[np.ix_(held, held)])
     found[held] = draws[:, held].std(axis=0) < LEAST_PART * sd
     return found
 
 
 def _sds(precision: Array) -> Array:
-    """Return the sds of shares of a given sum, of shape (K,), for a precision of shape (K, K)."""
+    """Return the sds of shares of a given sum, of shape (K,), for a precision of shape (K, K), or its diagonal."""
+    if precision.ndim == 1:
+        return np.asarray(1 / np.sqrt(precision + 1))
     basis = zero_sum_basis(len(precision))
     # One more answer, as in `initial_draws`: without any, nothing is held.
     inverse = np.linalg.inv(basis @ precision @ basis.T + np.eye(len(basis)))

@@ -4,6 +4,7 @@ Given θ, the person behind an answer with row g is of category x with probabili
 makes g a mixture of three patterns: anywhere (g constant), its own category, and a set or its complement. So binomials
 split each row's count among the patterns, the parts are pooled over rows, and one multinomial per pattern allocates
 each pool. This is exact, costs O(U + K) and O(K) per set for any number of people, and never forms U × K probabilities.
+People of sets that are only numbered (`Evidence.structure`) are drawn from θ until they are members, one by one.
 Given the allocation, θ is Dirichlet (docs/math.md, section 4).
 
 References
@@ -19,16 +20,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp._numerics import TINY, normalize_logs
+from adobest_pp._numerics import TINY, alias_table, normalize_logs
 from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_parts, set_masses
 from adobest_pp.samplers.registry import Drawn, register_sampler
+from adobest_pp.transforms import is_member
 
 # Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
+# The mass of a set that is only numbered, from which on its people are drawn from θ until they are members; a smaller
+# one is listed first.
+LIKELY = 0.03
 
 
 # The people given θ.
@@ -64,6 +69,8 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
         else:
             inner[v] += n - part - kept
     _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation)
+    if evidence.structure.size:
+        _scatter_structured(rng, theta, masses / total, inner, outer, evidence, allocation)
 
 
 @njit(cache=True)
@@ -103,9 +110,36 @@ def _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation):  #
                     others[size] = x
                     size += 1
             _scatter(rng, outer[v], theta, others[:size], allocation)
-    for v in range(n_sets, inner.size):
+    for v in range(n_sets, n_sets + len(evidence.patterns)):
         if inner[v] > 0:
             _scatter(rng, inner[v], theta * evidence.patterns[v - n_sets], everything, allocation)
+
+
+@njit(cache=True)
+def _scatter_structured(rng, theta, shares, inner, outer, evidence, allocation):  # type: ignore[no-untyped-def]
+    """Allocate the people of sets that are only numbered: by rejection from θ, or from the members of small sets."""
+    threshold, alias = alias_table(theta)
+    first = evidence.offsets.size - 1 + len(evidence.patterns)
+    listed = np.empty(theta.size, dtype=np.int32)
+    for v in range(first, inner.size):
+        for inside in (True, False):
+            n = inner[v] if inside else outer[v]
+            if n == 0:
+                continue
+            if (shares[v] if inside else 1.0 - shares[v]) < LIKELY:
+                size = 0
+                for x in range(theta.size):
+                    if is_member(x, v - first, evidence.structure) == inside:
+                        listed[size] = x
+                        size += 1
+                _scatter(rng, n, theta, listed[:size], allocation)
+                continue
+            while n > 0:
+                place = rng.integers(0, theta.size)
+                x = place if rng.random() < threshold[place] else alias[place]
+                if is_member(x, v - first, evidence.structure) == inside:
+                    allocation[x] += 1
+                    n -= 1
 
 
 @njit(cache=True)
@@ -184,6 +218,8 @@ def gibbs_chain(
     theta = np.empty(prior.size)
     dirichlet(rng, prior, theta)
     block = max(1, min(BLOCK, MAX_ROWS // (10 * (evidence.n_rows + prior.size * (evidence.n_sets + 1)))))
+    if evidence.structure.size:
+        block = max(1, min(block, MAX_ROWS // (4 * max(evidence.n_responses, 1))))
     for start in range(0, n_draws, block):
         draws = np.empty((min(block, n_draws - start), prior.size))
         before = theta.copy()

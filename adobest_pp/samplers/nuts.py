@@ -35,7 +35,7 @@ from adobest_pp._text import brief
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood.core import value_and_gradient
+from adobest_pp.likelihood.core import information_diagonal, value_and_gradient
 from adobest_pp.likelihood.marginal import climb
 from adobest_pp.model.simplex import log_theta, pull_to_free
 from adobest_pp.samplers.registry import register_sampler
@@ -113,6 +113,8 @@ def log_density(free, prior, boosted, evidence):  # type: ignore[no-untyped-def]
 
 # A category counts as held if its share is this many standard deviations above zero.
 HELD = 2.0
+# The most categories for which the information is inverted; of more, its diagonal is.
+MOST_DENSE = 300
 # The largest τ²: of a sum with a larger spread, rays from the origin are no longer parallel.
 LARGEST_VARIANCE = 0.1
 # Beyond this, L is −u below and its logarithm −e^u above, to the last bit.
@@ -128,12 +130,19 @@ def choose_coordinates(evidence: Evidence, log_a: float) -> tuple[Array, Array, 
     k, n, a = evidence.n_categories, evidence.n_responses, math.exp(log_a)
     estimate = climb(evidence, tolerance=0.01, max_iterations=200)[0] if n else np.full(k, 1 / k)
     theta = (n * estimate + a) / (n + k * a)
-    inverse = np.linalg.inv(_information(theta, evidence) + (k * a + 1) * np.eye(k))
-    # The variances given Σθ = 1.
-    sums = inverse.sum(axis=0)
-    scales = np.sqrt(np.maximum(np.diag(inverse) - sums**2 / sums.sum(), np.finfo(float).tiny))
+    scales = np.sqrt(np.maximum(_variances(theta, k * a + 1, evidence), np.finfo(float).tiny))
     shifts = (theta < HELD * scales).astype(np.float64)
     return scales, shifts, np.append(shifts * log_a - theta / scales, log_a)
+
+
+def _variances(theta: Array, more: float, evidence: Evidence) -> Array:
+    """Return the variances of shares given their sum, with `more` information about each."""
+    k = theta.size
+    if k > MOST_DENSE:
+        return np.asarray(1 / (information_diagonal(theta, evidence) + more))
+    inverse = np.linalg.inv(_information(theta, evidence) + more * np.eye(k))
+    sums = inverse.sum(axis=0)
+    return np.asarray(np.diag(inverse) - sums**2 / sums.sum())
 
 
 def _information(theta: Array, evidence: Evidence) -> Array:
@@ -231,7 +240,7 @@ def digamma(x):  # type: ignore[no-untyped-def]
 _REALS = types.CPointer(types.double)
 _LOG_DENSITY = types.int64(types.uint64, _REALS, _REALS, _REALS, types.voidptr)
 _EXPAND = types.int64(types.uint64, types.uint64, _REALS, _REALS, types.voidptr)
-_HEADER = 7
+_HEADER = 8
 _LARGEST_LOG = 700.0
 
 
@@ -249,11 +258,12 @@ def pack(
     n_tables = len(evidence.codes)
     # Where masses are looked up, the lists of members are not read.
     members = evidence.members[:0] if n_tables else evidence.members
-    of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables
+    of_sets = evidence.offsets.size, len(evidence.patterns), members.size, n_tables, evidence.structure.size
     sizes = (learned is not None, first.size, evidence.n_rows, *of_sets)
     prior = np.concatenate([first, second, learned or (0.0, 0.0)])
     rows = evidence[: Evidence._fields.index("members")]
-    parts = (np.array(sizes), prior, *rows, evidence.offsets, evidence.patterns, members, evidence.codes)
+    sets = evidence.offsets, evidence.structure, evidence.patterns, members, evidence.codes
+    parts = (np.array(sizes), prior, *rows, *sets)
     whole = b"".join(part.tobytes() + bytes(-part.nbytes % 8) for part in parts)
     return np.frombuffer(whole, dtype=np.int64).copy()
 
@@ -266,14 +276,16 @@ def compiled_functions() -> tuple[Any, Any]:
 
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
     header = carray(block_, _HEADER, np.int64)
-    learned, k, u, o, d, m, t = header[0], header[1], header[2], header[3], header[4], header[5], header[6]
+    learned, k, u, o = header[0], header[1], header[2], header[3]
+    d, m, t, s = header[4], header[5], header[6], header[7]
     # Where a is 0 or infinite in double precision, or NaN, there is no density: no step may end there.
     if learned and not abs(carray(free_, dim)[dim - 1]) < _LARGEST_LOG:
         return 1
     prior = _HEADER + 2 * k
     rows = prior + 2
     offsets = rows + 7 * u
-    patterns = offsets + o
+    structure = offsets + o
+    patterns = structure + s
     members = patterns + d * k
     codes = members + (m + 1) // 2
     n_codes = t * (o - 1)
@@ -288,9 +300,10 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
         words[rows + 5 * u : rows + 6 * u],
         words[rows + 6 * u : offsets],
         carray(block_, 2 * members + m, np.int32)[2 * members :],
-        words[offsets:patterns],
+        words[offsets:structure],
         reals[patterns:members].reshape(d, k),
         carray(block_, 4 * codes + n_codes, np.uint16)[4 * codes :].reshape(t, o - 1),
+        words[structure:patterns],
     )
     free, first, second = carray(free_, dim), reals[_HEADER : _HEADER + k], reals[_HEADER + k : prior]
     if learned:
@@ -324,7 +337,16 @@ def _expand(dim, n_expanded, free_, expanded_, block_):  # type: ignore[no-untyp
 
 # Posteriors that end at the boundary of the simplex bend sharply: at nutpie's 0.8 one draw in a hundred diverges.
 TARGET_ACCEPT = 0.95
+# The mass matrix. Of more categories than `MOST_DENSE` it is diagonal: to find a low rank took eight times as long as
+# to draw (K = 1,000, Hadamard response), and the draws were no more effective.
 ADAPTATION: Literal["low_rank"] = "low_rank"
+
+
+def adaptation_for(n_categories: int) -> Literal["low_rank", "diag"]:
+    """Return how the mass matrix is adapted."""
+    return ADAPTATION if n_categories <= MOST_DENSE else "diag"
+
+
 # A category is held for certain if the log-likelihood falls by this many nats without it. And the most steps of the
 # search for a θ that has it empty.
 CERTAIN = 10.0
@@ -503,18 +525,29 @@ def sample_nuts(
         With ``theta`` (chain, draw, category) in ``posterior``, and ``sample_stats``; and ``concentration``
         (chain, draw) where it is learned.
     """
+    wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
+    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "seed": random_seed}
+    posterior = _posterior(responses, prior, (log_mean, log_sd))
+    return _sampled(posterior, wanted, sizes, progressbar, target_accept, adaptation_for(responses.n_categories))
+
+
+def _sampled(
+    posterior: Any,
+    wanted: list[str],
+    sizes: dict[str, Any],
+    progressbar: bool,
+    target_accept: float,
+    adaptation: Literal["low_rank", "diag"],
+) -> "xr.DataTree":
+    """Return the draws of what nutpie has compiled."""
     background = nutpie.sample(
-        _posterior(responses, prior, (log_mean, log_sd)),
+        posterior,
         blocking=False,
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=cores,
-        seed=random_seed,
         progress_bar=progressbar,
         save_warmup=False,
-        adaptation=ADAPTATION,
+        adaptation=adaptation,
         target_accept=target_accept,
+        **sizes,
     )
     try:
         tree: xr.DataTree = background.wait()
@@ -522,10 +555,27 @@ def sample_nuts(
         background.cancel()
         raise
     # Compiled from a PyMC model, the tree has its other variables too.
-    wanted = ["theta", "concentration"] if is_learned(prior) else ["theta"]
     tree["posterior"] = tree["posterior"].to_dataset()[wanted]
-    _check_complete(tree["posterior"].to_dataset(), chains, draws)
+    _check_complete(tree["posterior"].to_dataset(), sizes["chains"], sizes["draws"])
     return tree
+
+
+class _Regression:
+    """The regression that was compiled last, so that another run with the same data need not compile again."""
+
+    last: tuple[Any, Any, float, Any] = (None, None, 0.0, None)
+
+    def compiled(self, responses: Responses, covariates: Any, scale: float) -> Any:
+        from adobest_pp.model.regression import regression_model
+
+        is_same = self.last[0] is responses and self.last[2] == scale and np.array_equal(self.last[1], covariates)
+        if not is_same:
+            program = nutpie.compile_pymc_model(regression_model(responses, covariates, scale))
+            self.last = (responses, covariates, scale, program)
+        return self.last[3]
+
+
+REGRESSION = _Regression()
 
 
 def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
@@ -542,18 +592,34 @@ def _check_complete(posterior: "xr.Dataset", chains: int, draws: int) -> None:
 
 @register_sampler("nuts", learned=True, least_tune=1)
 def _nuts(  # type: ignore[no-untyped-def]
-    responses, prior, draws, tune, chains, seed, *, progressbar=False, target_accept=TARGET_ACCEPT, cores=None
+    responses,
+    prior,
+    draws,
+    tune,
+    chains,
+    seed,
+    *,
+    progressbar=False,
+    target_accept=TARGET_ACCEPT,
+    cores=None,
+    covariates=None,
 ) -> "xr.DataTree":
     if not (isinstance(target_accept, float) and 0 < target_accept < 1):
         raise ValueError(f"target_accept must be a number between 0 and 1, got {brief(target_accept)}")
     if cores is not None:
         check_count(cores, "cores", 1)
-    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept}
-    tree = sample_nuts(responses, prior=prior, random_seed=seed, progressbar=progressbar, **sizes)
+    sizes = {"draws": draws, "tune": tune, "chains": chains, "cores": cores}
+    adaptation = adaptation_for(responses.n_categories)
+    if covariates is None:
+        own = {"random_seed": seed, "progressbar": progressbar, "target_accept": target_accept}
+        tree = sample_nuts(responses, prior=prior, **sizes, **own)
+    else:
+        posterior = REGRESSION.compiled(responses, covariates, prior)
+        tree = _sampled(posterior, ["coefficient"], sizes | {"seed": seed}, progressbar, target_accept, adaptation)
     # What it was set to, and the versions that its draws depend on.
     tree.attrs = {
         "target_accept": target_accept,
-        "adaptation": ADAPTATION,
+        "adaptation": adaptation,
         "nutpie_version": version("nutpie"),
         "numba_version": numba.__version__,
     }

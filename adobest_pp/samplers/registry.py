@@ -105,7 +105,10 @@ class Sampler:
     source : function or PyMC step class
         A function of (responses, prior, draws, tune, chains, seed), and of any options by name. `prior` is an array of
         shape (K,), or ``"learned"``. It returns θ of shape (chain, draw, K), a tree with ``posterior/theta``, or
-        `Drawn`. A step class moves the variables of `frequency_model(responses, prior)`.
+        `Drawn`. A step class moves the variables of `frequency_model(responses, prior)`. A function that also has the
+        argument `covariates` (a step class needs none) takes a regression: `prior` is then the sd of the normal prior
+        of the coefficients of `regression_model`, and it returns ``coefficient`` of shape (chain, draw, term, contrast)
+        in place of θ. `diagnostics.grade` asks for that.
     learned : bool
         Whether it takes ``prior="learned"``.
     least_tune : int
@@ -142,6 +145,11 @@ class Sampler:
         return frozenset(each.name for each in parameters if each.name not in by_place)
 
     @property
+    def takes_covariates(self) -> bool:
+        """Whether it takes a regression."""
+        return isinstance(self.source, type) or "covariates" in inspect.signature(self.source).parameters
+
+    @property
     def shows_progress(self) -> bool:
         """Whether it is told if it may show progress."""
         return isinstance(self.source, type) or "progressbar" in inspect.signature(self.source).parameters
@@ -168,7 +176,7 @@ LANGEVIN: dict[str, dict[str, str]] = {
 }
 SAMPLERS: Registry[Sampler] = Registry(
     "sampler",
-    {"nuts": "nuts", "gibbs": "gibbs", "sgld": "sgld.loop", "sgld_cv": "sgld_cv.sampler"}
+    {"nuts": "nuts", "gibbs": "gibbs", "sgld": "sgld.loop", "sgld_cv": "sgld_cv.sampler", "blocks": "blocks"}
     | dict.fromkeys(LANGEVIN, "sgld.loop"),
 )
 
@@ -265,20 +273,26 @@ def _draw_by_steps(
     chains: int,
     seed: int,
     progressbar: bool = False,
+    covariates: Any = None,
     **options: Any,
 ) -> Any:
-    """Return a tree of draws by a PyMC step class; options are the step method's."""
+    """Return a tree of draws by a PyMC step class; other options are the step method's."""
     import pymc as pm
 
     from adobest_pp.model.frequency import frequency_model
+    from adobest_pp.model.regression import regression_model
 
-    with frequency_model(responses, prior, surrogate=getattr(step_class, "surrogate", False)) as model:
+    if covariates is None:
+        model = frequency_model(responses, prior, surrogate=getattr(step_class, "surrogate", False))
+    else:
+        model = regression_model(responses, covariates, prior)
+    with model:
         step = step_class(model.free_RVs, **options)
         sizes: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains, "cores": 1}
         tree = pm.sample(
             step=step, random_seed=seed, progressbar=progressbar, compute_convergence_checks=False, **sizes
         )
-    wanted = [name for name in ("theta", "concentration") if name in tree["posterior"].data_vars]
+    wanted = [name for name in ("theta", "concentration", "coefficient") if name in tree["posterior"].data_vars]
     tree["posterior"] = tree["posterior"].to_dataset()[wanted]
     return tree
 
@@ -338,25 +352,25 @@ class LangevinPiece:
 DIFFUSIONS: Registry[LangevinPiece] = Registry(
     "diffusion",
     {
-        "reflected": "sgld.diffusions",
+        "reflected": "sgld.loop",
         "preconditioned": "sgld.diffusions",
         "log_ratio": "sgld.diffusions",
         "cox_ingersoll_ross": "sgld.diffusions",
         "mirrored": "sgld.diffusions",
-        "skew_reflected": "sgld.skew_reflected",
-        "sghmc": "sgld.sghmc",
-        "sgnht": "sgld.sgnht",
-        "barker": "sgld.barker",
-        "amagold": "sgld.amagold",
+        "skew_reflected": "sgld.diffusions",
+        "sghmc": "sgld.diffusions",
+        "sgnht": "sgld.diffusions",
+        "barker": "sgld.diffusions",
+        "amagold": "sgld.diffusions",
     },
 )
 GRADIENTS: Registry[LangevinPiece] = Registry(
     "gradient",
     {
-        "minibatch": "sgld.gradients",
+        "minibatch": "sgld.loop",
         "control_variates": "sgld.gradients",
         "full": "sgld.gradients",
-        "svrg": "sgld.svrg",
+        "svrg": "sgld.gradients",
     },
 )
 # The piece of each class of tuples, by which the compiler finds its function.

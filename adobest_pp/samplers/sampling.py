@@ -16,11 +16,13 @@ from adobest_pp._checks import check_count, check_flag, check_integer, check_pri
 from adobest_pp._dirichlet import LOG_CONCENTRATION
 from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
+from adobest_pp.answers.draws import responses_of, theta_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses, check_responses
+from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import SIMPLEX_TOLERANCE, row_probabilities
 from adobest_pp.likelihood.without_prior import check_fit, misfit_in_words
-from adobest_pp.samplers.checks import logger, warn_of_problems
+from adobest_pp.samplers.checks import DIVERGED, NOT_CONVERGED, logger, warn_of_problems, without_warnings_of
 from adobest_pp.samplers.choice import packed_sets
 from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, SAMPLERS, Drawn, Sampler, resolve
 from adobest_pp.samplers.sgld.settings import schedule_from_settings
@@ -28,10 +30,10 @@ from adobest_pp.samplers.sgld.settings import schedule_from_settings
 if TYPE_CHECKING:
     import xarray as xr
 
-    # The registry imports them by name on first use. Here they are found by what follows imports, as studies do.
     from adobest_pp.samplers import gibbs as gibbs
     from adobest_pp.samplers import nuts as nuts
     from adobest_pp.samplers.sgld import loop as loop
+
 
 # The attribute of a tree with the gradient evaluations of its run, by which `diagnostics.grade` knows its work.
 WORK = "gradient_evaluations"
@@ -58,25 +60,26 @@ def sample(
     responses : Responses or Gathered
         What was collected, or what `gather` has counted. Of answers that hardly ever repeat, which `gather` keeps in a
         store, only ``"sgld_cv"`` reads batches; the other samplers read all of them into memory.
-    sampler : {"nuts", "gibbs", "sgld", "sgld_cv"}, another registered name, a function or a PyMC step class
+    sampler : {"nuts", "gibbs", "sgld", "sgld_cv", "blocks"}, another registered name, a function or a PyMC step class
         ``"nuts"`` is the reference: exact and fast to mix. ``"gibbs"`` is exact, and slow to mix for small ε.
         ``"sgld"`` is the paper's reflected stochastic-gradient Langevin dynamics: only as exact as its steps are
         small. ``"sgld_cv"`` samples the posterior: stochastic gradients with control variates, and every choice made
         for you (`adobest_pp.samplers.sgld_cv.sampler`); the fastest, above all where answers are many and all
-        different. ``"svrg"``, ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and ``"amagold"`` are
-        ``"sgld"`` with the piece of that name. A function of your own takes (responses, prior, draws, tune, chains,
-        seed) in this order, and returns θ of shape (chain, draw, K) or a tree with ``posterior/theta``. A step class
-        moves the variables of `frequency_model(responses, prior)`. Their draws are recorded under the name of the
-        function or class.
+        different. ``"blocks"`` is exact, and made for thousands of categories, where it is the fastest by far
+        (`adobest_pp.samplers.blocks`). ``"svrg"``, ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and
+        ``"amagold"`` are ``"sgld"`` with the piece of that name. A function of your own takes (responses, prior,
+        draws, tune, chains, seed) in this order, and returns θ of shape (chain, draw, K) or a tree with
+        ``posterior/theta``. A step class moves the variables of `frequency_model(responses, prior)`. Their draws are
+        recorded under the name of the function or class.
     prior : float, array of shape (K,), dict by category or "learned", default 1.0
         Concentration ρ of the Dirichlet prior; K of them with labels are put in the order of the categories. With
-        ``"learned"``, for ``"nuts"`` and ``"sgld_cv"``, it is one number a for all categories, learned from the answers
+        ``"learned"``, for ``"nuts"``, ``"sgld_cv"`` and ``"blocks"``, it is one number a for all, learned from answers
         with ln a ~ N(−2, 2²). Estimates that are shown elsewhere (collections, reports, commands) use it, as it is
         more accurate where most categories may be empty; here the default is the paper's, which every sampler takes.
         For intervals see `intervals.summary`: they hold a share under either.
     draws, tune, chains : int
-        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, and 100 for
-        ``"sgld_cv"``, whose pilots they are), and chains.
+        Draws kept of each chain, draws discarded before them (at least one for ``"nuts"``, 100 for ``"sgld_cv"``,
+        whose pilots they are, and 20 for ``"blocks"``), and chains.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same draws. One is chosen and recorded if none is given; a Generator draws it.
     progressbar : bool, default True
@@ -145,8 +148,10 @@ def sample(
         random_seed = int(random_seed.integers(2**63))
     seed = fresh_seed() if random_seed is None else check_integer(random_seed, "random_seed", 0, 2**63 - 1)
     check_flag(progressbar, "progressbar")
+    if "covariates" in options:
+        raise ValueError("covariates must be left out, as sample(...) is for shares; see regression_model")
     if entry.options is not None and not {*options} <= entry.options:
-        known = sorted(entry.options - {"progressbar"})
+        known = sorted(entry.options - {"progressbar", "covariates"})
         allowed = f"among {', '.join(known)}" if known else "left out"
         raise ValueError(f"options must be {allowed} for {entry.name!r}, got {', '.join(options)}")
     if check_flag(log_likelihood, "log_likelihood"):
@@ -403,3 +408,116 @@ def _row_logs(thetas, evidence, row_of, out):  # type: ignore[no-untyped-def]
             h[u] = np.log(h[u]) + evidence.log_scale[u] if h[u] > 0.0 else -np.inf
         for i in range(row_of.size):
             out[s, i] = h[row_of[i]]
+
+
+# More draws of a run that has ended.
+
+
+@raising_interrupts()
+def extend(tree: "xr.DataTree", draws: int, progressbar: bool = True) -> "xr.DataTree":
+    """Return a run of `sample` with more draws in each chain. The tree itself is left as it is.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        As `sample` returned it, or as read from its file. It has the responses and the settings.
+    draws : int
+        Draws to add to each chain.
+    progressbar : bool, default True
+        Whether to show progress once it takes longer than two seconds.
+
+    Returns
+    -------
+    xarray.DataTree
+        With the old draws and the new ones behind them. ``attrs["extended_by"]`` lists the draws of each call:
+        `sample` with the recorded arguments, and then `extend` with each of these, give the same draws again.
+
+    Notes
+    -----
+    Each sampler goes on in the way that leaves its draws what they were.
+
+    - ``"gibbs"``: from the last draw of each chain. θ is all of its state, so there is nothing to discard.
+    - ``"nuts"`` and ``"sgld_cv"``, and a sampler of your own: the step and the metric are not in the draws, so each
+      chain tunes again, as many draws as before and with a seed of its own. Tuning draws are discarded: what is added
+      is of the posterior.
+    - ``"sgld"`` and other names for its pieces: the draws depend on where a chain started and how many updates it
+      made, so the run is made again, of the same seed, with more draws. The old draws come out as they were, but for
+      the last 200 at most.
+
+    See Also
+    --------
+    sample : The first run.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> responses = ad.Responses.from_arrays(ad.SRR(2, epsilon=1.0), [0, 0, 1])
+    >>> tree = ad.sample(responses, "gibbs", draws=200, random_seed=1)
+    >>> longer = ad.extend(tree, 300)
+    >>> longer.posterior.sizes["draw"], longer.attrs["extended_by"]
+    (500, [300])
+    """
+    theta = theta_of(tree)
+    responses = responses_of(tree)
+    if responses is None:
+        raise ValueError("tree must hold the group responses, as of `sample`, got one without them")
+    arguments = recorded_arguments({str(name): value for name, value in tree.attrs.items()})
+    more = check_count(draws, "draws")
+    if "schedule" in arguments:  # "sgld", and what is made of its pieces
+        arguments |= {"draws": arguments["draws"] + more, "log_likelihood": "log_likelihood" in tree}
+        return sample(responses, progressbar=progressbar, **arguments)
+    before = [int(count) for count in np.atleast_1d(tree.attrs.get("extended_by", []))]
+    if theta.sizes["draw"] != arguments["draws"] + sum(before):
+        raise ValueError(f"tree must have all of its draws, got {theta.sizes['draw']} in each chain")
+    seed = int(np.random.SeedSequence([arguments["random_seed"], theta.sizes["draw"]]).generate_state(1)[0])
+    if arguments["sampler"] == "gibbs":
+        added = _more_gibbs(theta.values[:, -1], responses.evidence(), arguments["prior"], more, seed)
+        parts = {"posterior": {"theta": added[0]}, "sample_stats": {"gibbs_distance": added[1]}}
+    else:
+        with without_warnings_of(NOT_CONVERGED, DIVERGED):
+            new = sample(responses, **arguments | {"draws": more, "random_seed": seed}, progressbar=progressbar)
+        parts = {
+            group: {str(name): variable.values for name, variable in new[group].to_dataset().data_vars.items()}
+            for group in ("posterior", "sample_stats")
+        }
+    return _joined(tree, parts, responses, [*before, more])
+
+
+def _more_gibbs(
+    start: NDArray[np.float64], evidence: Evidence, prior: Any, n_draws: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return more sweeps of each chain from its last θ, and the distances between successive θ."""
+    from adobest_pp.samplers.gibbs import gibbs_draws
+
+    chains, k = start.shape
+    draws = np.empty((chains, n_draws, k))
+    concentration = np.full(k, np.asarray(prior, dtype=np.float64))
+    for chain, rng in enumerate(np.random.default_rng(seed).spawn(chains)):
+        gibbs_draws(rng, start[chain].copy(), concentration, evidence, draws[chain])
+    steps = np.diff(np.concatenate([start[:, None], draws], axis=1), axis=1)
+    return draws, 0.5 * np.abs(steps).sum(axis=2)
+
+
+def _joined(
+    tree: "xr.DataTree",
+    parts: dict[str, dict[str, NDArray[Any]]],
+    responses: Responses | Gathered,
+    extended_by: list[int],
+) -> "xr.DataTree":
+    """Return the tree with the new draws behind the old ones, and its checks made again."""
+    import xarray as xr
+
+    joined = tree.copy()
+    for group, variables in parts.items():
+        old = tree[group].to_dataset().transpose("chain", "draw", ...)
+        kept = old[[name for name in old.data_vars if name in variables and "draw" in old[name].dims]]
+        if not kept.data_vars:  # a sampler without stats
+            continue
+        new = xr.Dataset({name: (kept[name].dims, variables[str(name)]) for name in kept.data_vars})
+        both = xr.concat([kept.drop_vars("draw"), new], "draw", coords="minimal", compat="override", join="override")
+        joined[group] = xr.DataTree(both.assign_coords(draw=np.arange(both.sizes["draw"])).assign_attrs(old.attrs))
+    joined.attrs = {**tree.attrs, "extended_by": extended_by}
+    warn_of_problems(joined, responses.evidence(), tree.attrs["sampler"], tree.attrs["prior_concentration"])
+    if "log_likelihood" in tree and isinstance(responses, Responses):
+        add_log_likelihood(joined, responses)
+    return joined

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import xarray as xr
 
+from adobest_pp.diagnostics import references
 from adobest_pp.samplers import Drawn
 
 GRID = (np.arange(20_000) + 0.5) / 20_000
@@ -66,9 +67,16 @@ def hangs(*arguments):
     time.sleep(1000)
 
 
-def hangs_later(responses, prior, draws, *others):
+def spin(seconds):
+    """Keep the processor busy."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def spins_later(responses, prior, draws, *others):
     if draws > 250:
-        time.sleep(1000)
+        spin(1000)
     return exact(responses, prior, draws, *others)
 
 
@@ -107,3 +115,26 @@ def counted(responses, prior, draws, tune, chains, seed):
     """Tell the gradients: ten for each draw."""
     theta = exact(responses, prior, draws, tune, chains, seed)
     return Drawn({"theta": theta}, attributes={"gradient_evaluations": 10 * chains * (draws + tune)})
+
+
+# Samplers of a regression.
+
+
+def archived(responses, prior, draws, tune, chains, seed, covariates):
+    """Return draws of the archive itself, in another order: certainly right, and at once."""
+    known = references.load("srr_regression").parameters
+    flat = known.transpose("chain", "draw", ...).values.reshape(-1, covariates.shape[1] + 1, responses.n_categories - 1)
+    chosen = np.random.default_rng(seed).choice(len(flat), chains * draws, replace=chains * draws > len(flat))
+    return flat[chosen].reshape(chains, draws, *flat.shape[1:])
+
+
+def wide_archived(*arguments, covariates):
+    draws = archived(*arguments, covariates=covariates)
+    mean = draws.mean(axis=(0, 1))
+    return mean + 1.2 * (draws - mean)
+
+
+def with_nan(responses, prior, draws, tune, chains, seed, covariates):
+    draws = np.zeros((chains, draws, 3, 2))
+    draws[1, 5] = np.nan
+    return draws

@@ -7,7 +7,16 @@ import pytest
 import xarray as xr
 from scipy.stats import chisquare
 
-from adobest_pp import RRRR, SRR, Responses, SubsetSelection, frequency_model, sample
+from adobest_pp import (
+    RRRR,
+    SRR,
+    CountMeanSketch,
+    ProjectiveGeometryResponse,
+    Responses,
+    SubsetSelection,
+    frequency_model,
+    sample,
+)
 from adobest_pp._dirichlet import draw_dirichlet
 from adobest_pp.diagnostics import calibration, model_calibration
 from adobest_pp.diagnostics.calibration import _exactly, _rank
@@ -53,6 +62,26 @@ def test_exact_gibbs_is_calibrated(mechanism):
     assert result.p_value_overall > 0.01
     assert result.attrs["replications"] == 60
     assert abs(result.coverage.sel(level=0.9).mean() - 0.9) < 0.1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ProjectiveGeometryResponse(6, 2.0),
+        ProjectiveGeometryResponse(9, 1.5, 3),
+        CountMeanSketch(6, 2.0),
+        CountMeanSketch(6, 2.0, n_hashes=3, n_values=2),
+    ],
+    ids=repr,
+)
+def test_mechanisms_for_many_categories_are_calibrated(mechanism):
+    def fit(responses, seed):
+        return sample(responses, "nuts", prior=1.0, draws=400, tune=400, chains=1, random_seed=seed, progressbar=False)
+
+    result = calibration(fit, mechanism, n_people=150, replications=150, random_seed=4, progressbar=False)
+    assert result.p_value_overall > 0.01
+    assert np.all(np.abs(result.coverage - result.level) < 4 * result.coverage_error)
 
 
 def test_exact_draws_pass_and_stay_in_the_envelope():

@@ -9,6 +9,7 @@ import xarray as xr
 from adobest_pp import SRR, ConstantSteps, DecayingSteps, PaperSteps, Responses, SubsetSelection, sample
 from adobest_pp.diagnostics import Cause, explain, explanation_in_words
 from adobest_pp.diagnostics.explain import MOST_LONGER, errors_of, longer, with_half_steps
+from tests.refusals import refuses
 
 QUIET = {"progressbar": False, "random_seed": 1}
 
@@ -225,8 +226,10 @@ def test_what_cannot_be_explained_is_refused():
         explain(tree, SPARSE)
     bare = tree.copy()
     bare.attrs = {}
-    with pytest.raises(ValueError, match=r"draws must be a tree of .* does not record its settings"):
+    with refuses("prior"):
         explain(bare, FEW)
+    with refuses("prior"):
+        explain(tree, FEW, prior=1.0)
     with pytest.raises(ValueError, match="reference has not converged: reference not"):
         explain(tree, FEW, reference=tree)
     own = sample(FEW, "sgld", schedule=lambda update, n: 1e-3, draws=50, tune=0, chains=2, **QUIET)
@@ -234,3 +237,47 @@ def test_what_cannot_be_explained_is_refused():
         explain(own, FEW)
     with pytest.raises(ValueError, match=r"a result of diagnostics\.explain"):
         explanation_in_words(xr.Dataset())
+
+
+def as_of_pymc(theta, responses):
+    """A tree as `pymc.sample` makes it: a name and dims of its own, no settings."""
+    party = {"party": list(responses.categories)}
+    posterior = xr.Dataset(
+        {"shares": (("chain", "draw", "party"), theta), "mu": (("chain", "draw"), theta[..., 0])}, party
+    )
+    return xr.DataTree.from_dict({"posterior": posterior})
+
+
+def test_trees_of_pymc_are_graded_by_any_name():
+    """Without settings there is no other run: right, not mixed, or a rest that nothing explains."""
+    reference = sample(FEW, "nuts", draws=2000, **QUIET)
+    theta = sample(FEW, "gibbs", draws=2000, **QUIET)["posterior"]["theta"].values
+    right = explain(as_of_pymc(theta, FEW), FEW, reference, progressbar=False)
+    assert right.main_cause == "at_the_posterior"
+    mean = theta.mean(axis=(0, 1))
+    wide = np.clip(mean + 1.5 * (theta - mean), 1e-6, None)
+    wide /= wide.sum(axis=2, keepdims=True)
+    found = explain(as_of_pymc(wide, FEW), FEW, reference, progressbar=False)
+    assert found.main_cause == "rest"
+    assert found.verdict == "biased"
+    assert found.share.sel(cause="rest") == 1
+    assert found.share.drop_sel(cause="rest").isnull().all()
+    assert found.sd_ratio.sel(counterfactual="run").mean() > 1.3
+    told = explanation_in_words(found, "It")
+    assert "its settings are not recorded, no other run can tell why" in told
+    stuck = explain(as_of_pymc(theta[:, :3].repeat(10, axis=1), FEW), FEW, reference, progressbar=False)
+    assert stuck.main_cause == "not_mixed"
+    shown = explain(as_of_pymc(theta, FEW), FEW, prior=1.0, progressbar=False)  # NUTS is the reference
+    assert shown.main_cause == "at_the_posterior"
+    assert not shown.attrs["is_recorded"]
+
+
+def test_shares_of_each_region_are_explained_one_by_one():
+    reference = sample(FEW, "nuts", draws=2000, **QUIET)
+    theta = sample(FEW, "gibbs", draws=2000, **QUIET)["posterior"]["theta"].values
+    one = as_of_pymc(theta, FEW)["posterior"].to_dataset()[["shares"]]
+    both = xr.DataTree.from_dict({"posterior": xr.concat([one, one], xr.Variable("region", ["north", "south"]))})
+    with refuses("draws"):
+        explain(both, FEW, reference)
+    north = xr.DataTree.from_dict({"posterior": both["posterior"].to_dataset().sel(region="north")})
+    assert explain(north, FEW, reference, var_name="shares").main_cause == "at_the_posterior"

@@ -1,9 +1,14 @@
 """Samplers are graded on reference posteriors within a budget; broken ones are caught, and spoil nothing."""
 
 import json
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 
@@ -11,6 +16,7 @@ import adobest_pp as ad
 from adobest_pp.cli.main import main
 from adobest_pp.diagnostics import calibration, compare, grade, grading, references
 from adobest_pp.diagnostics.grading import FAILED, FIRST_DRAWS, RUNS, as_records
+from adobest_pp.samplers.registry import resolve
 from tests.diagnostics import samplers
 from tests.diagnostics.samplers import BROKEN, exact, tree_of
 from tests.refusals import refuses
@@ -126,16 +132,34 @@ def test_what_is_wrong_with_draws_is_told_in_a_sentence():
         assert np.isnan(row.ess_bulk)
 
 
-def test_what_hangs_is_stopped_at_its_budget(monkeypatch):
-    monkeypatch.setattr("adobest_pp.diagnostics.grading.TO_COMPILE", 1.0)
-    chosen = {"hangs": samplers.hangs, "hangs later": samplers.hangs_later}
+@pytest.mark.long
+def test_what_hangs_is_stopped_and_what_it_made_before_is_graded(monkeypatch):
+    """By the clock what sleeps, and by the time of the processor what works on."""
+    monkeypatch.setattr(grading, "TO_COMPILE", 1.0)
+    monkeypatch.setattr(grading, "PATIENCE", 10.0)
+    chosen = {"hangs": samplers.hangs, "spins later": samplers.spins_later, "exact": exact}
     result = grade(chosen, **QUICK | {"budget": 1.0}).isel(reference=0)
-    assert result.verdict.values.tolist()[0] == FAILED
-    assert "longer than 1 s for 250 draws" in result.problem.values[0]
-    later = result.sel(sampler="hangs later")  # what it made in time is graded
+    assert result.verdict.values.tolist() == [FAILED, "indistinguishable", "indistinguishable"]
+    assert "250 draws took longer than 10 s on the clock" in result.problem.values[0]
+    later = result.sel(sampler="spins later")
     assert later.draws == 250
-    assert later.verdict == "indistinguishable"
-    assert "longer than 1 s for 500 draws" in later.problem.item()
+    assert "500 draws took longer than 1 s of the processor" in later.problem.item()
+
+
+def test_time_is_that_of_the_processor_in_all_threads_and_ended_processes():
+    began = grading.processor_seconds()
+    time.sleep(0.3)
+    assert grading.processor_seconds() - began < 0.2
+    work = "import time\nwhile time.process_time() < 0.4: pass"
+    threads = [threading.Thread(target=samplers.spin, args=(0.3,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    in_threads = grading.processor_seconds() - began
+    assert in_threads >= 0.55
+    subprocess.run([sys.executable, "-c", work], check=True)
+    assert grading.processor_seconds() - began >= in_threads + 0.35
 
 
 @pytest.mark.usefixtures("here")
@@ -147,6 +171,34 @@ def test_a_budget_of_gradients():
     assert row.draws == 500
     assert row.ess_per_gradient == pytest.approx(row.ess_bulk.item() / 40_000)
     assert "gradient evaluations are not known" in result.sel(sampler="exact").problem.item()
+
+
+REGRESSION = {"names": ["srr_regression"], "budget": 30.0, "progressbar": False}
+
+
+@pytest.mark.usefixtures("here")
+def test_a_regression_is_graded_by_its_coefficients():
+    """Draws of the archive are right, and those that are 1.2 times too wide are not; fixed seeds."""
+    chosen = {"right": samplers.archived, "wide": samplers.wide_archived, "nan": samplers.with_nan, "gibbs": "gibbs"}
+    result = grade(chosen, **REGRESSION).isel(reference=0)
+    assert result.verdict.values.tolist() == ["indistinguishable", "biased", FAILED, FAILED]
+    assert result.group == "regression"
+    assert result.error.sel(sampler="right") < 0.2
+    assert result.stein_p_value.sel(sampler="right") > 0.0025
+    assert "finite coefficients, got 6 that are not" in result.problem.sel(sampler="nan").item()
+    assert result.problem.sel(sampler="gibbs").item().startswith("takes no regression")
+
+
+@pytest.mark.usefixtures("here")
+def test_nuts_and_step_classes_take_a_regression():
+    result = grade("nuts", gradients=30_000, **REGRESSION).isel(reference=0, sampler=0)
+    assert result.verdict == "indistinguishable"
+    assert result.gradients > 0
+    reference = references.load("srr_regression")
+    run = grading.run_once(resolve(pm.Metropolis), reference, 20, 2, 1)
+    assert run.values.shape == (2, 20, 3, 2)
+    with refuses("covariates"):
+        ad.sample(reference.responses, "nuts", covariates=reference.covariates)
 
 
 def test_where_gradients_are_known_from():
@@ -222,6 +274,32 @@ def test_the_page_of_kept_results_is_drawn(monkeypatch):
     assert drawn.run_error.values.tolist() == [[[0.2, 0.1]]]
     assert np.isnan(drawn.run_gradients).all()
     assert len(ad.plots.plot_grades(drawn)[0].lines) == 1
+
+
+def test_the_sentences_of_the_page_are_computed():
+    columns = ["sampler", "group", "reference", "verdict", "ESS/s", "why"]
+    rows = [
+        ["sgld_cv", "easy", "a", "indistinguishable", 400.0, ""],
+        ["sgld_cv", "easy", "b", "indistinguishable", 100.0, ""],
+        ["sgld_cv", "regression", "c", FAILED, np.nan, "takes no regression: …"],
+        ["nuts", "easy", "a", "indistinguishable", 60.0, ""],
+        ["nuts", "easy", "b", "indistinguishable", 15.0, ""],
+        ["nuts", "regression", "c", "indistinguishable", 7.0, ""],
+        ["slow", "easy", "a", "indistinguishable", 9000.0, ""],
+        ["slow", "easy", "b", FAILED, np.nan, "failed: stopped, as 250 draws took longer than 3 s"],
+        ["slow", "regression", "c", "biased", 1.0, ""],
+    ]
+    grades = pd.DataFrame(rows, columns=columns)
+    easy, regression = pages.group_winners(grades)
+    assert easy == (
+        "**Easy**: `sgld_cv` is the fastest of those that are right on 2 of 2, with 200 effective draws a second; "
+        "`nuts` has 30."
+    )
+    assert regression.endswith("with 7 effective draws a second. It is the only one.")
+    assert pages.beyond(grades) == [
+        "`nuts`: right on 2 of the 2; and right where `sgld_cv` is not: `c`.",
+        "`slow`: right on 1 of the 2, too slow for the budget on 1.",
+    ]
 
 
 # The command.

@@ -244,7 +244,7 @@ def test_stein_holds_its_level_just_above_that():
     rng, alarms = np.random.default_rng(7), 0
     for seed in range(40):
         theta = sparse(seed, 0.01, 3, (1, 100))[0]
-        scale = _draws.scale_of(theta)
+        scale = _draws.scale_of(_draws.log_ratios(theta))
         points = np.linalg.solve(scale, _draws.log_ratios(theta).T).T
         kernel = _draws.stein_kernel(points, _draws.scores(theta, evidence, prior) @ scale)
         alarms += _draws.stein_test(kernel, 99, 0.1, rng)[2] <= 0.1

@@ -200,7 +200,7 @@ def test_rows_that_the_user_takes_by_index_cost_as_much_as_groups():
     assert terms.owner.inputs[-2].data.size == 3 * K
 
 
-@pytest.mark.parametrize("by_person", [False, True])
+@pytest.mark.parametrize("by_person", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_discrete_latent_variable_is_summed_out(by_person):
     extras = pytest.importorskip("pymc_extras")
     responses = simulated(ad.SRR(K, 1.0), 25, seed=1)

@@ -96,6 +96,7 @@ def test_sparse_has_a_dirichlet_prior_given_its_concentration():
     assert stats.kstest(theta[:, 0], stats.beta(0.3, 0.9).cdf).pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_sparse_finds_the_held_categories_and_that_they_are_few():
     """With the tuning of PyMC's default and four chains, of 60 seeds none had 4 % of divergent draws.
 

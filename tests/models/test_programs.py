@@ -7,6 +7,7 @@ all: always where the posterior is bent, else where slow tests are run.
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
 
 import adobest_pp as ad
@@ -50,6 +51,21 @@ def test_regression_recovers_its_coefficients_and_effects(mechanism, fit):
     assert effects.dims == ("chain", "draw", "covariate", "category")
     np.testing.assert_allclose(effects.sum("category"), 0, atol=1e-12)
     check_recovery(effects, true_effects(truth, covariates))
+
+
+def test_the_effect_of_a_column_of_zeros_and_ones_is_that_of_having_it():
+    """A region of 3 % is not a number: "per standard deviation" of it says nothing."""
+    rng = np.random.default_rng(1)
+    covariates = np.column_stack([rng.normal(size=500), np.arange(500) < 15])
+    z, beta = regression.standardized(covariates), rng.normal(size=(3, 4))
+    coords = {"term": ["intercept", "age", "islands"], "category": list("abcd")}
+    posterior = xr.Dataset({"coefficient": (("chain", "draw", "term", "category"), beta[None, None])}, coords)
+    found = regression.marginal_effects(posterior, covariates).sel(covariate="islands").values.ravel()
+    shares = []
+    for value in (z[:15, 1][0], z[15:, 1][0]):
+        odds = np.exp(beta[0] + np.column_stack([z[:, 0], np.full(500, value)]) @ beta[1:])
+        shares.append((odds / odds.sum(axis=1, keepdims=True)).mean(axis=0))
+    np.testing.assert_allclose(found, shares[0] - shares[1], atol=1e-12)
 
 
 def true_effects(truth, covariates, step=1e-5):
@@ -123,9 +139,9 @@ def test_two_questions_must_be_pairs_of_finite_mechanisms():
     first, second = two_questions.simulate(10, [[0.25, 0.25], [0.25, 0.25]], epsilon=1.0, seed=1)
     with refuses("second"):
         two_questions.product(first, ad.Responses.from_arrays(second.mechanism, second.answers[:9]))
-    bits = ad.Responses.from_arrays(ad.UnaryEncoding(2, 1.0), [[0, 1]] * 10)
+    adaptive = ad.Responses.from_arrays(ad.RRRR(2, 1.0), [0] * 10, [1])
     with refuses("second"):
-        two_questions.product(first, bits)
+        two_questions.product(first, adaptive)
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,7 @@ print(count.compiled - 1)
 """
 
 
+@pytest.mark.long
 def test_a_second_process_reads_the_compiled_functions_from_disk():
     """What this process has compiled, or found in the cache of the tests; a function that is not kept is counted."""
     nuts.compiled_functions()

@@ -7,7 +7,7 @@ import pytest
 
 import adobest_pp as ad
 from adobest_pp.samplers.registry import LANGEVIN
-from adobest_pp.samplers.sgld import amagold, sgnht, skew_reflected
+from adobest_pp.samplers.sgld import diffusions
 from adobest_pp.samplers.sgld.loop import Langevin, add_slope, advance, begin
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from tests.samplers import harness
@@ -51,7 +51,7 @@ def ratios(phi):
 def test_updates_in_unit_coordinates_are_those_of_the_formulas(name):
     run, rng = run_of(diffusion=name, gradient="full"), np.random.default_rng(1)
     phi, factor, h = rng.dirichlet(np.full(4, 5.0)), run.diffusion.factor, 0.1
-    v, friction = np.zeros(3), sgnht.DIFFUSION
+    v, friction = np.zeros(3), diffusions.DIFFUSION
     for _ in range(3):
         noise, seed = rng.standard_normal(4), int(rng.integers(1000))
         by_x = unit_gradient(run, ratios(phi), factor)
@@ -71,11 +71,11 @@ def test_updates_in_unit_coordinates_are_those_of_the_formulas(name):
 
 
 def test_a_trajectory_of_amagold_is_that_of_the_formulas_and_returns_to_its_start():
-    updates, h, beta = 4, 0.6, amagold.FRICTION
+    updates, h, beta = 4, 0.6, diffusions.DAMPING
     run, rng = run_of(diffusion="amagold", gradient="full", updates_per_draw=updates), np.random.default_rng(4)
     start = run.mode.theta
     factor, k = run.diffusion.factor, 4
-    momentum = run.diffusion.memory[amagold.NUMBERS + k : amagold.NUMBERS + 2 * k - 1]
+    momentum = run.diffusion.memory[diffusions.NUMBERS + k : diffusions.NUMBERS + 2 * k - 1]
     momentum[:] = first = rng.standard_normal(3)
     noise = rng.standard_normal((updates, 4))
 
@@ -95,11 +95,11 @@ def test_a_trajectory_of_amagold_is_that_of_the_formulas_and_returns_to_its_star
     ends = []
     for uniform in (1 - 0.9 * chance, 1 - min(1.0, 1.1 * chance)):
         run.restart()
-        run.diffusion.memory[amagold.NUMBERS + k : amagold.NUMBERS + 2 * k - 1] = first
+        run.diffusion.memory[diffusions.NUMBERS + k : diffusions.NUMBERS + 2 * k - 1] = first
         phi = start.copy()
         for t in range(updates):
             phi, result = one_update(run, phi, h, noise[t], generator_of(uniform))
-        ends.append((phi, result, run.diffusion.memory[amagold.NUMBERS + k : amagold.NUMBERS + 2 * k - 1].copy()))
+        ends.append((phi, result, run.diffusion.memory[diffusions.NUMBERS + k : diffusions.NUMBERS + 2 * k - 1].copy()))
     (accepted, yes, after), (returned, no, turned) = ends
     assert (yes, no) == (0, -1)
     np.testing.assert_allclose(ratios(accepted), y, rtol=1e-6, atol=1e-6)
@@ -162,7 +162,7 @@ def test_a_skew_step_is_that_of_the_formula():
     run, rng, k = run_of(diffusion="skew_reflected"), np.random.default_rng(5), 4
     turn = np.zeros((k, k))
     for i in range(k):
-        turn[i, (i + 1) % k], turn[(i + 1) % k, i] = skew_reflected.TURN, -skew_reflected.TURN
+        turn[i, (i + 1) % k], turn[(i + 1) % k, i] = diffusions.TURN, -diffusions.TURN
     np.testing.assert_array_equal(turn, -turn.T)
     push = np.eye(k) + turn
     for phi in (np.full(k, 9.0), np.array([0.01, 3.0, 4.0, 5.0])):

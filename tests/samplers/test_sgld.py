@@ -155,7 +155,11 @@ def test_other_variables_of_the_model_are_left_to_other_steps():
 
 
 @pytest.mark.parametrize(
-    ("diffusion", "steps"), [("reflected", (0.1, 0.01, 0.0005)), ("preconditioned", (0.3, 0.1, 0.01))]
+    ("diffusion", "steps"),
+    [
+        pytest.param("reflected", (0.1, 0.01, 0.0005), marks=pytest.mark.long),
+        ("preconditioned", (0.3, 0.1, 0.01)),
+    ],
 )
 def test_bias_falls_with_the_step(diffusion, steps):
     """With a uniform prior, few responses and mass at the edge: the hard case, where the paper's diffusion is worse."""

@@ -70,7 +70,7 @@ def test_gradient_on_all_evidence_is_the_definition(name):
     rows = control_variates.rows_of(responses.evidence())
     theta = np.random.default_rng(0).dirichlet(np.ones(responses.n_categories))
     slope, masses = np.empty(theta.size), np.empty(rows.offsets.size)
-    control_variates.full_gradient(theta, *rows[:5], masses, masses.copy(), slope)
+    control_variates.full_gradient(theta, *rows[:6], masses, masses.copy(), slope)
     exact = oracles.gradient(theta, oracles.rows_of(responses))
     np.testing.assert_allclose(on_simplex(slope, theta), on_simplex(exact, theta), rtol=1e-9, atol=1e-9)
 
@@ -82,7 +82,7 @@ def test_gradient_of_patterns_is_that_of_the_matrix():
     evidence = responses.evidence()
     rows, theta, dense = control_variates.rows_of(evidence), rng.dirichlet(np.ones(4)), evidence.matrix()
     slope, masses = np.empty(4), np.empty(rows.offsets.size + len(rows.patterns))
-    control_variates.full_gradient(theta, *rows[:5], masses, masses.copy(), slope)
+    control_variates.full_gradient(theta, *rows[:6], masses, masses.copy(), slope)
     h = dense @ theta
     exact = (dense * (evidence.count / h)[:, None]).sum(axis=0)
     np.testing.assert_allclose(on_simplex(slope, theta), on_simplex(exact, theta), rtol=1e-9)

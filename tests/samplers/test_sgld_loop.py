@@ -17,15 +17,13 @@ from adobest_pp.samplers.sgld.diffusions import (
     LogRatio,
     Mirrored,
     Preconditioned,
-    Reflected,
     by_log_ratio,
-    least_phi,
-    metric_at,
     move_log_ratios,
 )
-from adobest_pp.samplers.sgld.gradients import AnchoredBatch, FullEvidence, Minibatch, has_left
+from adobest_pp.samplers.sgld.gradients import AnchoredBatch, FullEvidence
+from adobest_pp.samplers.sgld.loop import Minibatch, Reflected, least_phi, metric_at
 from adobest_pp.samplers.sgld.settings import LangevinSettings, MetricSteps
-from adobest_pp.samplers.sgld_cv.control_variates import anchor_at
+from adobest_pp.samplers.sgld_cv.control_variates import anchor_at, has_left
 from adobest_pp.samplers.sgld_cv.control_variates import rows_of as laid_out
 from oracles import rows_of
 from tests.strategies import simulated

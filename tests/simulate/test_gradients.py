@@ -12,9 +12,7 @@ from adobest_pp.adaptive.hamiltonian import _log_density, _update_metric, new_ex
 from adobest_pp.adaptive.langevin import langevin_updates, new_workspace
 from adobest_pp.adaptive.records import KINDS, RESPONSES, ROWS, new_records, publish, record, reserve
 from adobest_pp.likelihood import core
-from adobest_pp.samplers.sgld.diffusions import Reflected
-from adobest_pp.samplers.sgld.gradients import Minibatch
-from adobest_pp.samplers.sgld.loop import langevin_draws
+from adobest_pp.samplers.sgld.loop import Minibatch, Reflected, langevin_draws
 
 
 def dense_matrix(mechanism, subset):

@@ -1,16 +1,16 @@
-"""Estimates of the gradient of the log-likelihood with respect to φ: a minibatch, control variates, or all evidence.
+"""Estimates of the gradient of the log-likelihood with respect to φ, beside the paper's.
 
 An estimator is a compiled function that adds its estimate to `slope`, and a named tuple of what it needs, which builds
-itself for the batches of a run (`adobest_pp.samplers.registry.LangevinPiece`).
+itself for the batches of a run (`adobest_pp.samplers.registry.LangevinPiece`). That of the paper is in `loop`.
 
 References
 ----------
-.. [1] M. Welling and Y. W. Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML.
-.. [2] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC, Statistics
+.. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC, Statistics
    and Computing 29.
+.. [2] A. Dubey, S. J. Reddi, B. Póczos, A. J. Smola, E. P. Xing and S. A. Williamson (2016), Variance reduction in
+   stochastic gradient Langevin dynamics, NeurIPS 29.
 """
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,48 +24,6 @@ from adobest_pp.samplers.sgld_cv.control_variates import Anchor, taylor_gradient
 
 if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.loop import Langevin
-
-# The paper's estimator: a batch of responses, each standing for n/m of them [1]_.
-
-
-@njit(cache=True)
-def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
-    """Add ``scale · Σ_{u ∈ batch} (g_{u,i}/h_u − 1)/Σφ`` to `slope`, with h at θ = φ/Σφ.
-
-    That is O(1) for a row without a set and O(|S|) for a row with one. NaN if rounding made a probability non-positive;
-    the diffusion then rejects the update.
-    """
-    evidence, rows, scale = gradient.evidence, gradient.rows[update], gradient.scale
-    total = phi.sum()
-    shared = 0.0
-    for j in range(rows.size):
-        u = rows[j]
-        v = evidence.set_index[u]
-        mass = set_mass(v, phi, evidence) if v >= 0 else 0.0
-        # With φ in the place of θ, h is Σφ times as large. That makes the division by Σφ that the chain rule asks for.
-        h = row_probability(u, phi, total, mass, evidence)
-        by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, slope)
-        shared += by_total
-        if v >= 0:
-            add_to_set(v, by_mass, evidence, slope)
-    shared -= scale * rows.size / total
-    for i in range(phi.size):
-        slope[i] += shared
-
-
-@register_gradient("minibatch", add=add_minibatch, nonnegative=True)
-class Minibatch(NamedTuple):
-    """Evidence, the rows of each update's batch (T, m), and n/m: how many responses one of the batch stands for."""
-
-    evidence: Evidence
-    rows: NDArray[np.int64]
-    scale: float
-
-    @classmethod
-    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "Minibatch":
-        """Return the estimator for the batches of a run."""
-        return cls(run.evidence, rows, run.n_responses / rows.shape[1])
-
 
 # All responses, without noise: each distinct row of evidence once, weighted by its count.
 
@@ -93,25 +51,11 @@ class FullEvidence(NamedTuple):
         return cls(run.evidence)
 
 
-# Control variates [2]_: the gradient at an anchor, and a batch for what has changed since.
+# Control variates [1]_: the gradient at an anchor, and a batch for what has changed since.
 #
 # `adobest_pp.samplers.sgld_cv.control_variates` has the formula, to second order in the distance from the anchor. The
 # estimate is unbiased for every anchor, and its noise grows with the distance, so an anchor that the chain has left is
 # replaced by where the chain is.
-
-# Standard deviations of χ² by which a chain must be further from its anchor than a normal posterior would have it.
-FAR = 5.0
-
-
-def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
-    """Tell whether θ is so far from the anchor that another serves better.
-
-    With δ = θ − θ̂ and the information I at the anchor, δᵀIδ follows χ² with K − 1 degrees of freedom if the posterior
-    is normal with its mean there. The chain has left where that exceeds its mean by `FAR` standard deviations.
-    """
-    delta = theta - anchor.theta
-    freedom = theta.size - 1
-    return bool(delta @ anchor.information @ delta > freedom + FAR * math.sqrt(2 * freedom))
 
 
 @njit(cache=True)
@@ -155,3 +99,59 @@ class AnchoredBatch(NamedTuple):
         """Return the estimator for the batches of a run, around its anchor."""
         assert run.anchor is not None
         return cls(run.evidence, rows, run.n_responses / rows.shape[1], run.anchor)
+
+
+# Variance-reduced gradients [2]_: all evidence at a snapshot, and a batch for what has changed since.
+#
+# Every `period` updates the chain takes a snapshot θ̃ of where it is, and the gradient there on all evidence. In
+# between, Σ g/h(θ) ≈ Σ g/h(θ̃) + n/m·Σ_batch (g/h(θ) − g/h(θ̃)), which is unbiased, with a noise that vanishes near the
+# snapshot. The period is n/m: a pass over all responses for as many as the batches have. Control variates differ in
+# two ways: their anchor is changed when the chain has left it, and they expand to second order.
+
+
+@njit(cache=True)
+def add_svrg(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
+    """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`; take a snapshot first if it is time."""
+    evidence, rows, scale, memory = gradient.evidence, gradient.rows[update], gradient.scale, gradient.memory
+    total, k = phi.sum(), phi.size
+    theta = phi / total
+    snapshot, there = memory[1 : k + 1], memory[k + 1 :]
+    if memory[0] % gradient.period == 0:
+        snapshot[:] = theta
+        there[:] = value_and_gradient(theta, evidence)[1]
+    memory[0] += 1.0
+    by_theta = there.copy()
+    for j in range(rows.size):
+        u = rows[j]
+        v = evidence.set_index[u]
+        now = row_probability(u, theta, 1.0, set_mass(v, theta, evidence) if v >= 0 else 0.0, evidence)
+        before = row_probability(u, snapshot, 1.0, set_mass(v, snapshot, evidence) if v >= 0 else 0.0, evidence)
+        weight = scale / now - scale / before if now > 0.0 and before > 0.0 else np.nan
+        # What a row adds to all categories alike is taken away at the end: its base plays no part.
+        _, by_mass = row_pull(u, weight, evidence, by_theta)
+        if v >= 0:
+            add_to_set(v, by_mass, evidence, by_theta)
+    average = 0.0
+    for i in range(k):
+        average += theta[i] * by_theta[i]
+    for i in range(k):
+        slope[i] += (by_theta[i] - average) / total
+
+
+@register_gradient("svrg", add=add_svrg)
+class VarianceReduced(NamedTuple):
+    """Evidence, the rows of each update's batch (T, m), n/m, the period, and updates made, θ̃ and the gradient there."""
+
+    evidence: Evidence
+    rows: NDArray[np.int64]
+    scale: float
+    period: float
+    memory: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "VarianceReduced":
+        """Return the estimator for the batches of a run, with the snapshot of its chain."""
+        if not run.memory.size:
+            run.memory = np.zeros(1 + 2 * run.prior.size)
+        scale = run.n_responses / rows.shape[1]
+        return cls(run.evidence, rows, scale, float(max(int(scale), 1)), run.memory)

@@ -1,35 +1,156 @@
-"""The loop of stochastic-gradient Langevin dynamics, compiled for any gradient estimator and any diffusion.
+"""Stochastic-gradient Langevin dynamics: the paper's gradient and diffusion, and the loop for any other.
 
-A sampler is three parts: an estimate of the gradient of the log-likelihood with respect to φ (θ = φ/Σφ), of
-`gradients`; a diffusion that takes one step along it, of `diffusions`; and this loop. The types of their tuples tell
-the compiler which functions to take, so that a run compiles its own alone. Batches and normal noise are passed in, and
-the same arrays repeat a run. docs/math.md, sections 2 and 4, has the equations.
+A sampler is three parts: an estimate of the gradient of the log-likelihood with respect to φ (θ = φ/Σφ), a diffusion
+that takes one step along it, and this loop. Other estimators are in `gradients`, other diffusions in `diffusions`. The
+types of their tuples tell the compiler which functions to take, so that a run compiles its own alone. Batches and
+normal noise are passed in, and the same arrays repeat a run. docs/math.md, sections 2 and 4, has the equations.
 
 Nothing here imports PyMC or checks bounds.
+
+References
+----------
+.. [1] M. Welling and Y. W. Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML.
+.. [2] S. Aydın and S. Yıldırım, Bayesian Frequency Estimation Under Local Differential Privacy With an Adaptive
+   Randomized Response Mechanism, ACM Transactions on Knowledge Discovery from Data.
 """
 
 import functools
 import json
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
+from scipy.special import polygamma
 
+from adobest_pp._numerics import TINY
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass
 from adobest_pp.samplers.checks import warn_of_long_steps, warn_of_reflections
 from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet, run_chains
-from adobest_pp.samplers.registry import DIFFUSIONS, GRADIENTS, LANGEVIN, PIECES, Drawn, LangevinPiece, register_sampler
-from adobest_pp.samplers.sgld.diffusions import metric_at, prior_gradient
-from adobest_pp.samplers.sgld.gradients import has_left
+from adobest_pp.samplers.registry import (
+    DIFFUSIONS,
+    GRADIENTS,
+    LANGEVIN,
+    PIECES,
+    Drawn,
+    LangevinPiece,
+    register_diffusion,
+    register_gradient,
+    register_sampler,
+)
 from adobest_pp.samplers.sgld.settings import LangevinSettings
-from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, initial_draws, near_mode, rows_of
+from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, has_left, initial_draws, near_mode, rows_of
 
 Array = NDArray[np.float64]
+
+
+# The paper's estimator: a batch of responses, each standing for n/m of them [1]_.
+
+
+@njit(cache=True)
+def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
+    """Add ``scale · Σ_{u ∈ batch} (g_{u,i}/h_u − 1)/Σφ`` to `slope`, with h at θ = φ/Σφ.
+
+    That is O(1) for a row without a set and O(|S|) for a row with one. NaN if rounding made a probability non-positive;
+    the diffusion then rejects the update.
+    """
+    evidence, rows, scale = gradient.evidence, gradient.rows[update], gradient.scale
+    total = phi.sum()
+    shared = 0.0
+    for j in range(rows.size):
+        u = rows[j]
+        v = evidence.set_index[u]
+        mass = set_mass(v, phi, evidence) if v >= 0 else 0.0
+        # With φ in the place of θ, h is Σφ times as large. That makes the division by Σφ that the chain rule asks for.
+        h = row_probability(u, phi, total, mass, evidence)
+        by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, slope)
+        shared += by_total
+        if v >= 0:
+            add_to_set(v, by_mass, evidence, slope)
+    shared -= scale * rows.size / total
+    for i in range(phi.size):
+        slope[i] += shared
+
+
+@register_gradient("minibatch", add=add_minibatch, nonnegative=True)
+class Minibatch(NamedTuple):
+    """Evidence, the rows of each update's batch (T, m), and n/m: how many responses one of the batch stands for."""
+
+    evidence: Evidence
+    rows: NDArray[np.int64]
+    scale: float
+
+    @classmethod
+    def build(cls, run: "Langevin", rows: NDArray[np.int64]) -> "Minibatch":
+        """Return the estimator for the batches of a run."""
+        return cls(run.evidence, rows, run.n_responses / rows.shape[1])
+
+
+# The paper's: Langevin dynamics [1]_ on the Gamma surrogate φ, reflected at zero [2]_.
+
+
+@njit(cache=True, inline="always")
+def prior_gradient(phi, prior, floor, slope):  # type: ignore[no-untyped-def]
+    """Write ∂ ln p(φ)/∂φ_i = (ρ_i − 1)/φ_i − 1 of independent Gamma(ρ_i, 1), taken at max(φ_i, floor), into `slope`."""
+    for i in range(phi.size):
+        slope[i] = (prior[i] - 1.0) / max(phi[i], floor) - 1.0
+
+
+@njit(cache=True)
+def least_phi(step):  # type: ignore[no-untyped-def]
+    """Return the least φ at which the slope (ρ − 1)/φ of the prior is taken.
+
+    Without a bound, the diffusion with ρ ≠ 1 jumps arbitrarily far from a point close to zero. Its steps do not resolve
+    distances below the width √γ of their noise, so the slope is taken no closer to zero than that. There is no error
+    for ρ = 1. For ρ < 1 the prior has a mass of about (√γ)^ρ below √γ, and a reflected step holds only a part of it, so
+    that small shares come out too large. No bound mends this: of those from √γ/10 to 1.5·√γ, √γ has the least error.
+    Nor do smaller steps, of which (√γ)^ρ hardly depends. `sample` warns of it.
+    """
+    return max(math.sqrt(step), TINY)
+
+
+@njit(cache=True)
+def advance_reflected(diffusion, rng, phi, slope, step, noise):  # type: ignore[no-untyped-def]
+    """Move φ to |φ + (γ/2)·slope + √γ·W|.
+
+    The noise enters with √γ: with γ, as the paper prints it, the chain would collapse on the mode as γ → 0.
+    """
+    for i in range(phi.size):
+        slope[i] = phi[i] + 0.5 * step * slope[i] + math.sqrt(step) * noise[i]
+    return reflect(phi, slope)
+
+
+@njit(cache=True)
+def reflect(phi, proposal):  # type: ignore[no-untyped-def]
+    """Move φ to |proposal|; return how many coordinates were reflected, or −1 where it is not finite and φ stays."""
+    reach = 0.0
+    for i in range(phi.size):
+        reach += abs(proposal[i])
+    if not math.isfinite(reach):
+        return -1
+    reflections = 0
+    for i in range(phi.size):
+        reflections += proposal[i] < 0.0
+        phi[i] = abs(proposal[i])
+    return reflections
+
+
+@register_diffusion("reflected", advance=advance_reflected, floor=least_phi)
+class Reflected(NamedTuple):
+    """ρ of the prior."""
+
+    prior: NDArray[np.float64]
+
+    @classmethod
+    def build(cls, run: "Langevin") -> "Reflected":
+        """Return the diffusion for a run."""
+        return cls(run.prior)
 
 
 # One update: each function calls that of the tuple's type, in Python and when it is compiled.
@@ -136,6 +257,21 @@ def loop_of(diffusion: LangevinPiece, gradient: LangevinPiece) -> Any:
 
 
 # A run: gradient, diffusion and loop for given evidence and prior.
+
+
+def metric_at(anchor: Anchor, prior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the metric C of log-ratios at an anchor, and the lower triangular L with C = L·Lᵀ, each (K−1, K−1).
+
+    C is the inverse of the information about ln(θ_i/θ_K). Of an empty category the answers tell nothing about ln θ_i:
+    what the prior tells, the variance ψ′(ρ_i) of the logarithm of its Gamma variable, bounds the variances.
+    """
+    theta, k = anchor.theta, prior.size
+    jacobian = (np.diag(theta) - np.outer(theta, theta))[:, : k - 1]
+    of_logs = polygamma(1, prior)
+    of_prior = np.diag(of_logs[:-1]) + of_logs[-1]
+    metric = np.linalg.inv(jacobian.T @ anchor.information @ jacobian + np.linalg.inv(of_prior))
+    metric = (metric + metric.T) / 2
+    return metric, np.linalg.cholesky(metric)
 
 
 class Langevin:

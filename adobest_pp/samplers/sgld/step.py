@@ -69,9 +69,9 @@ class SGLD(ArrayStepShared):
     diffusion : str, default "reflected"
         A registered name. ``"reflected"`` is the paper's; ``"preconditioned"`` is the expanded mean of [3]_, which is
         better where categories may be empty; ``"log_ratio"`` moves log-ratios of θ in the metric of the information,
-        and ``"mirrored"`` without one; ``"cox_ingersoll_ross"`` makes exact transitions of Gamma processes. Their
-        references are in `adobest_pp.samplers.sgld.diffusions`. ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``,
-        ``"barker"`` and ``"amagold"`` have a file each beside it.
+        and ``"mirrored"`` without one; ``"cox_ingersoll_ross"`` makes exact transitions of Gamma processes. These
+        and ``"skew_reflected"``, ``"sghmc"``, ``"sgnht"``, ``"barker"`` and ``"amagold"`` are explained in
+        `adobest_pp.samplers.sgld.diffusions`, with references.
     gradient : str, default "minibatch"
         A registered name. ``"minibatch"`` takes a batch for the whole gradient; ``"control_variates"`` takes one for
         what has changed since an anchor near the mode, and its noise does not grow with n; ``"svrg"`` does the same

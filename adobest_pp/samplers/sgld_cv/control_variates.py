@@ -16,10 +16,9 @@ References
 .. [1] J. Baker, P. Fearnhead, E. B. Fox and C. Nemeth (2019), Control variates for stochastic gradient MCMC,
    Statistics and Computing 29.
 .. [2] R. Bardenet, A. Doucet and C. Holmes (2017), On Markov chain Monte Carlo methods for tall data, JMLR 18.
-.. [3] M. D. Vose (1991), A linear algorithm for generating random numbers with a given distribution, IEEE Transactions
-   on Software Engineering 17(9).
 """
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -27,18 +26,23 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import gammaincinv, gammaln, log_ndtr, ndtr, ndtri
 
-from adobest_pp._numerics import next_word, uniform, zero_sum_basis
+from adobest_pp._numerics import alias_table, next_word, uniform, zero_sum_basis
 from adobest_pp.evidence import Evidence, support_rows
-from adobest_pp.likelihood.core import row_probabilities
+from adobest_pp.likelihood.core import information_diagonal, row_probabilities, value_and_gradient
 from adobest_pp.likelihood.marginal import climb
+from adobest_pp.transforms import add_structured, structured_masses
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 # Sums may be taken in any order: loops of products then use all lanes of the processor.
 REORDER = {"reassoc", "contract", "nsz"}
+
+
+# The most entries of rows written out.
+MOST_ENTRIES = 1 << 24
 
 
 # Answers, as the compiled functions read them.
@@ -65,13 +69,15 @@ class Rows(NamedTuple):
     numbers : array of shape (U, 4)
         base, own, inside and count.
     places : array of int, shape (U, 4)
-        The category, the set (or V, past the last, for none), and where its members begin and end.
+        The category, the set (past the last for none), and where its members begin and end.
     members, offsets : array of int
         The V sets, as in `Evidence`.
     patterns : array of shape (D, K)
         As in `Evidence`; a row that has one has its number behind those of the sets.
+    structure : array of int
+        As in `Evidence`; the numbers of its sets follow those of the patterns.
     threshold, alias : array of shape (U,)
-        Rows drawn by their counts [3]_: row u stays u below its threshold, and is its alias above it.
+        Rows drawn by their counts: row u stays u below its threshold, and is its alias above it.
     n_responses : float
         n.
     packed : array of shape (n, ⌈K/8⌉)
@@ -84,6 +90,7 @@ class Rows(NamedTuple):
     members: NDArray[np.int32]
     offsets: NDArray[np.int64]
     patterns: NDArray[np.float64]
+    structure: NDArray[np.int64]
     threshold: NDArray[np.float64]
     alias: NDArray[np.int32]
     n_responses: float
@@ -111,18 +118,18 @@ def rows_of(evidence: Evidence | PackedSets) -> Rows:
     """Return evidence laid out for the kernels."""
     if isinstance(evidence, PackedSets):
         return _rows_of_packed(evidence)
-    n_sets, n_patterns = evidence.n_sets, len(evidence.patterns)
-    index = np.where(evidence.set_index < 0, n_sets + n_patterns, evidence.set_index)
-    ends = np.concatenate([evidence.offsets, np.zeros(n_patterns + 1, dtype=np.int64)])
+    n_sets = evidence.n_sets
+    index = np.where(evidence.set_index < 0, evidence.n_masses, evidence.set_index)
     is_set = index < n_sets
-    begin, end = np.where(is_set, ends[index], 0), np.where(is_set, ends[np.minimum(index + 1, n_sets)], 0)
-    threshold, alias = _alias_table(evidence.count.astype(np.float64))
+    begin, end = (np.where(is_set, evidence.offsets[np.minimum(index + i, n_sets)], 0) for i in (0, 1))
+    threshold, alias = alias_table(evidence.count.astype(np.float64))
     return Rows(
         np.stack([evidence.base, evidence.own, evidence.inside, evidence.count.astype(np.float64)], axis=1),
         np.stack([evidence.category, index, begin, end], axis=1).astype(np.int32),
         evidence.members,
         evidence.offsets,
         evidence.patterns,
+        evidence.structure,
         threshold,
         alias,
         float(evidence.n_responses),
@@ -139,6 +146,7 @@ def _rows_of_packed(sets: PackedSets) -> Rows:
         np.zeros(0, dtype=np.int32),
         np.zeros(1, dtype=np.int64),
         np.zeros((0, sets.n_categories)),
+        np.zeros(0, dtype=np.int64),
         np.ones(1),
         np.zeros(1, dtype=np.int32),
         n,
@@ -147,40 +155,48 @@ def _rows_of_packed(sets: PackedSets) -> Rows:
 
 
 def anchor_at(theta: NDArray[np.float64], evidence: Evidence | PackedSets, rows: Rows) -> Anchor:
-    """Return the anchor at θ: one pass over all rows, O(|S|²) for each."""
+    """Return the anchor at θ: one pass over all rows, O(|S|²) for each, or O(K²) where sets are only numbered."""
     if isinstance(evidence, PackedSets):
         return Anchor(theta.copy(), *packed_moments(theta, evidence), np.zeros((1, 2)))
     relative = rows.numbers[:, 1:3] / row_probabilities(theta, evidence)[:, None]
+    if evidence.structure.size:
+        return Anchor(theta.copy(), *_structured_moments(theta, evidence), relative)
     gradient, information = _moments(theta.size, relative, rows)
     return Anchor(theta.copy(), gradient, information, relative)
 
 
-@njit(cache=True)
-def _alias_table(count):  # type: ignore[no-untyped-def]
-    """Return thresholds and aliases for drawing a row with probability proportional to its count."""
-    u = count.size
-    threshold = np.ones(u)
-    alias = np.arange(u).astype(np.int32)
-    share = count * (u / max(count.sum(), 1.0))
-    small, large = np.empty(u, np.int64), np.empty(u, np.int64)
-    n_small, n_large = 0, 0
-    for i in range(u):
-        if share[i] < 1.0:
-            small[n_small] = i
-            n_small += 1
-        else:
-            large[n_large] = i
-            n_large += 1
-    while n_small > 0 and n_large > 0:
-        n_small -= 1
-        i, j = small[n_small], large[n_large - 1]
-        threshold[i], alias[i] = share[i], j
-        share[j] -= 1.0 - share[i]
-        if share[j] < 1.0:
-            n_large -= 1
-            small[n_small] = j
-            n_small += 1
-    return threshold, alias
+def no_anchor(theta: NDArray[np.float64], rows: Rows) -> Anchor:
+    """Return θ as an anchor that nothing was summed at: all that gradients on the whole evidence need."""
+    return Anchor(theta.copy(), np.zeros(theta.size), np.zeros((0, 0)), np.zeros((len(rows.numbers), 2)))
+
+
+def _structured_moments(
+    theta: NDArray[np.float64], evidence: Evidence
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Σ count·g/h and Σ count·g·gᵀ/h² from the rows written out without their base."""
+    if evidence.n_rows * theta.size > MOST_ENTRIES:
+        raise ValueError(
+            f"the information of {theta.size:,} categories about each other is too much to compute: use 'sgld_cv' or "
+            "'nuts', which do not need it"
+        )
+    h = row_probabilities(theta, evidence)
+    scaled = evidence._replace(base=np.zeros_like(evidence.base)).matrix() / h[:, None]
+    return evidence.count @ scaled, (scaled * evidence.count[:, None]).T @ scaled
+
+
+# Standard deviations of χ² by which a chain must be further from its anchor than a normal posterior would have it.
+FAR = 5.0
+
+
+def has_left(theta: NDArray[np.float64], anchor: Anchor) -> bool:
+    """Tell whether θ is so far from the anchor that another serves better.
+
+    With δ = θ − θ̂ and the information I at the anchor, δᵀIδ follows χ² with K − 1 degrees of freedom if the posterior
+    is normal with its mean there. The chain has left where that exceeds its mean by `FAR` standard deviations.
+    """
+    delta = theta - anchor.theta
+    freedom = theta.size - 1
+    return bool(delta @ anchor.information @ delta > freedom + FAR * math.sqrt(2 * freedom))
 
 
 @njit(cache=True, error_model="numpy")
@@ -232,7 +248,9 @@ def _mirror(upper):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def full_gradient(theta, numbers, places, members, offsets, patterns, masses, pull, slope):  # type: ignore[no-untyped-def]
+def full_gradient(  # type: ignore[no-untyped-def]
+    theta, numbers, places, members, offsets, patterns, structure, masses, pull, slope
+):
     """Write Σ count·g/h over all rows into `slope`; `masses` and `pull` have one place more than there are sets."""
     n_sets, k = offsets.size - 1, theta.size
     for v in range(n_sets):
@@ -244,6 +262,9 @@ def full_gradient(theta, numbers, places, members, offsets, patterns, masses, pu
     for d in range(len(patterns)):
         masses[n_sets + d] = (patterns[d] * theta).sum()
         pull[n_sets + d] = 0.0
+    first = n_sets + len(patterns)
+    structured_masses(theta, structure, masses[first:])
+    pull[first:] = 0.0
     masses[masses.size - 1] = 0.0
     slope[:] = 0.0
     for u in range(len(numbers)):
@@ -258,6 +279,7 @@ def full_gradient(theta, numbers, places, members, offsets, patterns, masses, pu
     for d in range(len(patterns)):
         for i in range(k):
             slope[i] += pull[n_sets + d] * patterns[d, i]
+    add_structured(pull[first:], structure, slope)
 
 
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
@@ -501,9 +523,112 @@ def _towards_prior(
     return theta / theta.sum()
 
 
+# First draws where K² numbers are too many: each share by itself, as answers say little about any two together.
+#
+# One step of Fisher scoring from nearly the most likely θ, with the diagonal of the information, gives each share an
+# estimate d with an sd. Under a Dirichlet(ρ) prior shares are Gamma(ρ_i) numbers of a given sum: nearly independent
+# where there are many, with the scale 1/Σρ. So the draws have the density Gamma(θ; ρ_i, 1/Σρ)·N(d; θ, sd²), on the
+# quantiles of the Gamma law. Where the concentration is learned, it is the one under which all d are likeliest.
+
+# Quantiles, as normal numbers; and concentrations that are tried, as sds of their logarithm.
+_NODES = np.linspace(-8.0, 8.0, 641)
+_TRIED = np.linspace(-3.0, 3.0, 41)
+_SOME = 1000
+# A share is held if its estimate is this many sds above zero.
+_FAR_OUT = 4.0
+
+
+def separate_draws(
+    evidence: Evidence,
+    prior: NDArray[np.float64],
+    log_concentration: tuple[float, float] | None,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+    """Return draws (N, K) of each share by itself, a factor of the concentrations, and a small size of each share.
+
+    The factor is 1 unless `log_concentration`, mean and sd of the logarithm of a learned one, is given.
+    """
+    k, n = prior.size, evidence.n_responses
+    theta = near_mode(evidence, prior, rng)
+    information = information_diagonal(theta, evidence) if n else np.zeros(k)
+    sd = 1 / np.sqrt(information + prior.sum() + 1)
+    slope = value_and_gradient(theta, evidence)[1] if n else np.zeros(k)
+    # Estimates sum to one, as unbiased ones do.
+    estimate = theta + (slope - (slope * sd**2).sum() / (sd**2).sum()) * sd**2
+    factor = 1.0
+    if log_concentration is not None:
+        mean, spread = log_concentration
+        tried = np.exp(mean + spread * _TRIED) / prior[0]
+        # Some of the shares tell it well enough, as many times over as there are more.
+        some = np.linspace(0, k - 1, min(k, _SOME)).astype(np.int64)
+        laws = [_quantiles(each * prior[0], each * prior.sum(), _NODES[::4]) for each in tried]
+        fits = [k / some.size * _sum_of_logs(estimate[some], sd[some], *law) for law in laws] - 0.5 * _TRIED**2
+        factor = float(tried[int(np.argmax(fits))])
+    draws = np.empty((n_draws, k))
+    for rho, places in _alike(factor * prior):
+        law, uniforms = _quantiles(rho, float(factor * prior.sum())), rng.random((n_draws, places.size))
+        draws[:, places] = _draw_separately(estimate[places], sd[places], *law, uniforms)
+    # The quantiles are too far apart for a share that is held, and the prior hardly matters to it.
+    held = estimate > _FAR_OUT * sd
+    draws[:, held] = np.abs(estimate[held] + sd[held] * rng.standard_normal((n_draws, int(held.sum()))))
+    draws /= draws.sum(axis=1, keepdims=True)
+    size = (draws**2).mean(axis=0) / draws.mean(axis=0)
+    return draws, factor, np.minimum(sd, size) / 2
+
+
+def _alike(prior: NDArray[np.float64]) -> list[tuple[float, NDArray[np.int64]]]:
+    """Return the distinct concentrations, each with its categories."""
+    distinct, index = np.unique(prior, return_inverse=True)
+    return [(float(rho), np.flatnonzero(index == i)) for i, rho in enumerate(distinct)]
+
+
+def _quantiles(
+    rho: float, total: float, nodes: NDArray[np.float64] = _NODES
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return quantiles of Gamma(ρ) with the scale 1/total at the nodes, and their weights."""
+    power_law = np.exp(np.maximum((log_ndtr(nodes) + gammaln(1 + rho)) / rho, -700.0))
+    exact = gammaincinv(rho, ndtr(nodes))
+    weights = np.exp(-0.5 * nodes**2)
+    return np.maximum(np.where(exact > 1e-15, exact, power_law), 1e-300) / total, weights / weights.sum()
+
+
+@njit(cache=True, error_model="numpy")
+def _sum_of_logs(estimate, sd, values, weights):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(estimate.size):
+        mass, nearest = 0.0, np.inf
+        for j in range(values.size):
+            nearest = min(nearest, ((estimate[i] - values[j]) / sd[i]) ** 2)
+        for j in range(values.size):
+            mass += weights[j] * np.exp(-0.5 * (((estimate[i] - values[j]) / sd[i]) ** 2 - nearest))
+        total += np.log(mass) - 0.5 * nearest
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def _draw_separately(estimate, sd, values, weights, uniforms):  # type: ignore[no-untyped-def]
+    """Turn uniform numbers (N, K) into draws of each share, by its distribution function on the quantiles."""
+    n_draws, k = uniforms.shape
+    draws, sums = np.empty((n_draws, k)), np.empty(values.size)
+    for i in range(k):
+        nearest, mass = np.inf, 0.0
+        for j in range(values.size):
+            nearest = min(nearest, ((estimate[i] - values[j]) / sd[i]) ** 2)
+        for j in range(values.size):
+            mass += weights[j] * np.exp(-0.5 * (((estimate[i] - values[j]) / sd[i]) ** 2 - nearest))
+            sums[j] = mass
+        for t in range(n_draws):
+            level = uniforms[t, i] * mass
+            j = np.searchsorted(sums, level)
+            below, low = (sums[j - 1], values[j - 1]) if j > 0 else (0.0, 0.0)
+            draws[t, i] = low + (level - below) / (sums[j] - below) * (values[j] - low)
+    return draws
+
+
 def some_rows(evidence: Evidence, rng: np.random.Generator) -> Evidence:
     """Return a random part of much evidence, with rows drawn by their counts."""
-    if evidence.n_rows <= ROWS or len(evidence.patterns):
+    if evidence.n_rows <= ROWS or len(evidence.patterns) or evidence.structure.size:
         return evidence
     places = np.searchsorted(np.cumsum(evidence.count), rng.integers(evidence.n_responses, size=ROWS), side="right")
     sets = np.unique(evidence.set_index[places])

@@ -15,6 +15,8 @@ of φ itself, T is no stiff direction. This is the Gamma surrogate of the paper'
 on the marginal transform of Gaussian copulas.
 
 The chain moves x, with z = center + factor·x and factor·factorᵀ the covariance of z: nearly standard normal itself.
+With thousands of categories the factor is diagonal: an answer says little about any two of them together, and K²
+numbers would cost more than the gradient.
 
 **The dynamics** are the splitting BAOAB [1]_, with any gradient estimator and one gradient for each update. For a
 normal target the positions are distributed exactly, whatever the step, so that the bias of a nearly normal one is small
@@ -46,6 +48,7 @@ from adobest_pp.samplers.sgld_cv.control_variates import (
     full_gradient,
     taylor_gradient,
 )
+from adobest_pp.transforms import n_structured
 
 # Coordinates.
 
@@ -74,8 +77,8 @@ class Coordinates(NamedTuple):
         ln s.
     total_sd : float
         τ of the logarithm of the sum.
-    center, factor : array of shape (K,) and (K, K)
-        z = center + factor·x; the factor is lower triangular.
+    center, factor : array of shape (K,), and (K, K) or (1, K)
+        z = center + factor·x; the factor is lower triangular, or the diagonal of such a matrix.
     """
 
     tables: NDArray[np.float64]
@@ -138,12 +141,13 @@ def coordinates_of(
     shape: NDArray[np.float64],
     least_size: NDArray[np.float64],
     rng: np.random.Generator,
+    diagonal: bool = False,
 ) -> tuple[Coordinates, NDArray[np.float64]]:
     """Return coordinates that suit draws of θ (N, K), and x of each draw, with a sum T drawn for it.
 
     The scale of a category is E θ²/(E θ·(ρ+1)), which is s where θ is s·Gamma(ρ). The size E θ²/E θ, about θ where it
     is held, is at least `least_size`, for draws that have not yet seen a category held. The covariance of z is that of
-    the draws, drawn towards its diagonal where they are few for the number of categories.
+    the draws, drawn towards its diagonal where they are few for the number of categories, or its `diagonal` alone.
     """
     n, k = theta.shape
     tables, index = quantile_tables(shape)
@@ -153,12 +157,17 @@ def coordinates_of(
     scale = size / (1 + shape)
     least_total_sd = np.sqrt((least_size**2).sum())
     total_sd = float(min(max(np.sqrt(theta.var(axis=0).sum()), least_total_sd), LARGEST_TOTAL_SD))
-    total = np.exp(total_sd * rng.standard_normal((n, 1)))
+    # A diagonal factor is that of shares given the sum: T moves all of φ together, which no diagonal can follow, and
+    # does not need to, as θ does not depend on it.
+    total = np.ones((n, 1)) if diagonal else np.exp(total_sd * rng.standard_normal((n, 1)))
     z = _z_of(np.log(np.maximum(theta * total, SMALLEST)) - np.log(scale), tables, index)
-    covariance = np.cov(z.T).reshape(k, k) + SMALLEST_VARIANCE * np.eye(k)
-    diagonal = np.diag(np.diag(covariance))
-    factor = np.linalg.cholesky(diagonal + n / (n + 3 * k) * (covariance - diagonal))
     center = z.mean(axis=0)
+    if diagonal:
+        sds = np.sqrt(z.var(axis=0, ddof=1) + SMALLEST_VARIANCE)
+        return Coordinates(tables, index, shape, np.log(scale), total_sd, center, sds[None]), (z - center) / sds
+    covariance = np.cov(z.T).reshape(k, k) + SMALLEST_VARIANCE * np.eye(k)
+    alone = np.diag(np.diag(covariance))
+    factor = np.linalg.cholesky(alone + n / (n + 3 * k) * (covariance - alone))
     x = np.ascontiguousarray(np.linalg.solve(factor, (z - center).T).T)
     return Coordinates(tables, index, shape, np.log(scale), total_sd, center, factor), x
 
@@ -168,6 +177,8 @@ def position_of(theta: NDArray[np.float64], coordinates: Coordinates, rng: np.ra
     total = np.exp(coordinates.total_sd * rng.standard_normal())
     logs = np.log(np.maximum(theta * total, SMALLEST)) - coordinates.log_scale
     z = _z_of(logs[None], coordinates.tables, coordinates.table_index)[0]
+    if len(coordinates.factor) == 1:
+        return np.asarray((z - coordinates.center) / coordinates.factor[0])
     return np.linalg.solve(coordinates.factor, z - coordinates.center)
 
 
@@ -310,6 +321,10 @@ FULL = 0
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
 def _position(x, center, factor, z):  # type: ignore[no-untyped-def]
     """Write z = center + factor·x."""
+    if len(factor) == 1:
+        for i in range(x.size):
+            z[i] = center[i] + factor[0, i] * x[i]
+        return
     for i in range(x.size):
         total = 0.0
         for j in range(x.size):
@@ -320,6 +335,10 @@ def _position(x, center, factor, z):  # type: ignore[no-untyped-def]
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
 def _pull_back(by_z, columns, by_x):  # type: ignore[no-untyped-def]
     """Write the gradient with respect to x, factorᵀ times that with respect to z."""
+    if columns.shape[1] == 1:
+        for j in range(by_x.size):
+            by_x[j] = columns[j, 0] * by_z[j]
+        return
     for j in range(by_x.size):
         total = 0.0
         for i in range(by_x.size):
@@ -327,7 +346,7 @@ def _pull_back(by_z, columns, by_x):  # type: ignore[no-untyped-def]
         by_x[j] = total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", nogil=True)
 def underdamped_draws(  # type: ignore[no-untyped-def]
     state, x, momentum, target, batch, step, friction, updates_per_draw, draws, force, virial
 ):
@@ -345,14 +364,14 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
     columns = factor.T.copy()
     numbers, places, members, offsets = rows.numbers, rows.places, rows.members, rows.offsets
     patterns, threshold, alias, n = rows.patterns, rows.threshold, rows.alias, rows.n_responses
-    packed = rows.packed
+    packed, structure = rows.packed, rows.structure
     hat, at_hat, information, relative = anchor.theta, anchor.gradient, anchor.information, anchor.relative
     k = x.size
     z, rates, theta, delta = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
     slope, inverse_scale, logs = np.empty(k), np.exp(-log_scale), np.empty(k)
     concentration = prior.weights * math.exp(log_a[0])
     surplus, weight = concentration - shape, concentration.sum()
-    masses = np.empty(offsets.size + len(patterns) if batch == FULL else 0)
+    masses = np.empty(offsets.size + len(patterns) + n_structured(structure) if batch == FULL else 0)
     pull = np.empty(masses.size)
     now = step_at(math.exp(log_a[0]), step, prior.stiff_from, prior.stiffness) if learned else step
     keep = math.exp(-friction * now)
@@ -377,7 +396,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             for i in range(k):
                 surplus[i] = math.exp(log_a[0]) - shape[i]
         if batch == FULL:
-            full_gradient(theta, numbers, places, members, offsets, patterns, masses, pull, slope)
+            full_gradient(theta, numbers, places, members, offsets, patterns, structure, masses, pull, slope)
         else:
             taylor_gradient(theta, hat, at_hat, information, delta, slope)
             if len(packed) > 0:

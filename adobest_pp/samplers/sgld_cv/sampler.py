@@ -13,7 +13,9 @@ run made again. Draws that are still biased, or narrower than the information al
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,9 +29,18 @@ from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
+from adobest_pp.likelihood.core import information_diagonal
 from adobest_pp.samplers.checks import BIASED, PILOT, logger, rank_rhat, width_check
 from adobest_pp.samplers.registry import Drawn, register_sampler
-from adobest_pp.samplers.sgld_cv.control_variates import PackedSets, Rows, anchor_at, initial_draws, rows_of
+from adobest_pp.samplers.sgld_cv.control_variates import (
+    PackedSets,
+    Rows,
+    anchor_at,
+    initial_draws,
+    no_anchor,
+    rows_of,
+    separate_draws,
+)
 from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws, write_force
 
 # The choices: a step from the curvature, and a batch from the noise, that a pilot has met.
@@ -191,7 +202,9 @@ def choose_batch(step: float, noise: float, rows: Rows) -> int:
     batch = max(SMALLEST_BATCH, math.ceil(min(wanted, 1e9)))
     if len(rows.packed):
         return min(batch, max(SMALLEST_BATCH, len(rows.packed)))  # a pass over all of them would take seconds
-    return FULL if len(rows.patterns) or WORTH_A_BATCH * cost_of(batch, rows) >= cost_of(FULL, rows) else batch
+    if len(rows.patterns) or is_diagonal(rows):
+        return FULL
+    return FULL if WORTH_A_BATCH * cost_of(batch, rows) >= cost_of(FULL, rows) else batch
 
 
 def cost_of(batch: int, rows: Rows) -> float:
@@ -201,6 +214,16 @@ def cost_of(batch: int, rows: Rows) -> float:
         return 4.0 * len(rows.numbers) + 3.0 * rows.members.size + 2.0 * rows.patterns.size
     members = rows.numbers[:, 3] @ (rows.places[:, 3] - rows.places[:, 2]) / max(rows.n_responses, 1.0)
     return float(batch * (15.0 + 3.0 * members) + 0.4 * k**2)
+
+
+# Categories beyond which the coordinates are diagonal if all evidence costs less than K² products; and always.
+MANY, VERY_MANY = 300, 2000
+
+
+def is_diagonal(rows: Rows) -> bool:
+    """Tell whether chains move each category by itself, with gradients on all evidence."""
+    k = rows.patterns.shape[1]
+    return bool(rows.structure.size) or k > VERY_MANY or (k > MANY and cost_of(FULL, rows) < k**2)
 
 
 # The run, its check, and the chains.
@@ -287,12 +310,18 @@ class Chains:
         first = np.full(k, math.exp(self.mean)) if isinstance(prior, str) else prior
         self.weights = np.ones(k) if self.learned else first
         self.rng = np.random.default_rng(seed)
+        self.diagonal = not isinstance(evidence, PackedSets) and is_diagonal(self.rows)
         self.states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains + 1)]
         self.halvings = 0
-        theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
-        self.least_size = sd / 2
+        factor = 1.0
+        if isinstance(evidence, Evidence) and self.diagonal:
+            law = LOG_CONCENTRATION if self.learned else None
+            theta, factor, self.least_size = separate_draws(evidence, first, law, FIRST_DRAWS, self.rng)
+        else:
+            theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
+            self.least_size = sd / 2
         if self.learned:
-            theta = np.column_stack([theta, np.full(len(theta), first[0])])
+            theta = np.column_stack([theta, np.full(len(theta), factor * first[0])])
         self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
 
     def learn(self, draws: NDArray[np.float64]) -> None:
@@ -302,9 +331,9 @@ class Chains:
         scale = float(np.median(draws[..., k])) if self.learned else 1.0
         self.log_scales = np.log(draws[:, -1, k:]) if self.learned else np.zeros((len(draws), 1))
         shape = np.maximum(scale * self.weights, LEAST_SHAPE) if self.learned else self.weights
-        coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng)
-        center = theta.mean(axis=0)
-        anchor = anchor_at(center / center.sum(), self.evidence, self.rows)
+        coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng, self.diagonal)
+        center = theta.mean(axis=0) / theta.mean(axis=0).sum()
+        anchor = no_anchor(center, self.rows) if self.diagonal else anchor_at(center, self.evidence, self.rows)
         self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
         self.choices = choose(x, self.target, self.states[-1]).halved(self.halvings)
         self.x = x.reshape(*draws.shape[:2], k)[:, -1]
@@ -324,7 +353,10 @@ class Chains:
         """Return which categories have draws (chain, draw, ·) that are far narrower than the information allows."""
         k = self.weights.size
         scale = float(draws[..., k].mean()) if self.learned else 1.0
-        return width_check(draws[..., :k].reshape(-1, k), scale * self.weights, self.target.anchor.information)
+        information = self.target.anchor.information
+        if isinstance(self.evidence, Evidence) and self.diagonal:
+            information = information_diagonal(self.target.anchor.theta, self.evidence)
+        return width_check(draws[..., :k].reshape(-1, k), scale * self.weights, information)
 
     def _prior(self, log_scale: NDArray[np.float64], choices: Choices | None = None) -> Prior:
         prior = Prior(self.weights, log_scale, self.learned, self.mean, self.sd)
@@ -356,15 +388,22 @@ class Chains:
         bounds = np.linspace(0, n_draws, min(PARTS, n_draws) + 1).astype(int)
         draws, virial = np.empty((chains, n_draws, k + self.learned)), np.zeros((chains, bounds.size - 1, k))
         settings = (choices.batch, choices.step, FRICTION, choices.updates_per_draw)
-        for c in range(chains):
-            momentum, force = self.rng.standard_normal(k), np.empty(k)
+        momenta, forces = self.rng.standard_normal((chains, k)), np.empty((chains, k))
+
+        def advanced(c: int, part: int, start: int, stop: int) -> int:
             target = self.target._replace(prior=self._prior(log_scales[c], choices))
-            for part, (start, stop) in enumerate(itertools.pairwise(bounds)):
-                out = draws[c, start:stop]
-                underdamped_draws(self.states[c], x[c], momentum, target, *settings, out, force, virial[c, part])
-                virial[c, part] /= (stop - start) * choices.updates_per_draw
-                if advance is not None:
-                    advance(int(stop - start))
+            moving = (self.states[c], x[c], momenta[c], target)
+            underdamped_draws(*moving, *settings, draws[c, start:stop], forces[c], virial[c, part])
+            virial[c, part] /= (stop - start) * choices.updates_per_draw
+            return stop - start
+
+        with ThreadPoolExecutor(min(chains, os.cpu_count() or 1) if self.diagonal else 1) as pool:
+            for part, (start, stop) in enumerate(itertools.pairwise(bounds.tolist())):
+                # Threads pay where an update takes long; a chain is the same in any of them.
+                run = pool.map if self.diagonal else map
+                for n_made in run(advanced, range(chains), *([each] * chains for each in (part, start, stop))):
+                    if advance is not None:
+                        advance(n_made)
         return ChainRuns(draws, x, log_scales, virial)
 
 

@@ -1,0 +1,99 @@
+"""Samplers of thousands of categories: on sets that are only numbered, and without arrays of K² numbers."""
+
+import numpy as np
+import pytest
+
+import adobest_pp as ad
+from adobest_pp.mechanisms import base
+from adobest_pp.samplers import gibbs, nuts
+from adobest_pp.samplers.sgld_cv import control_variates
+from adobest_pp.samplers.sgld_cv.sampler import is_diagonal, sgld_cv_draws
+
+
+def answered(mechanism, n, seed):
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1.0, mechanism.n_categories + 1)
+    people = rng.choice(shares.size, size=n, p=shares / shares.sum())
+    return ad.Responses.from_arrays(mechanism, mechanism.privatize(people, rng=rng))
+
+
+def both(mechanism, n, monkeypatch):
+    responses = answered(mechanism, n, 1)
+    listed = responses.evidence()
+    monkeypatch.setattr(base, "FEW_ENTRIES", 0)
+    return responses.evidence(), listed
+
+
+@pytest.mark.parametrize(
+    "mechanism", [ad.HadamardResponse(60, epsilon=2.0), ad.ProjectiveGeometryResponse(30, epsilon=2.0)], ids=repr
+)
+def test_densities_are_those_of_member_lists(mechanism, monkeypatch):
+    structured, listed = both(mechanism, 3000, monkeypatch)
+    rng, k = np.random.default_rng(2), mechanism.n_categories
+    free = np.append(rng.normal(size=k) - 1, -1.5)
+    scales, shifts = rng.uniform(0.01, 0.1, size=k), rng.integers(2, size=k).astype(float)
+    prior, boosted = np.full(k, 0.5), np.arange(k) % 2 == 0
+    given = rng.normal(size=k - 1 + int(boosted.sum()))
+    for density, arguments in (
+        (nuts.learned_log_density, (free, scales, shifts, -2.0, 2.0)),
+        (nuts.log_density, (given, prior, boosted)),
+    ):
+        found, expected = density(*arguments, structured), density(*arguments, listed)
+        assert found[0] == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-10, atol=1e-10 * np.abs(expected[1]).max())
+
+
+@pytest.mark.parametrize("shares", [np.ones(12), np.append(np.full(11, 1e-4), 1.0)], ids=["even", "one"])
+def test_gibbs_allocates_people_as_bayes_does(shares, monkeypatch):
+    """Means over 400 allocations within 5 standard errors: one run in a hundred thousand fails by chance."""
+    structured, _ = both(ad.HadamardResponse(12, epsilon=1.0), 500, monkeypatch)
+    theta, rng = shares / shares.sum(), np.random.default_rng(3)
+    rows = structured.matrix()
+    expected = theta * ((structured.count / (rows @ theta)) @ rows)
+    found, allocation = [], np.empty(12, dtype=np.int64)
+    for _ in range(400):
+        gibbs.allocate(rng, theta, structured, allocation)
+        assert allocation.sum() == 500
+        found.append(allocation.copy())
+    error = np.maximum(np.std(found, axis=0), 0.05) / 20
+    assert (np.abs(np.mean(found, axis=0) - expected) < 5 * error).all()
+
+
+def test_first_draws_of_each_share_are_near_its_estimate():
+    responses = answered(ad.HadamardResponse(300, epsilon=2.0), 100_000, 4)
+    evidence = responses.evidence()
+    truth = 1 / np.arange(1.0, 301)
+    draws, factor, size = control_variates.separate_draws(
+        evidence, np.full(300, 0.1), (-2.0, 2.0), 200, np.random.default_rng(5)
+    )
+    np.testing.assert_allclose(draws.sum(axis=1), 1.0)
+    assert 0.05 < 0.1 * factor < 2.0
+    assert (size > 0).all()
+    sd = draws[:, :10].std(axis=0)
+    assert (np.abs(draws[:, :10].mean(axis=0) - truth[:10] / truth.sum()) < 5 * sd).all()
+
+
+def test_diagonal_coordinates_have_the_posterior_of_blocks():
+    """Two samplers that share nothing but the likelihood, within 5 standard errors of both."""
+    from arviz_stats.base import array_stats
+
+    from adobest_pp.samplers.blocks import blocks_draws
+
+    evidence = answered(ad.HadamardResponse(300, epsilon=2.0), 100_000, 6).evidence()
+    assert is_diagonal(control_variates.rows_of(evidence))
+    found = []
+    for theta in (
+        sgld_cv_draws(evidence, "learned", 600, 200, 2, 7)[0]["theta"],
+        blocks_draws(evidence, "learned", 800, 200, 2, 7)[0]["theta"],
+    ):
+        error = theta.std(axis=(0, 1)) / np.sqrt(array_stats.ess(theta, chain_axis=0, draw_axis=1))
+        found.append((theta.mean(axis=(0, 1)), error))
+    z = (found[0][0] - found[1][0]) / np.hypot(found[0][1], found[1][1])
+    assert np.abs(z).max() < 5
+
+
+def test_information_that_is_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr(control_variates, "MOST_ENTRIES", 1000)
+    evidence = answered(ad.HadamardResponse(300, epsilon=2.0), 1000, 8).evidence()
+    with pytest.raises(ValueError, match="too much to compute"):
+        control_variates.anchor_at(np.full(300, 1 / 300), evidence, control_variates.rows_of(evidence))
