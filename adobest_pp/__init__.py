@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from adobest_pp.collect import Collection as Collection
     from adobest_pp.collect import Rounds as Rounds
     from adobest_pp.collect import SameQuestion as SameQuestion
+    from adobest_pp.collect import WordSearch as WordSearch
     from adobest_pp.design import Utility as Utility
     from adobest_pp.design import asymptotic_variance as asymptotic_variance
     from adobest_pp.design import optimal_mechanism as optimal_mechanism
@@ -23,21 +24,32 @@ if TYPE_CHECKING:
     from adobest_pp.design import utility as utility
     from adobest_pp.design.optimal import efficiency as efficiency
     from adobest_pp.design.plan import plan as plan
+    from adobest_pp.estimates.estimate import estimate as estimate
     from adobest_pp.evidence import Evidence as Evidence
     from adobest_pp.mechanisms import RRRR as RRRR
     from adobest_pp.mechanisms import SRR as SRR
+    from adobest_pp.mechanisms import Allowance as Allowance
     from adobest_pp.mechanisms import Channel as Channel
+    from adobest_pp.mechanisms import CountMeanSketch as CountMeanSketch
+    from adobest_pp.mechanisms import Crosswise as Crosswise
+    from adobest_pp.mechanisms import ForcedResponse as ForcedResponse
     from adobest_pp.mechanisms import HadamardResponse as HadamardResponse
+    from adobest_pp.mechanisms import Kuk as Kuk
     from adobest_pp.mechanisms import LocalHashing as LocalHashing
+    from adobest_pp.mechanisms import Memoized as Memoized
+    from adobest_pp.mechanisms import ProjectiveGeometryResponse as ProjectiveGeometryResponse
     from adobest_pp.mechanisms import SetFamily as SetFamily
     from adobest_pp.mechanisms import SubsetSelection as SubsetSelection
+    from adobest_pp.mechanisms import Ticks as Ticks
     from adobest_pp.mechanisms import UnaryEncoding as UnaryEncoding
+    from adobest_pp.mechanisms import UnrelatedQuestion as UnrelatedQuestion
+    from adobest_pp.mechanisms import Warner as Warner
     from adobest_pp.mechanisms import audit as audit
     from adobest_pp.mechanisms import privacy_loss as privacy_loss
     from adobest_pp.mechanisms import read_question as read_question
     from adobest_pp.model.frequency import frequency_model as frequency_model
     from adobest_pp.model.private_response import PrivateResponse as PrivateResponse
-    from adobest_pp.samplers.extension import extend as extend
+    from adobest_pp.samplers.sampling import extend as extend
     from adobest_pp.samplers.sampling import recorded_arguments as recorded_arguments
     from adobest_pp.samplers.sampling import sample as sample
     from adobest_pp.samplers.sgld.settings import ConstantSteps as ConstantSteps
@@ -48,21 +60,29 @@ if TYPE_CHECKING:
     from adobest_pp.samplers.steps import DataAugmentationGibbs as DataAugmentationGibbs
     from adobest_pp.simulate import simulate_adaptive as simulate_adaptive
     from adobest_pp.simulate import simulate_rounds as simulate_rounds
+    from adobest_pp.simulate import simulate_words as simulate_words
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AdaptiveSubset": "collect",
+    "Allowance": "mechanisms",
     "Channel": "mechanisms",
     "Collection": "collect",
     "ConstantSteps": "samplers.sgld.settings",
+    "CountMeanSketch": "mechanisms",
+    "Crosswise": "mechanisms",
     "DataAugmentationGibbs": "samplers.steps",
     "DecayingSteps": "samplers.sgld.settings",
     "Evidence": "evidence",
+    "ForcedResponse": "mechanisms",
     "HadamardResponse": "mechanisms",
+    "Kuk": "mechanisms",
     "LocalHashing": "mechanisms",
+    "Memoized": "mechanisms",
     "PaperSteps": "samplers.sgld.settings",
     "PrivateResponse": "model.private_response",
+    "ProjectiveGeometryResponse": "mechanisms",
     "RRRR": "mechanisms",
     "Rounds": "collect",
     "SGLD": "samplers.sgld.step",
@@ -72,13 +92,18 @@ _HOMES = {
     "SameQuestion": "collect",
     "SetFamily": "mechanisms",
     "SubsetSelection": "mechanisms",
+    "Ticks": "mechanisms",
     "UnaryEncoding": "mechanisms",
+    "UnrelatedQuestion": "mechanisms",
     "Utility": "design",
+    "Warner": "mechanisms",
+    "WordSearch": "collect",
     "asymptotic_variance": "design",
     "audit": "mechanisms",
     "concat": "answers.concat",
     "efficiency": "design.optimal",
-    "extend": "samplers.extension",
+    "estimate": "estimates.estimate",
+    "extend": "samplers.sampling",
     "frequency_model": "model.frequency",
     "gather": "answers.gather.gather",
     "optimal_mechanism": "design",
@@ -92,6 +117,7 @@ _HOMES = {
     "semi_adaptive_subset": "design",
     "simulate_adaptive": "simulate",
     "simulate_rounds": "simulate",
+    "simulate_words": "simulate",
     "utility": "design",
 }
 _MODULES = (
@@ -101,6 +127,7 @@ _MODULES = (
     "design",
     "device",
     "diagnostics",
+    "estimates",
     "intervals",
     "likelihood",
     "mechanisms",

@@ -107,5 +107,7 @@ class Cluster:
             return task, None
         except CancelledError:
             raise OSError(f"the scheduler is lost or dropped a task; {_RESUME}") from None
+        except OSError as problem:  # of the connection: workers report their own errors as results
+            raise OSError(f"the scheduler is lost ({problem}); {_RESUME}") from None
         except Exception as problem:
             raise OSError(f"a worker could not do its task: {problem}") from None

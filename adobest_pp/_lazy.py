@@ -1,5 +1,6 @@
 """Import the names of a package on first use: a device that privatizes one answer loads nothing but NumPy."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -22,10 +23,13 @@ def lazy_names(
 
     def get(name: str) -> Any:
         if name in homes:
-            return getattr(import_module(f"{package}.{homes[name]}"), name)
-        if name in modules:
-            return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        elif name in modules:
+            value = import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)  # the next time it is found there
+        return value
 
     def names() -> list[str]:
         return sorted({*vars(import_module(package)), *homes, *modules})

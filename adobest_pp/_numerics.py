@@ -10,6 +10,8 @@ References
 .. [2] G. Marsaglia and W. W. Tsang (2000), The ziggurat method for generating random variables, Journal of
    Statistical Software 5(8).
 .. [3] D. Lemire (2019), Fast random integer generation in an interval, ACM TOMACS 29(1).
+.. [4] M. D. Vose (1991), A linear algorithm for generating random numbers with a given distribution, IEEE Transactions
+   on Software Engineering 17(9).
 """
 
 import math
@@ -104,6 +106,37 @@ def integer(state, bound):  # type: ignore[no-untyped-def]
         while (product & _LOW_HALF) < threshold:
             product = (next_word(state) >> _U32) * limit
     return np.int64(product >> _U32)
+
+
+@njit(cache=True)
+def alias_table(weight):  # type: ignore[no-untyped-def]
+    """Return thresholds and aliases for drawing i with probability proportional to its weight [4]_."""
+    u = weight.size
+    threshold = np.ones(u)
+    alias = np.arange(u).astype(np.int32)
+    total = weight.sum()
+    if not total > 0.0:
+        return threshold, alias
+    share = weight * (u / total)
+    small, large = np.empty(u, np.int64), np.empty(u, np.int64)
+    n_small, n_large = 0, 0
+    for i in range(u):
+        if share[i] < 1.0:
+            small[n_small] = i
+            n_small += 1
+        else:
+            large[n_large] = i
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        i, j = small[n_small], large[n_large - 1]
+        threshold[i], alias[i] = share[i], j
+        share[j] -= 1.0 - share[i]
+        if share[j] < 1.0:
+            n_large -= 1
+            small[n_small] = j
+            n_small += 1
+    return threshold, alias
 
 
 # The smallest normal double: a lower bound that keeps positive numbers positive.

@@ -13,6 +13,7 @@ SAMPLERS = {
     "gibbs": "Gibbs sampling",
     "sgld": "SGLD with the paper's steps",
     "sgld_cv": "SGLD with control variates",
+    "blocks": "moves of blocks",
 }
 VERDICTS = {
     "reference": "reference",
@@ -45,7 +46,7 @@ CENTRAL = (
 )
 
 # The meaning of the words for intervals that begin at zero.
-UP_TO = "“Up to”: the category may be empty, as the answers prefer that to any share; “below”: they prefer some share."
+UP_TO = "“Up to” and “below”: the answers cannot tell the share from zero; with “up to”, zero fits them best."
 
 # For each cause of an error: its name, the counterfactual without it, the name of the counterfactual, and its verb.
 CAUSES = {
@@ -140,6 +141,8 @@ def _shares(explanation: "xr.Dataset") -> str:
         parts[0] = parts[0].replace("from", "comes from", 1)
         return f"; of its squared error, {', '.join(parts[:-1])} and {parts[-1]}"
     main = explanation["main_cause"].item()
+    if main == "rest" and not explanation.attrs.get("is_recorded", True):
+        return ", and as its settings are not recorded, no other run can tell why"
     return ", and the counterfactuals do not explain it" if main == "rest" else f" because of {CAUSES[main][0]}"
 
 
@@ -180,6 +183,21 @@ def budget_in_words(epsilon: float) -> list[str]:
     ]
 
 
+def guess_in_words(with_answer: float, without: float, most: float) -> str:
+    """Return in a sentence how well anybody guesses a person's category from one answer.
+
+    Parameters
+    ----------
+    with_answer, without, most : float
+        Probabilities that the guess is right: `Mechanism.best_guess`, the largest share, and `guess_bound`.
+    """
+    return (
+        "Whoever knows these shares and sees one answer guesses the person's category right with a probability of "
+        f"{_below_one(100 * with_answer)} %; without the answer it is {_below_one(100 * without)} %, and no mechanism "
+        f"of this ε allows more than {_below_one(100 * most)} %."
+    )
+
+
 def _below_one(percent: float) -> str:
     """Return a share below 100 % with enough digits not to be rounded to 100 %."""
     return next((text for text in (f"{percent:.{i}f}" for i in range(14)) if float(text) < 100), f"{percent:.13f}")
@@ -204,7 +222,7 @@ def intervals_in_words(estimate: "xr.Dataset") -> list[str]:
     ``below 1.3 %`` otherwise.
     """
     ends = zip(estimate["lower"].values, estimate["upper"].values, strict=True)
-    empty = estimate["may_be_empty"].values if "may_be_empty" in estimate else [False] * estimate.sizes["category"]
+    empty = estimate["may_be_empty"].values if "may_be_empty" in estimate else [False] * estimate["lower"].size
     return [interval_in_words(low, high, may_be_empty=is_) for (low, high), is_ in zip(ends, empty, strict=True)]
 
 
@@ -223,6 +241,23 @@ def interval_in_words(lower: float, upper: float, *, may_be_empty: bool = False)
     if upper >= 1:
         return f"at least {low} %" if lower < 0.9995 else "above 99.9 %"
     return f"{low} – {high} %"
+
+
+def share_in_words(share: float, lower: float, upper: float) -> str:
+    """Return a share and its interval for a reader who is no statistician, in whole people of a hundred or a thousand.
+
+    The interval is rounded outwards, so that what is said is no narrower than what is known.
+    """
+    of = 100 if upper >= 0.05 else 1000
+    low, about, high = math.floor(of * lower + 1e-9), round(of * share), math.ceil(of * upper - 1e-9)
+    people = f"of {of:,} people"
+    if lower <= 0 and upper >= 1:
+        return "the answers do not tell"
+    if lower <= 0:
+        return f"at most {high} {people}"
+    if upper >= 1:
+        return f"at least {low} {people}"
+    return f"about {about} {people} ({low} to {high})"
 
 
 def range_in_words(lower: float, upper: float) -> str:

@@ -9,18 +9,22 @@ which it makes more accurate.
 For draws alone, such as those of your own model, intervals are the shortest that contain a share of the draws
 (`shortest_intervals`). If a category may be empty, its posterior piles up at zero, and the shortest interval begins
 there.
+
+Of many categories, people want the `largest`, those that are surely `above` a threshold, and `sums` over groups. These
+hold for any truth, too, though the same answers chose what is listed.
 """
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adobest_pp._checks import as_numbers, check_prior, check_probability
+from adobest_pp._checks import as_numbers, check_integer, check_prior, check_probability, check_real
 from adobest_pp._text import brief
-from adobest_pp._types import Floats
+from adobest_pp._types import Floats, Integers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,15 +32,20 @@ if TYPE_CHECKING:
     from adobest_pp.answers.gather.gathered import Gathered
     from adobest_pp.answers.responses import Responses
     from adobest_pp.likelihood.without_prior import Direct
+    from adobest_pp.mechanisms import Mechanism
 
 __all__ = [
     "COVERING",
     "PROBABILITY",
     "SHORTEST",
+    "above",
+    "change",
     "covering_intervals",
+    "largest",
     "privacy_share",
     "shortest_intervals",
     "summary",
+    "sums",
 ]
 
 # The probability of the intervals that people see.
@@ -56,6 +65,10 @@ _HALVINGS = 50
 _QUANTILES = 4000
 # Beyond this sum of concentrations, the width of a share is below the precision of a double.
 _MOST_CONCENTRATED = 1e15
+# Draws of many categories that are looked at together, to bound the memory.
+_DRAWS_AT_ONCE = 256
+# The most categories that the error on a hole in a hierarchy names.
+_MOST_MISSING = 5
 
 
 def shortest_intervals(draws: ArrayLike, probability: float = PROBABILITY) -> Floats:
@@ -176,14 +189,16 @@ def p_value(share: Floats, direct: "Direct") -> Floats:
 
 def _upper_tail(count: Floats, n: Floats, h: Floats) -> Floats:
     """Return P(C > count) + P(C = count)/2 for a binomial C, interpolated if the count is not an integer."""
+    return (_at_least(count, n, h) + _at_least(count + 1, n, h)) / 2
+
+
+def _at_least(count: Floats, n: Floats, h: Floats) -> Floats:
+    """Return P(C ≥ count) for a binomial C, interpolated if the count is not an integer."""
     from scipy.special import betainc
 
-    def at_least(least: Floats) -> Floats:
-        within = np.clip(least, _LEAST_SD, n)
-        tail = np.asarray(betainc(within, n - within + 1, h))
-        return np.where(least <= 0, 1.0, np.where(least > n, 0.0, tail))
-
-    return np.asarray((at_least(count) + at_least(count + 1)) / 2)
+    within = np.clip(count, _LEAST_SD, n)
+    tail = np.asarray(betainc(within, n - within + 1, h))
+    return np.where(count <= 0, 1.0, np.where(count > n, 0.0, tail))
 
 
 def _check_shares(draws: ArrayLike) -> Floats:
@@ -244,30 +259,117 @@ def summary(
     >>> list(ad.intervals.summary(ad.sample(responses, "gibbs", random_seed=1)))
     ['mean', 'lower', 'upper', 'may_be_empty', 'sample', 'privacy']
     """
+    read = _read(theta, kind, var_name, responses)
+    shown = _shown(read, probability)
+    if read.prior is not None or shown.attrs["interval"] == COVERING:
+        shown = shown.assign(_sources(shown, read.draws, read.n, read.prior)[["sample", "privacy"]])
+    return shown if read.dim == "category" else shown.rename(category=read.dim)
+
+
+class _Named(NamedTuple):
+    """Gathered answers of which a tree has only how many name each category."""
+
+    counts: "xr.DataArray"
+    n: int
+    mechanism: "Mechanism"
+
+
+class _Read(NamedTuple):
+    """Draws of shares, and what their intervals rest on.
+
+    `answers` is None if the intervals are those of the draws. `dim` is what the tree calls the categories. `prior` is
+    that of a tree of `sample`, `kind` what was asked for, and `n` the number of people, if known.
+    """
+
+    draws: "xr.DataArray"
+    kind: str | None
+    answers: "Responses | Gathered | _Named | None" = None
+    n: Any = None
+    prior: Any = None
+    dim: str = "category"
+
+
+def _read(theta: Any, kind: str | None, var_name: Any, responses: Any) -> _Read:
+    """Return the draws, and the answers where intervals should cover, or raise ValueError; see `summary`."""
     import xarray as xr
 
     if kind is not None and (not isinstance(kind, str) or kind not in ("covering", "posterior")):
         raise ValueError(f"kind must be 'covering' or 'posterior', got {brief(kind)}")
     if isinstance(theta, xr.DataTree):
         is_ours = {"prior_concentration", "n_responses"} <= {*theta.attrs} and responses is None
-        if not is_ours or var_name not in (None, "theta"):
-            return _of_model(theta, probability, kind, var_name, responses)
-        draws, n, prior = _of_tree(theta, None)
-        shown = _shown(theta, draws, probability, kind)
-        return shown.assign(_sources(shown, draws, n, prior)[["sample", "privacy"]])
+        return (
+            _read_tree(theta, kind)
+            if is_ours and var_name in (None, "theta")
+            else (_read_model(theta, kind, var_name, responses))
+        )
     if var_name is not None or responses is not None:
         raise ValueError(f"theta must be a tree if var_name or responses is given, got {brief(theta)}")
     if kind == "covering":
         raise ValueError("kind must be 'posterior' for draws alone: pass the tree of `sample`, which has the answers")
-    return _of_draws(theta, probability)
-
-
-def _of_draws(theta: Any, probability: float) -> "xr.Dataset":
-    """Return the mean and the shortest interval of each category from draws, for each cell of further dimensions."""
-    import xarray as xr
-
     if not isinstance(theta, xr.DataArray) or not {"chain", "draw", "category"} <= set(theta.dims):
         raise ValueError(f"theta must be a DataArray of draws by chain, draw and category, got {brief(theta)}")
+    return _Read(theta, kind)
+
+
+def _read_tree(tree: "xr.DataTree", kind: str | None) -> _Read:
+    """Return the draws and the answers of a tree of `sample`."""
+    draws, n, prior = _of_tree(tree, None)
+    chosen_deliberately = kind is None and np.ptp(np.atleast_1d(prior)) > 0
+    answers = None if kind == "posterior" or chosen_deliberately else _answers_of(tree)
+    return _Read(draws, kind, answers, n, prior)
+
+
+def _read_model(tree: "xr.DataTree", kind: str | None, var_name: Any, responses: Any) -> _Read:
+    """Return the shares in a tree of any model, and the answers if they are known."""
+    from adobest_pp.answers.draws import responses_of, shares_of
+    from adobest_pp.answers.responses import check_responses
+
+    known = responses_of(tree) if responses is None else responses
+    if known is not None:
+        check_responses(known)
+    draws, dim = shares_of(tree, "theta", var_name, None if known is None else known.categories)
+    further = [str(each) for each in draws.dims[2:-1]]
+    if kind == "covering" and further:
+        raise ValueError(
+            f"kind must be 'posterior' for shares by {', '.join(further)}: the answers are not split by it"
+        )
+    if kind == "covering" and known is None:
+        raise ValueError("responses must be given for covering intervals: the tree has no answers, so pass the model's")
+    answers = None if kind == "posterior" or further else known
+    return _Read(draws, kind, answers, None if known is None else len(known), None, dim)
+
+
+def _answers_of(tree: "xr.DataTree") -> "Responses | Gathered | _Named | None":
+    """Return the answers in a tree of `sample`, or as much of them as it has."""
+    from adobest_pp.answers.draws import responses_of
+    from adobest_pp.mechanisms import mechanism_from_settings
+
+    responses = responses_of(tree)
+    if responses is not None or "responses" not in tree.children or "answers_with" not in tree["responses"]:
+        return responses
+    stored = tree["responses"].to_dataset()
+    mechanism = mechanism_from_settings(json.loads(stored.attrs["mechanism_settings"]))
+    return _Named(stored["answers_with"], int(tree.attrs["n_responses"]), mechanism)
+
+
+def _shown(read: _Read, probability: float) -> "xr.Dataset":
+    """Return the mean and the interval of each category, by any further dimensions."""
+    mean = read.draws.mean(("chain", "draw"))
+    direct = _direct(read, mean)
+    if direct is None:
+        return _of_draws(read.draws, probability)
+    found = {"mean": ("category", mean.values)} | _covered(mean.values, direct, probability)
+    return _labelled(found, {"category": mean["category"].values}, COVERING, probability)
+
+
+def _labelled(found: dict[str, Any], coords: dict[str, Any], interval: str, probability: float) -> "xr.Dataset":
+    import xarray as xr
+
+    return xr.Dataset(found, coords, {"interval": interval, "probability": probability})
+
+
+def _of_draws(theta: "xr.DataArray", probability: float) -> "xr.Dataset":
+    """Return the mean and the shortest interval of each category from draws, for each cell of further dimensions."""
     others = [dim for dim in theta.dims if dim not in ("chain", "draw", "category")]
     mean = theta.mean(("chain", "draw")).transpose(*others, "category")
     k, n_draws = theta.sizes["category"], theta.sizes["chain"] * theta.sizes["draw"]
@@ -278,84 +380,109 @@ def _of_draws(theta: Any, probability: float) -> "xr.Dataset":
     return result.assign_attrs(interval=SHORTEST, probability=probability)
 
 
-def _of_model(tree: "xr.DataTree", probability: float, kind: str | None, var_name: Any, responses: Any) -> "xr.Dataset":
-    """Return the summary of the shares in a tree of any model; see `summary`."""
-    from adobest_pp.answers.draws import responses_of, shares_of
-    from adobest_pp.answers.responses import check_responses
+def _covered(mean: Floats, direct: "Direct", probability: float, dim: str = "category") -> dict[str, Any]:
+    """Return covering intervals that contain the means, and what may be empty."""
+    lower, upper = covering_intervals(direct, probability)
+    ends = {"lower": np.minimum(lower, mean), "upper": np.maximum(upper, mean), "may_be_empty": direct.estimate <= 0}
+    return {name: (dim, values) for name, values in ends.items()}
 
-    known = responses_of(tree) if responses is None else responses
-    if known is not None:
-        check_responses(known)
-    draws, dim = shares_of(tree, "theta", var_name, None if known is None else known.categories)
-    result, further = _of_draws(draws, probability), [str(each) for each in draws.dims[2:-1]]
-    if kind == "covering" and further:
+
+def _direct(read: _Read, mean: "xr.DataArray", groups: Integers | None = None) -> "Direct | None":
+    """Return what the answers alone say of the categories of `mean`, in their order, or of sums over groups of them.
+
+    None if intervals should not cover; ValueError if they should, but the answers do not tell.
+    """
+    from adobest_pp.likelihood.without_prior import direct_estimate, direct_of_counts
+
+    answers, labels = read.answers, mean["category"].values.tolist()
+    found = None
+    if isinstance(answers, _Named):
+        counts = answers.counts.sel(category=labels).values.astype(np.float64)
+        found = direct_of_counts(counts, answers.n, answers.mechanism, groups)
+    elif answers is not None:
+        place = {label: i for i, label in enumerate(labels)}
+        own = np.array([place[label] for label in answers.categories])
+        found = direct_estimate(answers, mean.values[own], None if groups is None else groups[own])
+        if found is not None and groups is None:
+            found = type(found)(*(column[np.argsort(own)] for column in found))
+    if found is None and read.kind == "covering":
+        raise ValueError("kind must be 'posterior': there are no answers that determine every share")
+    return found
+
+
+def change(responses: "Responses", before: int = 0, after: int = 1, probability: float = PROBABILITY) -> "xr.Dataset":
+    """Return the change of each share between two waves of the same people, with its interval.
+
+    Parameters
+    ----------
+    responses : Responses
+        Answers of `Memoized`: a row of waves for each person.
+    before, after : int, default 0 and 1
+        The two waves, from 0.
+    probability : float, default 0.95
+        How often the interval contains the true change, whatever the shares and whoever changed.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``change`` (the share after minus the share before), ``lower``, ``upper`` and ``standard_error`` by category.
+        The attribute ``people`` is the number of people who answered in both waves; the others are left out.
+
+    Notes
+    -----
+    Let C be the channel of one wave and L its inverse: L[i, y] has the mean 1 for people of category i, and 0 for all
+    others. So a person's L[i, y_after] − L[i, y_before] has the person's own change as its mean, and the estimate is
+    its average over people. The standard error is that of an average, so it needs no model of who changes. It is small
+    for people who stay the same, whose answers share their permanent answer. The interval is by Student's t, which
+    needs some tens of people.
+
+    Examples
+    --------
+    >>> import numpy as np, adobest_pp as ad
+    >>> mechanism = ad.Memoized.from_budgets(3, epsilon=3.0, wave_epsilon=2.0, n_waves=2)
+    >>> x = np.random.default_rng(1).integers(3, size=1000)
+    >>> answers = mechanism.privatize(x, rng=np.random.default_rng(2))
+    >>> found = ad.intervals.change(ad.Responses.from_arrays(mechanism, answers))
+    >>> bool(((found["lower"] < 0) & (found["upper"] > 0)).all()), found.attrs["people"]
+    (True, 1000)
+    """
+    import xarray as xr
+    from scipy import stats
+
+    from adobest_pp.answers.responses import Responses
+    from adobest_pp.mechanisms.memoized import NO_ANSWER, Memoized
+
+    if not isinstance(responses, Responses) or not isinstance(responses.mechanism, Memoized):
         raise ValueError(
-            f"kind must be 'posterior' for shares by {', '.join(further)}: the answers are not split by it"
+            f"responses must be Responses of Memoized, with the waves of each person, got {brief(responses)}"
         )
-    if kind == "covering" and known is None:
-        raise ValueError("responses must be given for covering intervals: the tree has no answers, so pass the model's")
-    if kind != "posterior" and not further and known is not None:
-        direct = _direct_of_responses(known, result["mean"])
-        if direct is not None:
-            result = _covered(result, direct)
-            result = result.assign(_sources(result, draws, len(known), None)[["sample", "privacy"]])
-        elif kind == "covering":
-            raise ValueError("kind must be 'posterior': the responses do not determine every share")
-    return result if dim == "category" else result.rename(category=dim)
-
-
-def _shown(tree: "xr.DataTree", draws: "xr.DataArray", probability: float, kind: str | None) -> "xr.Dataset":
-    """Return the mean and the interval of each category from a tree of `sample`; see `summary`."""
-    result = _of_draws(draws, probability)
-    if kind == "posterior" or (kind is None and np.ptp(np.atleast_1d(_prior_of(tree))) > 0):
-        return result
-    direct = _direct_of(tree, result["mean"])
-    if direct is None:
-        if kind == "covering":
-            raise ValueError("kind must be 'posterior': the tree has no answers that determine every share")
-        return result
-    return _covered(result, direct)
-
-
-def _covered(result: "xr.Dataset", direct: "Direct") -> "xr.Dataset":
-    """Return means with covering intervals that contain them."""
-    mean = result["mean"].values
-    lower, upper = covering_intervals(direct, result.attrs["probability"])
+    last = responses.mechanism.n_waves - 1
+    pair = [check_integer(before, "before", 0, last), check_integer(after, "after", 0, last)]
+    if pair[0] == pair[1]:
+        raise ValueError(f"after must be another wave than before, got {after} for both")
+    level = check_probability(probability)
+    answers = np.asarray(responses.answers)[:, pair]
+    both = answers[(answers != NO_ANSWER).all(axis=1)]
+    if len(both) < 2:
+        raise ValueError(f"responses must have at least 2 people with both waves, got {len(both)}")
+    matrix = responses.mechanism.wave_matrix()
+    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
+        raise ValueError(
+            "responses must be of a mechanism whose answers tell all categories apart, got one that does not"
+        )
+    inverse = np.linalg.pinv(matrix)
+    each = inverse[:, both[:, 1]] - inverse[:, both[:, 0]]
+    mean, error = each.mean(axis=1), each.std(axis=1, ddof=1) / math.sqrt(len(both))
+    margin = stats.t.ppf((1 + level) / 2, len(both) - 1) * error
     columns = {
-        "lower": ("category", np.minimum(lower, mean)),
-        "upper": ("category", np.maximum(upper, mean)),
-        "may_be_empty": ("category", direct.estimate <= 0),
+        "change": mean,
+        "lower": np.maximum(mean - margin, -1.0),
+        "upper": np.minimum(mean + margin, 1.0),
+        "standard_error": error,
     }
-    return result.assign(columns).assign_attrs(interval=COVERING)
-
-
-def _direct_of(tree: "xr.DataTree", mean: "xr.DataArray") -> "Direct | None":
-    """Return what the answers in a tree alone say, in the order of the categories of `mean`."""
-    from adobest_pp.answers.draws import responses_of
-    from adobest_pp.likelihood.without_prior import direct_of_counts
-    from adobest_pp.mechanisms import mechanism_from_settings
-
-    labels = mean["category"].values.tolist()
-    responses = responses_of(tree)
-    if responses is not None:
-        return _direct_of_responses(responses, mean)
-    if "responses" not in tree.children or "answers_with" not in tree["responses"]:
-        return None
-    # Gathered answers: the tree has only the number of answers that name each category.
-    stored = tree["responses"].to_dataset()
-    mechanism = mechanism_from_settings(json.loads(stored.attrs["mechanism_settings"]))
-    counts = stored["answers_with"].sel(category=labels).values.astype(np.float64)
-    return direct_of_counts(counts, int(tree.attrs["n_responses"]), mechanism)
-
-
-def _direct_of_responses(responses: "Responses | Gathered", mean: "xr.DataArray") -> "Direct | None":
-    """Return what answers alone say, in the order of the categories of `mean`."""
-    from adobest_pp.likelihood.without_prior import direct_estimate
-
-    known = list(responses.categories)
-    found = direct_estimate(responses, mean.sel(category=known).values)
-    order = [known.index(label) for label in mean["category"].values.tolist()]
-    return None if found is None else type(found)(*(column[order] for column in found))
+    attributes = {"people": len(both), "before": pair[0], "after": pair[1], "probability": level}
+    coords = {"category": list(responses.categories)}
+    return xr.Dataset({name: ("category", value) for name, value in columns.items()}, coords, attributes)
 
 
 def privacy_share(
@@ -406,7 +533,7 @@ def privacy_share(
 
     if isinstance(theta, xr.DataTree):
         draws, n, prior = _of_tree(theta, n)
-        return _sources(_shown(theta, draws, probability, None), draws, n, prior)
+        return _sources(_shown(_read_tree(theta, None), probability), draws, n, prior)
     return _sources_of_draws(theta, n, prior, probability)
 
 
@@ -490,3 +617,389 @@ def _honest_widths(mean: Floats, n: Floats, prior: Floats, probability: float) -
     levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     ends = [shortest_intervals(beta.ppf(levels[:, None], a, a.sum() - a), probability) for a in own]
     return np.array([upper - lower for lower, upper in ends])
+
+
+# Many categories: the largest of them, those that are surely above a threshold, and sums over groups.
+#
+# The same answers choose what is listed and say how large it is, so the listed estimates are too large on average. What
+# is said of a list holds for any truth, though, and whatever the list is.
+
+
+def largest(
+    theta: "xr.DataArray | xr.DataTree",
+    k: int = 10,
+    probability: float = PROBABILITY,
+    kind: Literal["covering", "posterior"] | None = None,
+    *,
+    var_name: str | None = None,
+    responses: "Responses | Gathered | None" = None,
+) -> "xr.Dataset":
+    """Return the k categories with the largest estimates, whether they belong there, and the share of all others.
+
+    Parameters
+    ----------
+    theta, kind, var_name, responses
+        As of `summary`; the shares must be by category alone.
+    k : int, default 10
+        How many categories to list.
+    probability : float, default 0.95
+        Of the listed intervals, the share that contains the truth, on average over collections; and how often the
+        interval of the rest contains it, and all intervals of ranks at once.
+
+    Returns
+    -------
+    xarray.Dataset
+        By category, the largest first: ``mean``, ``lower``, ``upper`` (and ``may_be_empty``) as of `summary`, but wide
+        enough for categories that were chosen because they look large; ``belongs``, the posterior probability that the
+        category is among the k largest. ``rest``, ``rest_lower`` and ``rest_upper``: the share of all other categories.
+        For covering intervals, ``rank_lower`` and ``rank_upper``, between which the rank of the category is: one that
+        has a ``rank_upper`` of at most k belongs to the k largest for sure.
+
+    Notes
+    -----
+    **Intervals of a chosen list.** Of K intervals at 95 %, those of the k largest estimates miss more often than
+    others. At a level of 1 − 0.05·k/K, at most 5 % of the listed ones do on average (Benjamini and Yekutieli [1]_).
+
+    **Ranks.** Exact binomial intervals (Clopper and Pearson) at a level of 1 − 0.05/K contain all K shares at once in
+    95 % of collections. A category whose interval is above that of another one has a larger share.
+
+    **The rest.** Its lower end needs no correction: whatever the k largest are, their estimates sum to no more than
+    the listed ones. But the listed ones are listed because of their errors, too. The mean of these errors is Σ σ²·f(c),
+    where f(c) is the density of each category's estimate at the smallest listed estimate c, and σ² its variance (for
+    counts, m times the number of categories with m answers, as in the estimate of Good and Turing). The upper end is
+    raised by an upper limit for it. ``python -m validation.largest`` measures all of this for fixed truths.
+
+    References
+    ----------
+    .. [1] Y. Benjamini and D. Yekutieli (2005), False discovery rate-adjusted multiple confidence intervals for
+       selected parameters, Journal of the American Statistical Association 100.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> mechanism = ad.SRR(4, epsilon=2.0)
+    >>> answers = mechanism.privatize([0] * 600 + [1] * 300 + [2] * 60 + [3] * 40, rng=np.random.default_rng(1))
+    >>> tree = ad.sample(ad.Responses.from_arrays(mechanism, answers, categories=list("abcd")), "gibbs", random_seed=1)
+    >>> found = ad.intervals.largest(tree, k=2)
+    >>> found.category.values.tolist(), found.rank_upper.values.tolist(), found.rest.round(1).item()
+    (['a', 'b'], [1, 2], 0.1)
+    """
+    read = _read_alone(theta, kind, var_name, responses)
+    share = check_probability(probability)
+    mean = read.draws.mean(("chain", "draw"))
+    k_all = mean.sizes["category"]
+    size = check_integer(k, "k", 1, k_all)
+    chosen = np.argsort(-mean.values, kind="stable")[:size]
+    found: dict[str, Any] = {"mean": ("category", mean.values[chosen])}
+    direct = _direct(read, mean)
+    if direct is None:
+        found |= _ends_of_draws(read.draws[..., chosen], share)
+    else:
+        listed = type(direct)(*(column[chosen] for column in direct))
+        found |= _covered(mean.values[chosen], listed, 1 - (1 - share) * size / k_all)
+        found |= {name: ("category", ranks[chosen]) for name, ranks in _ranks(direct, 1 - share).items()}
+    found["belongs"] = ("category", _among_largest(_flat(read.draws), size)[chosen])
+    found |= {name: ((), value) for name, value in _rest(read, mean, direct, chosen, share).items()}
+    kind_shown = SHORTEST if direct is None else COVERING
+    result = _labelled(found, {"category": mean["category"].values[chosen]}, kind_shown, share)
+    return result if read.dim == "category" else result.rename(category=read.dim)
+
+
+def _rest(read: _Read, mean: Any, direct: "Direct | None", chosen: Integers, probability: float) -> dict[str, float]:
+    """Return the share of all categories that are not chosen, and its interval."""
+    k = mean.sizes["category"]
+    if chosen.size == k:
+        return dict.fromkeys(("rest", "rest_lower", "rest_upper"), 0.0)
+    outside = np.ones(k, dtype=np.int64)
+    outside[chosen] = 0
+    share = float(mean.values[outside == 1].sum())
+    if direct is None:
+        ends = shortest_intervals(_flat(read.draws)[:, outside == 1].sum(axis=1, keepdims=True).clip(0, 1), probability)
+        return {"rest": share, "rest_lower": float(ends[0, 0]), "rest_upper": float(ends[1, 0])}
+    both = _direct(read, mean, outside)
+    assert both is not None
+    lower, upper = covering_intervals(both, probability)[:, 1]
+    upper += _error_of_winners(direct, chosen, probability)
+    return {"rest": share, "rest_lower": min(lower, share), "rest_upper": min(max(upper, share), 1.0)}
+
+
+def _error_of_winners(direct: "Direct", chosen: Integers, probability: float) -> float:
+    """Return an upper limit for how much the largest estimates exceed their shares in total, on average."""
+    from scipy.special import gammaincinv
+
+    cut = float(direct.estimate[chosen].min())
+    sd = direct.sd(np.full_like(direct.estimate, min(max(cut, 0.0), 1.0)))
+    window = np.maximum(sd, 1 / (direct.n * direct.gain)) / 2  # at least one count wide
+    near = np.abs(direct.estimate - cut) <= window * (1 + 1e-9)
+    most = gammaincinv(np.count_nonzero(near) + 1, (1 + probability) / 2)  # of a Poisson mean
+    return float(most * np.max((sd**2 / (2 * window))[near]))
+
+
+def _ranks(direct: "Direct", level: float) -> dict[str, Integers]:
+    """Return the smallest and largest rank of each category; all are right at once but for a probability of `level`."""
+    from scipy.special import betainccinv, betaincinv
+
+    count, side = _count(direct), level / (2 * direct.n.size)
+    with np.errstate(invalid="ignore"):
+        low = np.where(count > 0, betaincinv(np.maximum(count, _LEAST_SD), direct.n - count + 1, side), 0.0)
+        high = np.where(count < direct.n, betainccinv(count + 1, np.maximum(direct.n - count, _LEAST_SD), side), 1.0)
+    low, high = (np.clip((ends - direct.other) / direct.gain, 0.0, 1.0) for ends in (low, high))
+    above, not_below = np.sort(low), np.sort(high)
+    return {
+        "rank_lower": 1 + low.size - np.searchsorted(above, high, side="right"),
+        "rank_upper": low.size - np.searchsorted(not_below, low, side="right") + (high <= low),
+    }
+
+
+def _count(direct: "Direct") -> Floats:
+    """Return how many of n binary answers name each category."""
+    return np.clip((direct.other + direct.gain * direct.estimate) * direct.n, 0.0, direct.n)
+
+
+def _among_largest(draws: Floats, k: int) -> Floats:
+    """Return the share of draws in which each category is among the k largest."""
+    n, k_all = draws.shape
+    total = np.zeros(k_all)
+    for start in range(0, n, _DRAWS_AT_ONCE):
+        part = draws[start : start + _DRAWS_AT_ONCE]
+        total += (part >= np.partition(part, k_all - k, axis=1)[:, [k_all - k]]).sum(axis=0)
+    return np.asarray(total / n)
+
+
+def above(
+    theta: "xr.DataArray | xr.DataTree",
+    threshold: float,
+    error: float = 0.05,
+    rate: Literal["any", "share"] = "any",
+    kind: Literal["covering", "posterior"] | None = None,
+    *,
+    var_name: str | None = None,
+    responses: "Responses | Gathered | None" = None,
+) -> "xr.Dataset":
+    """Return the categories whose shares are surely above a threshold, the largest first.
+
+    Parameters
+    ----------
+    theta, kind, var_name, responses
+        As of `summary`; the shares must be by category alone.
+    threshold : float
+        A share, such as 0.01; 0 for the categories that are surely not empty.
+    error : float, default 0.05
+        The error rate of the list.
+    rate : {"any", "share"}
+        What `error` is: the probability that *any* listed category is at the threshold or below it, or the *share* of
+        such categories among the listed ones, on average over collections (0 if none is listed).
+
+    Returns
+    -------
+    xarray.Dataset
+        For each listed category, ``mean``, ``lower`` and ``upper`` as of `largest`, ``probability``, the posterior
+        probability that it is above the threshold, and for covering intervals the ``p_value`` of its test. The list
+        may be empty.
+
+    Notes
+    -----
+    The answers that name a category are as many or more with the probability ``p_value`` if its share is the threshold,
+    and with a smaller one if it is less. Holm's procedure [1]_ for ``"any"`` and that of Benjamini and Yekutieli [2]_
+    for ``"share"`` keep the error rate for all truths, however the counts of categories depend on each other. With
+    thousands of categories ``"share"`` lists more if there are more than about ten to list.
+
+    For ``kind="posterior"`` the list is the longest for which the draws say so: right if the prior is.
+
+    References
+    ----------
+    .. [1] S. Holm (1979), A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics
+       6.
+    .. [2] Y. Benjamini and D. Yekutieli (2001), The control of the false discovery rate in multiple testing under
+       dependency, Annals of Statistics 29.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> mechanism = ad.SRR(4, epsilon=2.0)
+    >>> answers = mechanism.privatize([0] * 600 + [1] * 300 + [2] * 60 + [3] * 40, rng=np.random.default_rng(1))
+    >>> tree = ad.sample(ad.Responses.from_arrays(mechanism, answers, categories=list("abcd")), "gibbs", random_seed=1)
+    >>> ad.intervals.above(tree, threshold=0.2).category.values.tolist()
+    ['a', 'b']
+    """
+    read = _read_alone(theta, kind, var_name, responses)
+    limit = check_threshold(threshold)
+    level = check_real(error, "error", "a number between 0 and 1", lambda x: 0 < x < 1)
+    if not isinstance(rate, str) or rate not in ("any", "share"):
+        raise ValueError(f"rate must be 'any' or 'share', got {brief(rate)}")
+    mean = read.draws.mean(("chain", "draw"))
+    is_above = _flat(read.draws) > limit
+    chance, direct = is_above.mean(axis=0), _direct(read, mean)
+    if direct is None:
+        chosen = _sure_by_draws(is_above, chance, level, rate)
+    else:
+        p_values = p_above(direct, limit)
+        chosen = _rejected(p_values, level, rate)
+    chosen = chosen[np.argsort(-mean.values[chosen], kind="stable")]
+    found: dict[str, Any] = {"mean": ("category", mean.values[chosen])}
+    if direct is None:
+        found |= _ends_of_draws(read.draws[..., chosen], 1 - level)
+    else:
+        listed = type(direct)(*(column[chosen] for column in direct))
+        found |= _covered(mean.values[chosen], listed, 1 - level * max(chosen.size, 1) / mean.size)
+        del found["may_be_empty"]
+        found["p_value"] = ("category", p_values[chosen])
+    found["probability"] = ("category", chance[chosen])
+    kind_shown = SHORTEST if direct is None else COVERING
+    result = _labelled(found, {"category": mean["category"].values[chosen]}, kind_shown, 1 - level)
+    result = result.assign_attrs(threshold=limit, error=level, rate=rate)
+    return result if read.dim == "category" else result.rename(category=read.dim)
+
+
+def p_above(direct: "Direct", share: float) -> Floats:
+    """Return the probability of as many answers that name each category, or more, if this is its share."""
+    return _at_least(_count(direct), direct.n, np.clip(direct.other + direct.gain * share, 0.0, 1.0))
+
+
+def p_below(direct: "Direct", share: float) -> Floats:
+    """Return the probability of as few answers that name each category, or fewer, if this is its share."""
+    return 1 - _at_least(_count(direct) + 1, direct.n, np.clip(direct.other + direct.gain * share, 0.0, 1.0))
+
+
+def check_threshold(threshold: Any, name: str = "threshold") -> float:
+    """Return a share of at least 0 and below 1, or raise ValueError."""
+    return check_real(threshold, name, "a share of at least 0 and below 1", lambda x: 0 <= x < 1)
+
+
+def _rejected(p_values: Floats, level: float, rate: str) -> Integers:
+    """Return which hypotheses are rejected: by Holm's procedure, or by that of Benjamini and Yekutieli."""
+    order, k = np.argsort(p_values, kind="stable"), p_values.size
+    place = np.arange(1, k + 1)
+    if rate == "any":
+        kept = p_values[order] > level / (k + 1 - place)
+        return order[: int(np.argmax(kept)) if kept.any() else k]
+    passed = np.flatnonzero(p_values[order] <= level * place / (k * np.sum(1 / place)))
+    return order[: passed[-1] + 1 if passed.size else 0]
+
+
+def _sure_by_draws(is_above: Any, chance: Floats, level: float, rate: str) -> Integers:
+    """Return the longest list, by falling probability, whose error rate in the draws is at most `level`."""
+    order = np.argsort(-chance, kind="stable")
+    if rate == "share":
+        wrong = np.cumsum(1 - chance[order]) / np.arange(1, chance.size + 1)
+    else:
+        order = order[chance[order] >= 1 - level]
+        wrong = 1 - np.logical_and.accumulate(is_above[:, order], axis=1).mean(axis=0)
+    return order[: int(np.count_nonzero(wrong <= level))]
+
+
+def sums(
+    theta: "xr.DataArray | xr.DataTree",
+    groups: "Mapping[Any, Any] | Sequence[Any] | xr.DataArray",
+    probability: float = PROBABILITY,
+    kind: Literal["covering", "posterior"] | None = None,
+    *,
+    var_name: str | None = None,
+    responses: "Responses | Gathered | None" = None,
+) -> "xr.Dataset":
+    """Return the shares of groups of categories, such as the districts of postal codes, with intervals.
+
+    Parameters
+    ----------
+    theta, probability, kind, var_name, responses
+        As of `summary`; the shares must be by category alone.
+    groups : mapping, pandas Series, DataArray or sequence
+        The group of each category: by its label, or in the order of the categories. Choose the groups before you see
+        the answers, or by something else. Labels of other categories are ignored.
+
+    Returns
+    -------
+    xarray.Dataset
+        By group, in the order in which they first occur: ``mean``, ``lower``, ``upper`` and, for covering intervals,
+        ``may_be_empty`` as of `summary`; and how many ``categories`` it has.
+
+    Notes
+    -----
+    The interval of a group rests on how often answers name its categories. Their number in an answer is not binomial,
+    but its variance depends on nothing but the share of the group, and there are binary answers, as many, with the same
+    variance at every share. So the interval is that of `covering_intervals` for these.
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> mechanism = ad.SRR(4, epsilon=2.0)
+    >>> answers = mechanism.privatize([0] * 600 + [1] * 300 + [2] * 60 + [3] * 40, rng=np.random.default_rng(1))
+    >>> tree = ad.sample(ad.Responses.from_arrays(mechanism, answers, categories=list("abcd")), "gibbs", random_seed=1)
+    >>> found = ad.intervals.sums(tree, {"a": "first", "b": "other", "c": "other", "d": "other"})
+    >>> found["mean"].round(1).to_series().to_dict()
+    {'first': 0.6, 'other': 0.4}
+    """
+    read = _read_alone(theta, kind, var_name, responses)
+    share = check_probability(probability)
+    mean = read.draws.mean(("chain", "draw"))
+    names, group_of = check_groups(groups, mean["category"].values.tolist())
+    total = np.bincount(group_of, mean.values).clip(0, 1)
+    found: dict[str, Any] = {"mean": ("group", total)}
+    direct = _direct(read, mean, group_of) if len(names) > 1 else None
+    if len(names) == 1:
+        found = {name: ("group", np.ones(1)) for name in ("mean", "lower", "upper")}
+    elif direct is None:
+        flat = _flat(read.draws)
+        each = np.column_stack([flat[:, group_of == g].sum(axis=1) for g in range(len(names))]).clip(0, 1)
+        lower, upper = shortest_intervals(each, share)
+        found |= {"lower": ("group", lower), "upper": ("group", upper)}
+    else:
+        found |= _covered(total, direct, share, "group")
+    found["categories"] = ("group", np.bincount(group_of))
+    covers = direct is not None or (len(names) == 1 and read.answers is not None)
+    return _labelled(found, {"group": names}, COVERING if covers else SHORTEST, share)
+
+
+def check_groups(groups: Any, labels: Sequence[str]) -> tuple[list[str], Integers]:
+    """Return the names of the groups, and the number of the group of each category, or raise ValueError."""
+    allowed = f"groups must have a group for each of the {len(labels):,} categories"
+    if hasattr(groups, "to_series") and getattr(groups, "ndim", 0) == 1:
+        groups = groups.to_series()
+    if hasattr(groups, "to_dict"):
+        groups = groups.to_dict()
+    if isinstance(groups, Mapping):
+        by_label = {str(label): group for label, group in groups.items()}
+    elif isinstance(groups, Sequence | np.ndarray) and not isinstance(groups, str | bytes) and np.ndim(groups) == 1:
+        if len(groups) != len(labels):
+            raise ValueError(f"{allowed}, got {len(groups):,} in their order")
+        by_label = dict(zip(labels, groups, strict=True))
+    else:
+        raise ValueError(f"{allowed}, by label or in their order, got {brief(groups)}")
+    missing = [label for label in labels if _is_missing(by_label.get(label))]
+    if missing:
+        named = ", ".join(repr(label) for label in missing[:_MOST_MISSING])
+        more = f" and {len(missing) - _MOST_MISSING:,} more" if len(missing) > _MOST_MISSING else ""
+        raise ValueError(f"{allowed}, got none for {named}{more}")
+    names = list(dict.fromkeys(str(by_label[label]) for label in labels))
+    place = {name: i for i, name in enumerate(names)}
+    return names, np.array([place[str(by_label[label])] for label in labels])
+
+
+def _is_missing(group: Any) -> bool:
+    """Tell whether a group is None, NaN or an empty text."""
+    return group is None or group != group or (isinstance(group, str) and not group.strip())
+
+
+def _read_alone(theta: Any, kind: str | None, var_name: Any, responses: Any) -> _Read:
+    """Return what `_read` does if the shares are by category alone, or raise ValueError."""
+    read = _read(theta, kind, var_name, responses)
+    further = [str(dim) for dim in read.draws.dims if dim not in ("chain", "draw", "category")]
+    if further:
+        raise ValueError(f"theta must be shares by category alone, got them by {', '.join(further)}, too: choose one")
+    draws = read.draws.transpose("chain", "draw", "category")
+    if "category" not in draws.coords:
+        draws = draws.assign_coords(category=[str(i) for i in range(draws.sizes["category"])])
+    return read._replace(draws=draws)
+
+
+def _flat(draws: "xr.DataArray") -> Floats:
+    """Return draws by chain, draw and category as an array of shape (n, K)."""
+    return np.asarray(draws.values.reshape(-1, draws.shape[-1]))
+
+
+def _ends_of_draws(draws: "xr.DataArray", probability: float) -> dict[str, Any]:
+    """Return the shortest intervals of draws as variables by category."""
+    if not draws.shape[-1]:
+        return {name: ("category", np.zeros(0)) for name in ("lower", "upper")}
+    lower, upper = shortest_intervals(_flat(draws), probability)
+    return {"lower": ("category", lower), "upper": ("category", upper)}

@@ -56,6 +56,7 @@ def test_a_missing_package_is_named_with_what_to_install(load, package, monkeypa
         load()
 
 
+@pytest.mark.long
 def test_from_people_to_a_report(tmp_path):
     """A file of real people, randomized exactly, sampled and graded: most intervals hold the true shares."""
     people = ad.datasets.anes96()

@@ -465,5 +465,5 @@ def test_the_fit_of_answers_is_checked_for_a_tree_of_another_model(of_pymc):
     xr.testing.assert_identical(ad.diagnostics.goodness_of_fit(tree, responses, var_name="shares"), expected)
     with refuses("var_name"):
         ad.diagnostics.goodness_of_fit(tree, responses)
-    with refuses("draws"):
+    with refuses("prior"):
         ad.diagnostics.explain(tree, responses)

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
@@ -302,7 +302,12 @@ class Responses:
 
         return read_collection(path) if is_collection(check_path(path)) else cls.from_netcdf(path)
 
-    def to_parquet(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        overwrite: bool = False,
+        public: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> None:
         """Write a Parquet file of the answers, one row a person, whole or not at all. `gather` reads it.
 
         Parameters
@@ -311,6 +316,8 @@ class Responses:
             A new file; `gather` recognizes the ending ``.parquet``.
         overwrite : bool, default False
             Whether to replace an existing file.
+        public : mapping of columns, optional
+            What is known of the people beside their answers, in the same order, as ``Collection.public.answered``.
 
         Notes
         -----
@@ -323,7 +330,7 @@ class Responses:
         from adobest_pp.answers.gather.tables import ROWS_OF_A_GROUP, table_of
 
         with replacing(check_path(path), overwrite=overwrite) as temporary:
-            table = table_of(self)
+            table = table_of(self, public)
             with pq.ParquetWriter(temporary, table.schema, compression="zstd", write_page_checksum=True) as writer:
                 writer.write_table(table, row_group_size=ROWS_OF_A_GROUP)
                 writer.add_key_value_metadata(PLACEHOLDER)

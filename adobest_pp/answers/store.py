@@ -31,8 +31,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adobest_pp._checks import check_integer, check_path, check_subset
-from adobest_pp._database import PATIENCE, as_os_error, connect, lock, telling, unlock
-from adobest_pp._files import check_target, install, refusal, temporary_beside
+from adobest_pp._files import (
+    PATIENCE,
+    as_os_error,
+    check_target,
+    connect,
+    install,
+    lock,
+    refusal,
+    telling,
+    temporary_beside,
+    unlock,
+)
 from adobest_pp._text import check_labels
 from adobest_pp.answers.responses import Column, Responses, checked_answers
 from adobest_pp.mechanisms import Mechanism, mechanism_from_settings
@@ -463,6 +473,41 @@ def read_collection(path: str | os.PathLike[str]) -> Responses:
         return QuestionAnswers.stored(content).responses
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as reason:
         raise ValueError(f"path must name an undamaged collection, got {os.fspath(path)!r}: {reason}") from None
+
+
+class PublicColumns(NamedTuple):
+    """What was kept of people beside their answers, by column: ``row`` of their file, region, age, … Never x.
+
+    Attributes
+    ----------
+    answered : dict of lists
+        Of the people who answered, in the order of the responses; empty text where nothing was kept.
+    silent : dict of lists
+        Of the people who were asked and gave no answer, with the same columns.
+    """
+
+    answered: dict[str, list[str | int]]
+    silent: dict[str, list[str | int]]
+
+
+def public_columns(events: Sequence[dict[str, Any]]) -> PublicColumns:
+    """Return the public columns in the events of a collection."""
+    answered: list[dict[str, Any]] = []
+    silent: list[dict[str, Any]] = []
+    for event in events:
+        if event.get("answers"):
+            answered += [event.get("public", {})] * len(event["answers"])
+        elif "public" in event:
+            silent.append(event["public"])
+    names = list(dict.fromkeys(name for each in (*answered, *silent) for name in each))
+    return PublicColumns(
+        *({name: [each.get(name, "") for each in rows] for name in names} for rows in (answered, silent))
+    )
+
+
+def read_public(path: str | os.PathLike[str]) -> PublicColumns:
+    """Read what the file of a collection keeps of people beside their answers, or raise ValueError if it is damaged."""
+    return public_columns(read_content(path).events)
 
 
 def event_of(asked: Mechanism, subset: tuple[int, ...] | None, mechanism: Mechanism) -> dict[str, Any]:

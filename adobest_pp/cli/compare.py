@@ -21,10 +21,10 @@ from adobest_pp.cli.tables import (
     print_grades,
     print_verdicts,
 )
+from adobest_pp.intervals import check_threshold
 from adobest_pp.mechanisms import Mechanism, build_mechanism, find_mechanism
-from adobest_pp.report.conclusions import conclusions
 from adobest_pp.report.findings import Poll, grade_samplers, n_stages, poll_of_people, poll_of_responses, simulated_poll
-from adobest_pp.report.folder import summary, write_report
+from adobest_pp.report.folder import REPORT, conclusions, summary, write_report
 from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import fresh_seed
 
@@ -139,7 +139,9 @@ def run(
     prior: float | Literal["learned"],
     draws: int,
     seed: int | None,
+    asked: dict[str, Any],
     *,
+    overwrite: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -150,15 +152,21 @@ def run(
     # Check everything before anybody is asked, so that nobody has to answer again because the rest failed.
     request.check()
     check_integer(draws, "--draws", FEWEST_DRAWS)
+    if asked["threshold"] is not None:
+        check_threshold(asked["threshold"], "--above")
     _check_writable(out)
+    if not overwrite and (out / REPORT).exists():
+        raise FileExistsError(
+            f"--out must name a folder without a report, got {str(out)!r}: give --overwrite to replace"
+        )
     chosen = fresh_seed() if seed is None else seed
     show = not (quiet or as_json)
     kept = out / "responses.db"
     poll = request.poll(chosen, show, kept)
     with SlowProgress(n_stages(poll, prior) + 1, "comparing", show) as progress:
-        findings = grade_samplers(poll, prior, draws, chosen, lambda stage: progress.advance(1, stage))
+        findings = grade_samplers(poll, prior, draws, chosen, lambda stage: progress.advance(1, stage), **asked)
         progress.advance(1, "writing the report")
-        written = write_report(findings, out) + ([] if request.data is None else [kept])
+        written = write_report(findings, out, overwrite) + ([] if request.data is None else [kept])
     if as_json:
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201
     elif not quiet:

@@ -18,6 +18,7 @@ from adobest_pp.cli.poll import app as poll_app
 from adobest_pp.cli.poll import teach_class
 from adobest_pp.cli.study import app as study_app
 from adobest_pp.cli.study import telling_how_to_resume
+from adobest_pp.cli.survey import app as survey_app
 
 # Local variables in a traceback could show a private category, so they are never printed.
 app = typer.Typer(
@@ -29,24 +30,37 @@ app = typer.Typer(
 )
 app.add_typer(study_app, name="study")
 app.add_typer(poll_app, name="poll")
+app.add_typer(survey_app, name="survey")
 app.command("class", epilog="Example: adobest class --host 0.0.0.0")(teach_class)
 app.command(epilog="Example: adobest plan --epsilon 1 --half-width 0.02 --categories 4")(plan)
 app.command(epilog="Example: adobest mechanisms --categories 10 --epsilon 1 --out efficiency.png")(mechanisms)
 
 
 MECHANISM_HELP = (
-    "What to ask with: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, rrrr "
-    "(the paper's), design (rounds of the best question), or your own module:Class."
+    "What to ask with: subset-selection (the default), srr, unary-encoding, local-hashing, hadamard-response, "
+    "projective-geometry-response, count-mean-sketch, rrrr (the paper's), design (rounds of the best question), "
+    "or your own module:Class."
 )
 RESPONSES_HELP = (
     "Randomized answers collected before: a file of collect; or Parquet, Arrow or CSV files, a folder of them "
     "or a pattern in quotes. If the files do not name the mechanism, give --mechanism, --epsilon and --categories; if "
     "the mechanism is your own, give --mechanism module:Class."
 )
+KEEP_HELP = (
+    "A public column to keep with the answers, such as region or age; may be repeated. The row is kept, too, also of "
+    "people who gave no answer."
+)
+IGNORE_CASE_HELP = "Read values that differ from a category only in capitals or spaces as that category."
+MISSING_HELP = "A value that means no answer, such as n/a; may be repeated. Empty values mean it anyway."
+OVERWRITE_HELP = "Replace the report that is in --out."
 DATA_HELP = f"A CSV, Parquet or Arrow file with everybody's true answers, to randomize. {CENTRAL}"
 KAPPA_HELP = "rrrr: share of the budget inside the subset (default: 0.9; 1 with semi_adaptive)."
 UTILITY_HELP = "rrrr: the utility that chooses subsets (default: honest)."
 ALPHA_HELP = "rrrr: mass of the subset (semi_adaptive)."
+ABOVE_HELP = (
+    "A share, such as 0.01: list the categories that are surely above it (wrong in 5 % of collections at most)."
+)
+GROUPS_HELP = "A CSV file with the columns category and group: sum the shares of each group."
 AGAIN_HELP = (
     "Ask people once more who were asked for this column before: their budgets add up. Also goes on where the ledger "
     "beside their file cannot be written."
@@ -69,6 +83,10 @@ def audit(
         float | None, typer.Option(help="Share of the budget inside the subset (rrrr; default: 0.9).")
     ] = None,
     size: Annotated[int | None, typer.Option(help="Categories in an answer (subset-selection).")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(help="Any setting, as name=value; may be repeated: --mechanism warner --setting p=3/4."),
+    ] = None,
     matrix: Annotated[
         Path | None,
         typer.Option(help="Audit your own G[y, x] instead: a CSV or .npy file, x along the columns."),
@@ -82,16 +100,18 @@ def audit(
     from adobest_pp.cli.tables import print_audit
     from adobest_pp.mechanisms import audit as run_audit
 
-    if matrix is not None and any(option is not None for option in (mechanism, categories, size, kappa)):
+    if matrix is not None and any(option is not None for option in (mechanism, categories, size, kappa, setting)):
         raise ValueError(
-            "--matrix must be given alone: it takes the place of --mechanism, --categories, --size and --kappa"
+            "--matrix must be given alone: it takes the place of --mechanism, --categories, --size, --kappa and "
+            "--setting"
         )
     if matrix is not None:
         result = run_audit(_read_matrix(matrix), epsilon, rounding)
     else:
         if rounding is not None:
             raise ValueError("--rounding must come with --matrix: a mechanism is audited by its exact weights")
-        result = run_audit(_build_mechanism(mechanism, categories, epsilon, kappa=kappa, size=size))
+        settings = _read_settings(setting or ()) | {"kappa": kappa, "size": size}
+        result = run_audit(_build_mechanism(mechanism, categories, epsilon, **settings), epsilon)
     print_audit(result)
     raise typer.Exit(0 if result.holds else 1)
 
@@ -117,19 +137,62 @@ def compare(
     utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None,
     alpha: Annotated[float | None, typer.Option(help=ALPHA_HELP)] = None,
     question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
+    above: Annotated[float | None, typer.Option(help=ABOVE_HELP)] = None,
+    groups: Annotated[Path | None, typer.Option(help=GROUPS_HELP)] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = ESTIMATE_PRIOR,
     draws: Annotated[int, typer.Option(help="Draws kept of each of four chains.")] = 2000,
     seed: Annotated[int | None, typer.Option(help="Seed of the job, never of the answers of real people.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON, and nothing else.")] = False,
 ) -> None:
     """Collect answers, sample with NUTS, Gibbs and two kinds of SGLD, grade them and write a report."""
     from adobest_pp.cli.compare import Request, run
-    from adobest_pp.cli.tables import read_prior
+    from adobest_pp.cli.tables import read_groups, read_prior
 
     collection = {"epsilon": epsilon, "mechanism": mechanism, "kappa": kappa, "utility": utility, "alpha": alpha}
     request = Request(people, data, column, categories, responses, question, collection, allow_copies, ask_again)
-    run(request, out, read_prior(prior), draws, seed, quiet=quiet, as_json=json)
+    asked = {"threshold": above, "groups": None if groups is None else read_groups(groups)}
+    run(request, out, read_prior(prior), draws, seed, asked, overwrite=overwrite, quiet=quiet, as_json=json)
+
+
+@app.command(epilog="Example: adobest estimate answers.parquet --group region --weights weight --out handout")
+def estimate(
+    file: Annotated[str, typer.Argument(help=RESPONSES_HELP, metavar="FILE")],
+    group: Annotated[
+        list[str] | None, typer.Option(help="A public column of the file, such as region; may be repeated.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="The column of the file with the weights of the people.")] = None,
+    margins: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file of the shares of groups in the population (columns: group, share; and column, if several "
+            "--group), to which answers are weighted."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for report.html, estimate.csv, .json, .xlsx and figures.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier estimate in --out.")] = False,
+    question: Annotated[str | None, typer.Option(help="The question, as the report shows it.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="What the devices ran, if the file does not say.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Its privacy budget.")] = None,
+    categories: Annotated[
+        str | None, typer.Option(help="The possible values, separated by commas; or @file, one a line.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="The column with the answers (default: answer).")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same estimate.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON, and nothing else.")] = False,
+) -> None:
+    """Estimate shares from randomized answers, for everybody and by group: a table, and a report to hand on.
+
+    Shares come with intervals that hold them in 95 of 100 surveys, whatever they are. With --group, shares of groups
+    are partly pooled. Nothing is overwritten unasked.
+    """
+    from adobest_pp.cli.estimate import run
+
+    described = {"mechanism": mechanism, "epsilon": epsilon, "categories": categories, "column": column}
+    run(file, group or [], weights, margins, question, out, described, seed, overwrite=overwrite, as_json=json)
 
 
 @app.command(epilog="Example: adobest grade my_module:my_sampler nuts --group easy --budget 10s --out grades.png")
@@ -174,10 +237,12 @@ def utilities(
     print_utilities(probabilities, RRRR(len(probabilities), epsilon, kappa))
 
 
-@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --out responses.db")
+@app.command(epilog="Example: adobest collect people.csv --column vote --epsilon 1 --keep region --out responses.db")
 def collect(
-    people: Annotated[Path, typer.Argument(help="A CSV, Parquet or Arrow file with one person's true answers a row.")],
-    column: Annotated[str, typer.Option(help="The column with the private values.")],
+    people: Annotated[
+        Path, typer.Argument(help="A CSV, Parquet, Arrow or Excel file with one person's true answers a row.")
+    ],
+    column: Annotated[list[str], typer.Option(help="The column with the private values.", metavar="TEXT")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
     out: Annotated[Path, typer.Option(help="The file to keep the randomized answers in (SQLite).")],
     mechanism: Annotated[str | None, typer.Option(help=MECHANISM_HELP)] = None,
@@ -191,6 +256,9 @@ def collect(
         str | None,
         typer.Option(help="The possible values, separated by commas; or @file, one a line; else those of the people."),
     ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help=KEEP_HELP)] = None,
+    ignore_case: Annotated[bool, typer.Option("--ignore-case", help=IGNORE_CASE_HELP)] = False,
+    missing: Annotated[list[str] | None, typer.Option(help=MISSING_HELP)] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = ESTIMATE_PRIOR,
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler (never of the answers).")] = None,
     ask_again: Annotated[bool, typer.Option("--ask-again", help=AGAIN_HELP)] = False,
@@ -209,16 +277,22 @@ def collect(
     """
     from adobest_pp.cli.tables import labels_in, make_known, print_collection, read_prior
     from adobest_pp.collect import collect_csv
-    from adobest_pp.collect.ledger import Ledger
+    from adobest_pp.collect.people_file import Ledger
     from adobest_pp.collect.policies import DEFAULT_MECHANISM, choice_in_words, mechanism_name
 
+    if len(column) > 1:
+        raise ValueError(
+            f"--column must be given once, got {len(column)}: budgets of several questions to the same people add up, "
+            "so describe them in a survey (adobest survey new)"
+        )
     make_known(mechanism)
     labels, shown_under = labels_in(categories), read_prior(prior)
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     given = {"kappa": kappa, "utility": utility, "alpha": alpha, "adapt_every": adapt_every}
-    options = {option: value for option, value in given.items() if value is not None}
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    options |= {"keep": keep or [], "ignore_case": ignore_case, "missing": missing or []}
     with telling_how_to_resume(out):
-        collection = collect_csv(people, column, epsilon, name, labels, not quiet, out, ask_again, seed, **options)
+        collection = collect_csv(people, column[0], epsilon, name, labels, not quiet, out, ask_again, seed, **options)
     if not quiet:
         chosen = choice_in_words(name, is_default=mechanism is None)
         print_collection(collection, out, [chosen, Ledger(people).in_words()], shown_under, listed=labels is not None)
@@ -274,14 +348,31 @@ def _build_mechanism(name: str | None, categories: int | None, epsilon: float, *
     from adobest_pp.cli.tables import make_known
     from adobest_pp.mechanisms import build_mechanism, mechanism_parameters
 
-    if name is None or categories is None:
+    if name is None:
         raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
     make_known(name)
+    known = mechanism_parameters(name)
+    # The classical designs are about yes and no, and have their own ε.
+    own = {each: value for each, value in {"n_categories": categories, "epsilon": epsilon}.items() if each in known}
+    if "n_categories" in known and categories is None:
+        raise ValueError("--mechanism and --categories must be given together, or --matrix alone")
     given = {setting: value for setting, value in settings.items() if value is not None}
     for setting in given:
-        if setting not in mechanism_parameters(name):
-            raise ValueError(f"--{setting} must be left out for {name}, which has no such setting")
-    return build_mechanism(name, n_categories=categories, epsilon=epsilon, **given)
+        if setting not in known:
+            option = f"--{setting}" if setting in ("kappa", "size") else f"--setting {setting}"
+            raise ValueError(f"{option} must be left out for {name}, which has only {', '.join(known)}")
+    return build_mechanism(name, **(own | given))
+
+
+def _read_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return settings given as name=value; a value is a whole number if it reads as one, otherwise a text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier() or name in found:
+            raise ValueError(f"--setting must be name=value, each name once, got {pair!r}")
+        found[name] = int(value) if value.isdecimal() and len(value) < 20 else value
+    return found
 
 
 def _read_matrix(path: Path) -> Any:

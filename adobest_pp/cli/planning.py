@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # The budgets of the figure of efficiencies.
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
+# How many shares a plan prints.
+MOST_SHARES = 12
 CATEGORIES_HELP = "The number of categories, or their labels separated by commas."
 THETA_HELP = "The shares to plan for, separated by commas."
 PILOT_HELP = (
@@ -24,6 +26,10 @@ PILOT_HELP = (
 )
 PRIOR_HELP = "Prior of the estimate: the concentration of a Dirichlet distribution, or 'learned' from the answers."
 COPIES_HELP = "Count files of --responses with identical content: they are answers of different people."
+ASSOCIATION_HELP = (
+    "In place of shares: how many people it takes to see that two private questions go together, as strongly as this "
+    "Cramér's V, from 0 to 1. Both have --categories, and half of --epsilon each."
+)
 OUT_HELP = "Where to write the figure: a new .png, .svg or .pdf file."
 
 
@@ -44,6 +50,7 @@ def plan(
         list[str] | None,
         typer.Option(help="A mechanism to choose from, or your module:Class; may be repeated (default: all)."),
     ] = None,
+    association: Annotated[float | None, typer.Option(help=ASSOCIATION_HELP)] = None,
     prior: Annotated[str, typer.Option(help=PRIOR_HELP)] = ESTIMATE_PRIOR,
     simulate: Annotated[bool, typer.Option(help="Simulate where too few people answer for the formula.")] = True,
     seed: Annotated[int | None, typer.Option(help="Seed of the simulation.")] = None,
@@ -56,6 +63,11 @@ def plan(
 
     for name in mechanism or ():
         make_known(name)
+    if association is not None:
+        others = {"people": people, "half-width": half_width, "theta": theta, "shape": shape, "responses": responses}
+        given = [f"--{option}" for option, value in others.items() if value is not None]
+        _plan_association(association, epsilon, _categories(categories), given, as_json=json)
+        return
     target = check_figure(out)
     shares = _theta(theta, shape, responses, allow_copies, progressbar=not json)
     labels = _categories(categories)
@@ -81,6 +93,43 @@ def plan(
         _print_plan(made)
 
 
+def _plan_association(strength: float, epsilon: float | None, categories: Any, given: list[str], as_json: bool) -> None:
+    """Print how many people it takes to see an association, for each mechanism that both questions may have."""
+    import numpy as np
+
+    from adobest_pp._checks import check_epsilon
+    from adobest_pp.cli.tables import print_table
+    from adobest_pp.estimates import people_for_association
+    from adobest_pp.mechanisms import build_mechanism
+
+    if given:
+        raise ValueError(f"{given[0]} must be left out with --association, which finds the number of people")
+    if epsilon is None or categories is None:
+        raise ValueError("--epsilon and --categories must be given with --association")
+    budget = check_epsilon(epsilon, "--epsilon")
+    k = categories if isinstance(categories, int) else len(categories)
+    if not 0 < strength <= 1:
+        raise ValueError(f"--association must be a Cramér's V above 0 and at most 1, got {strength:g}")
+    table = (1 - strength) * np.full((k, k), 1 / k**2) + strength * np.eye(k) / k
+    found = {}
+    for name in ("subset-selection", "srr", "unary-encoding"):
+        mechanism = build_mechanism(name, n_categories=k, epsilon=budget / 2)
+        found[name] = people_for_association(mechanism, mechanism, table)
+    best = min(found, key=found.__getitem__)
+    if as_json:
+        typer.echo(json_format.dumps({"association": strength, "epsilon": budget, "people": found}, indent=2))
+        return
+    rows = [[name, f"{people:,}", f"{budget / 2:.3g}"] for name, people in found.items()]
+    sentences = [
+        f"• Take {best}: {found[best]:,} people who answer both questions.",
+        "• With so many, the 95 % interval of Cramér's V leaves zero out in 80 of 100 surveys, if all answers are "
+        "equally frequent and the association is as strong as that.",
+        f"• The two answers of a person together cost ε = {budget:g}.",
+    ]
+    title = f"People to see a Cramér's V of {strength:g} between two questions of {k} categories"
+    print_table(title, ["mechanism", "people", "ε of each answer"], rows, sentences, words=["mechanism"], bold=best)
+
+
 def mechanisms(
     categories: Annotated[int, typer.Option(help="Number of categories.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of one answer.")],
@@ -98,7 +147,7 @@ def mechanisms(
     if target is not None:
         draw("plot_efficiency", efficiency_table(categories, EPSILONS, shares), target)
     if json:
-        names = ("privacy_loss", "holds", "bits", "efficiency", "variance", "when")
+        names = ("privacy_loss", "holds", "bits", "efficiency", "variance", "best_guess", "when")
         rows = [
             {"mechanism": name} | {each: _plain(table[each].sel(mechanism=name).item()) for each in names}
             for name in table["mechanism"].values.tolist()
@@ -138,10 +187,20 @@ def _budget_of(made: "Plan") -> float | None:
     return float(made.table["epsilon"].sel(mechanism=made.recommended)) if made.recommended else None
 
 
+def _guess_in_words(made: "Plan") -> str:
+    """Return how well anybody guesses a person's category from one answer of the recommended plan."""
+    from adobest_pp._wording import guess_in_words
+    from adobest_pp.mechanisms import guess_bound
+
+    row = made.table.sel(mechanism=made.recommended)
+    most = guess_bound(row["epsilon"].item(), made.theta.values)
+    return guess_in_words(row["best_guess"].item(), float(made.theta.max()), most)
+
+
 def _as_json(made: "Plan") -> dict[str, Any]:
     from adobest_pp._wording import budget_in_words
 
-    names = ("epsilon", "people", "half_width", "worst_half_width", "error", "method")
+    names = ("epsilon", "people", "half_width", "worst_half_width", "best_guess", "error", "method")
     rows = [
         {"mechanism": name} | {each: _plain(made.table[each].sel(mechanism=name).item()) for each in names}
         for name in made.table["mechanism"].values.tolist()
@@ -154,7 +213,7 @@ def _as_json(made: "Plan") -> dict[str, Any]:
         "reason": made.reason,
         "non_private": made.non_private,
         "theta": dict(zip(made.theta["category"].values.tolist(), made.theta.values.tolist(), strict=True)),
-        "privacy": [] if budget is None else budget_in_words(budget),
+        "privacy": [] if budget is None else [*budget_in_words(budget), _guess_in_words(made)],
         "seed": made.table.attrs["random_seed"],
     }
 
@@ -175,7 +234,7 @@ def _print_plan(made: "Plan") -> None:
         error = row["error"].item()
         rows.append([*cells, f"± {error:.0%}" if error > 0 else "–", row["method"].item()])
     limit = f"{made.non_private:,.0f} people" if made.found == "people" else f"a half-width of {made.non_private:.2%}"
-    lines = [f"Take {made.reason}" if made.recommended else made.reason]
+    lines = [f"Take {made.reason}" if made.recommended else made.reason, _assumed_in_words(made)]
     lines.append(f"Without any privacy it would be {limit}: the sampling error of honest answers.")
     if (made.table["error"] > 0).any():
         found = made.found.replace("_", "-").replace("epsilon", "ε")
@@ -183,11 +242,24 @@ def _print_plan(made: "Plan") -> None:
     if (made.table["method"] == "rough").any():
         lines.append("“rough”: too few people for the formula, which was used all the same; widths may be far off.")
     budget = _budget_of(made)
-    lines += [] if budget is None else budget_in_words(budget)
+    lines += [] if budget is None else [*budget_in_words(budget), _guess_in_words(made)]
     title = f"95 % intervals of {made.theta.size} shares: {made.found.replace('_', '-')} for each mechanism"
     headings = ["mechanism", "people", "ε", "half-width", "widest", "error", "by"]
     bullets = [f"• {line}" for line in lines]
     print_table(title, headings, rows, bullets, words=["mechanism", "by"], bold=made.recommended)
+
+
+def _assumed_in_words(made: "Plan") -> str:
+    """Return the shares and the prior that the plan is for."""
+    from adobest_pp._wording import prior_in_words
+
+    shares = made.theta.to_series().sort_values(ascending=False, kind="stable")
+    shown = [f"{label}: {share:.1%}" for label, share in shares.iloc[:MOST_SHARES].items()]
+    rest = shares.iloc[MOST_SHARES:]
+    shown += [f"{len(rest)} others: {rest.sum():.1%} together"] if len(rest) else []
+    prior = made.table.attrs["prior"]
+    law = prior_in_words(prior if isinstance(prior, str) else prior[0])
+    return f"Planned for these shares ({', '.join(shown)}) and an estimate under {law}."
 
 
 def _shown(value: float, form: str) -> str:
@@ -201,16 +273,19 @@ def _print_mechanisms(table: "xr.Dataset") -> None:
     for name in table["mechanism"].values.tolist():
         row = table.sel(mechanism=name)
         loss = f"{row['privacy_loss'].item():.6f}" + ("" if row["holds"].item() else " BROKEN")
-        figures = (loss, f"{row['bits'].item():.1f}", _shown(row["efficiency"].item(), ".0%"))
+        figures = [loss, f"{row['bits'].item():.1f}", _shown(row["efficiency"].item(), ".0%")]
+        figures.append(f"{row['best_guess'].item():.1%}")
         rows.append([name, *figures, row["when"].item()])
     least = "that any ε-LDP mechanism can have" if table.attrs["proved"] else "of these (no bound is proved here)"
     print_table(
         f"{len(table.attrs['theta'])} categories, ε = {table.attrs['epsilon']:g}",
-        ["mechanism", "loss", "bits", "efficiency", "use it for"],
+        ["mechanism", "loss", "bits", "efficiency", "guess", "use it for"],
         rows,
         [
             f"• loss: the worst over all answers, in exact arithmetic. Efficiency: the least variance {least}, over "
-            "that of the mechanism."
+            "that of the mechanism.",
+            "• guess: how likely whoever sees one answer and knows the shares guesses the person's category right; "
+            f"without an answer {max(table.attrs['theta']):.1%}.",
         ],
         words=["mechanism", "use it for"],
     )

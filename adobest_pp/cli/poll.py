@@ -41,7 +41,8 @@ def new(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            help="subset-selection (the default), srr, hadamard-response, rrrr or design; for all, or for each."
+            help="subset-selection (the default), srr, hadamard-response, projective-geometry-response, "
+            "count-mean-sketch, rrrr or design; for all, or for each."
         ),
     ] = None,
     people: Annotated[int, typer.Option(help="How many people you expect.")] = 200,
@@ -113,7 +114,7 @@ def teach_class(
 
     Ctrl-C ends it. The same command resumes with the answers so far; another --out starts a new class.
     """
-    from adobest_pp.poll.class_plan import prepare_class
+    from adobest_pp.poll.polls import prepare_class
     from adobest_pp.poll.server import serve_poll
 
     done = "Wrote" if prepare_class(out, epsilon) else "Resume"

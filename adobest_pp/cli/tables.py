@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
@@ -30,7 +31,12 @@ if TYPE_CHECKING:
     from adobest_pp.collect import Collection
 
 
+# Of more categories, a terminal shows the largest.
+MOST_PRINTED = 100
+
 FIGURE_ENDINGS = (".png", ".svg", ".pdf")
+# Characters of the name of a mechanism in one line of a table.
+NAME_WIDTH = 20
 
 
 def labels_in(text: str | None, option: str = "--categories") -> list[str] | None:
@@ -54,6 +60,27 @@ def labels_in(text: str | None, option: str = "--categories") -> list[str] | Non
         line = lines.index("") + 1 if lines else 1
         raise ValueError(f"{option} must name a file with a label in every line, got none in line {line} of {path!r}")
     return lines
+
+
+def read_groups(path: Path) -> dict[str, str]:
+    """Return the group of each category in a CSV file, or raise ValueError."""
+    import csv
+
+    allowed = "--groups must name a CSV file with the columns category and group"
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            if not {"category", "group"} <= {*(table.fieldnames or ())}:
+                raise ValueError(f"{allowed}, got {brief(table.fieldnames)} in {str(path)!r}")
+            rows = [(row["category"], row["group"]) for row in table]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not a CSV file in UTF-8"
+        raise ValueError(f"{allowed}, got {str(path)!r}: {reason}") from None
+    groups: dict[str, str] = {}
+    for category, group in rows:
+        if groups.setdefault(category, group) != group:
+            raise ValueError(f"{allowed}, each category in one group, got {brief(category)} in two")
+    return groups
 
 
 def read_shares(text: str) -> list[float]:
@@ -159,10 +186,16 @@ def print_table(
     for heading in headings:
         is_words = heading in words
         width = None if widths is None else widths[not is_words]
-        table.add_column(heading, justify="left" if is_words else "right", max_width=width)
+        # People type the names of mechanisms: they are broken after a hyphen, if at all.
+        table.add_column(
+            heading, justify="left" if is_words else "right", max_width=width, no_wrap=heading == "mechanism"
+        )
     for row in rows:
         style = "bold" if bold is not None and row[0] == bold else None
-        table.add_row(*(escape(visible(cell)) for cell in row), style=style)
+        cells = [escape(visible(cell)) for cell in row]
+        if headings[0] == "mechanism":
+            cells[0] = "\n".join(wrap(cells[0], NAME_WIDTH))
+        table.add_row(*cells, style=style)
     Console().print(table)
     print_lines(*sentences)
 
@@ -237,6 +270,9 @@ def print_collection(
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
     estimate = collection.estimate(prior=prior)
+    n_categories = estimate.sizes["category"]
+    if n_categories > MOST_PRINTED:
+        estimate = estimate.isel(category=(-estimate["mean"]).argsort()[:MOST_PRINTED].values)
     epsilon = collection.responses.mechanism.epsilon
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
     rows = [
@@ -253,6 +289,12 @@ def print_collection(
         f"Randomized answers: {path}",
         CENTRAL,
     ]
+    if n_categories > MOST_PRINTED:
+        sentences.insert(
+            0,
+            f"These are the {MOST_PRINTED} largest of {n_categories:,}. adobest compare --responses {path} sums the "
+            "rest, and its intervals allow for the choice.",
+        )
     if not listed:
         sentences.append(
             "The list of categories was read from the file, so it shows that somebody has each of them. "

@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from adobest_pp.collect.policies import AdaptiveSubset as AdaptiveSubset
     from adobest_pp.collect.policies import Rounds as Rounds
     from adobest_pp.collect.policies import SameQuestion as SameQuestion
+    from adobest_pp.collect.words import WordSearch as WordSearch
+    from adobest_pp.collect.words import category_of as category_of
 
 _HOMES = {
     "AdaptiveSubset": "policies",
     "Collection": "collection",
     "Rounds": "policies",
     "SameQuestion": "policies",
+    "WordSearch": "words",
+    "category_of": "words",
     "collect_csv": "people_file",
 }
 

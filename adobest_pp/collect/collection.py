@@ -6,7 +6,7 @@ was interrupted in between.
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,7 +16,15 @@ from adobest_pp._checks import check_integer
 from adobest_pp._dirichlet import ESTIMATE_PRIOR
 from adobest_pp._text import brief, check_labels
 from adobest_pp.answers.responses import Responses, check_mechanism
-from adobest_pp.answers.store import Content, QuestionAnswers, Store, event_of, question_of
+from adobest_pp.answers.store import (
+    Content,
+    PublicColumns,
+    QuestionAnswers,
+    Store,
+    event_of,
+    public_columns,
+    question_of,
+)
 from adobest_pp.collect.policies import Chooser, Policy, chooser_of, policy_from_settings
 from adobest_pp.design.utilities import Utility
 from adobest_pp.intervals import PROBABILITY, summary
@@ -78,6 +86,8 @@ class Collection:
         # has answered.
         self._people: dict[str, Any] | None = None
         self._asked: int | None = 0
+        # The events with answers, or with people who gave none, as far as public columns were kept.
+        self._kept: list[dict[str, Any]] = []
         self._unsettled: _Unsettled | None = None
         # Events and state that wait to be written together, within `holding`.
         self._waiting: tuple[list[dict[str, Any]], dict[str, Any] | None] | None = None
@@ -164,6 +174,7 @@ class Collection:
         made._adopt(state)
         for event in content.events:
             made._asked = _count(event, made._asked)
+        made._kept = [event for event in content.events if "answers" in event]
         return made
 
     @property
@@ -225,6 +236,12 @@ class Collection:
         known = self._asked is not None and self._people is not None
         return {**(self._people or {}), "asked": self._asked} if known else None
 
+    @property
+    def public(self) -> PublicColumns:
+        """What was kept of people beside their answers, and of those who gave none; see `record`."""
+        self._settle()
+        return public_columns(self._kept)
+
     def __len__(self) -> int:
         self._settle()
         return len(self._held)
@@ -250,7 +267,12 @@ class Collection:
         return self._held.questions[self._asked_now]
 
     def record(
-        self, answer: ArrayLike, question: PublishedQuestion | int | None = None, *, person: int | None = None
+        self,
+        answer: ArrayLike,
+        question: PublishedQuestion | int | None = None,
+        *,
+        person: int | None = None,
+        public: Mapping[str, str | int] | None = None,
     ) -> None:
         """Record one answer, or several to one question. Bad input changes nothing.
 
@@ -264,13 +286,24 @@ class Collection:
             The question, or its number; the last published one by default. Answers to older ones may come late.
         person : int, optional
             The place of the person in the file of people, if there is one.
+        public : mapping, optional
+            What to keep of the person beside the one answer, by column: text and integers that are no secret, such as
+            region and age. `public` returns it in the order of the answers.
         """
         self._settle()
         number = self._asked_now if question is None else self._check_question(question)
         answers = self._held.check_answers(answer, number)
+        if public is not None and len(answers) != 1:
+            raise ValueError(f"public must come with one answer, got {len(answers)} answers")
         if len(answers):
             event = {"answers": answers.tolist(), "question": number}
-            self._commit([event if person is None else event | {"person": person}])
+            event |= {} if person is None else {"person": person}
+            self._commit([event if public is None else event | {"public": _checked_public(public)}])
+
+    def record_silent(self, public: Mapping[str, str | int]) -> None:
+        """Record that a person gave no answer, with the same public columns as those who did."""
+        self._settle()
+        self._commit([{"answers": [], "question": self._asked_now, "public": _checked_public(public)}])
 
     def estimate(
         self,
@@ -302,14 +335,13 @@ class Collection:
             ``mean``, ``lower`` and ``upper`` by category, whether it ``may_be_empty``, and the shares of the interval's
             width that are due to the ``sample`` and to ``privacy`` (`adobest_pp.intervals.summary`). Attributes name
             the sampler, prior, kind of interval, probability, draws, answers, and the seed, which follows from the
-            collection's seed and answers.
+            answers: the report of `adobest compare` has the same estimate.
         """
-        from adobest_pp.samplers.choice import quick_sample
+        from adobest_pp.samplers.choice import quick_sample, seed_of_answers
 
         responses = self.responses
         chosen = self._chooser.prior if isinstance(prior, str) and prior == "own" else prior
-        seed = self._chooser.seed_of_estimate(self._header["random_seed"], len(responses))
-        tree = quick_sample(responses, chosen, draws, seed)
+        tree = quick_sample(responses, chosen, draws, seed_of_answers(responses))
         names = (
             "sampler",
             "prior_concentration",
@@ -424,9 +456,12 @@ class Collection:
                 if "answers" not in event:
                     if len(self._held.questions) == todo.questions:
                         self._held.publish(*question_of(event, self.mechanism))
+                elif not event["answers"]:
+                    self._kept.append(event)
                 elif len(self._held) == todo.answers:
                     number = event["question"]
                     self._held.append(self._held.check_answers(event["answers"], number), number)
+                    self._kept.append(event)
             self._asked = todo.asked
             self._chooser.take(self._held)
             if todo.state is not None:
@@ -443,6 +478,16 @@ class Collection:
 
 def _count(event: dict[str, Any], asked: int | None) -> int | None:
     """Return how many people of the file have been asked after an event; None once somebody else has answered."""
-    if "answers" not in event:
+    if not event.get("answers"):
         return asked
     return asked + 1 if asked is not None and event.get("person") == asked else None
+
+
+def _checked_public(public: Any) -> dict[str, str | int]:
+    """Return public columns of a person as they are stored, or raise ValueError."""
+    if not isinstance(public, Mapping):
+        raise ValueError(f"public must be text or integers by column, got {brief(public)}")
+    for name, value in public.items():
+        if not isinstance(name, str) or not isinstance(value, str | int):
+            raise ValueError(f"public must be text or integers by column, got {brief({name: value})}")
+    return dict(public)

@@ -9,39 +9,248 @@ in that file. Before that it is only in the memory of this process: if the proce
 and the one that is drawn for this person later is the only one. So answers may be written a few at a time.
 
 Beyond the answers, the file must reveal nothing about the values. It holds the column, the number of rows, how many
-have no value (not which), when the file of people was last changed, and a random name. It holds neither a checksum nor
-the size of the file of people: with few categories, either could reveal how many people are in each.
+have no value (not which, unless public columns are kept), when the file of people was last changed, and a random name.
+It holds neither a checksum nor the size of the file of people: with few categories, either could reveal how many people
+are in each. With `keep`, it holds the row and the named public columns of everybody, also of those without a value.
 
-A ledger beside the file of people (`adobest_pp.collect.ledger`) holds that random name. By it the people of a
+A ledger beside the file of people (`Ledger`) holds that random name. By it the people of a
 collection are recognized whatever the time and the format of their file, and nobody is asked twice unnoticed.
 """
 
+import hmac
 import logging
+import math
 import os
+import secrets
+import stat
 import time
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adobest_pp._checks import check_flag, check_path
+from adobest_pp._checks import check_flag, check_integer, check_path
+from adobest_pp._files import locked_folder, replacing, seal, unseal
 from adobest_pp._progress import SlowProgress, raising_interrupts
-from adobest_pp._text import appearance, brief, check_labels, flaw_of
-from adobest_pp.answers.gather.pieces import FORMATS
-from adobest_pp.answers.gather.tables import csv_batches, csv_encoding, csv_schema
+from adobest_pp._text import brief
+from adobest_pp.answers.concat import CHANCE, log_orders
 from adobest_pp.collect.collection import Collection
-from adobest_pp.collect.ledger import Entry, Ledger, Values, new_entry
+from adobest_pp.collect.people_table import NO_VALUE, as_categories, read_texts
 from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
 from adobest_pp.design.utilities import UTILITY_CODES, Utility
 
 logger = logging.getLogger("adobest_pp")
 
+# A ledger beside a file of people: what they have been asked, so that nobody answers twice unnoticed.
+#
+# A second answer of the same person adds its ε to that of the first, whatever file it is in and whatever column it is
+# about. So every collection from a file of people is entered in ``<file>.adobest-ledger``: the column, ε, the
+# mechanism, where the answers are, when, how many rows, and a fingerprint of the column.
+#
+# The fingerprint is an HMAC-SHA-256 of the column's values in their order. It recognizes the same people whatever the
+# name, time or format of their file, also if others were added at its end. Its key is random and kept in the ledger:
+# whoever has the ledger could try all contents of a small file. The ledger is as sensitive as the file of people beside
+# it, gets the same permissions, and belongs where that file is kept. Collections hold neither the fingerprint nor its
+# key, only a random name: nothing in them depends on the values but the answers.
+#
+# A file of people that was renamed or copied is recognized by the ledgers of other files in its folder. A copy in
+# another folder is not, and neither are people who are in two files among others.
+
+SUFFIX = ".adobest-ledger"
+SCHEMA = "adobest_pp.ledger"
+_LARGEST = 16_000_000
+
+
+class Values:
+    """The values of a column, given as codes of labels. Only their fingerprint is ever written."""
+
+    def __init__(self, codes: NDArray[np.int64], labels: Sequence[str]) -> None:
+        texts = [*(label.encode() for label in labels), b""]  # the last is that of an empty value, −1
+        parts = [len(text).to_bytes(4, "big") + text for text in texts]
+        self._parts = [parts[code] for code in codes.tolist()]
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def orders(self, rows: int) -> float:
+        """Return the logarithm of the number of orders of the first rows: if small, others may have the same values."""
+        return log_orders(np.array([*Counter(self._parts[:rows]).values()], dtype=np.int64))
+
+    def fingerprint(self, key: bytes, rows: int) -> str:
+        """Return the fingerprint of the first rows."""
+        return hmac.digest(key, b"".join(self._parts[:rows]), "sha256").hex()
+
+
+class Entry(NamedTuple):
+    """One collection: its random name, what was asked, where the answers are, and who was asked."""
+
+    collection: str
+    column: str
+    epsilon: float
+    mechanism: str
+    out: str | None
+    began: str
+    rows: int
+    fingerprint: str
+
+    def in_words(self) -> str:
+        """Return what was asked, with what budget, when, and where the answers are."""
+        where = "not kept in a file" if self.out is None else f"answers in {self.out!r}"
+        return f"{self.column!r}, ε = {self.epsilon:g}, {self.began[:10]}, {where}"
+
+
+class Ledger:
+    """The ledger of a file of people, as it is on disk now.
+
+    Parameters
+    ----------
+    people : path
+        The file of people. Links are followed, so that a file has one ledger.
+    """
+
+    def __init__(self, people: str | os.PathLike[str]) -> None:
+        self._people = Path(os.path.realpath(people))
+        self.path = self._people.with_name(self._people.name + SUFFIX)
+        self.key = secrets.token_bytes(32)
+        self.entries: list[Entry] = []
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            with self.path.open("rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise ValueError
+                content: Any = unseal(file.read(_LARGEST))
+            if content["schema"] != SCHEMA:
+                raise ValueError
+            self.key = bytes.fromhex(content["key"])
+            self.entries = [_checked(Entry(**entry)) for entry in content["collections"]]
+        except FileNotFoundError:
+            return
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, IsADirectoryError):
+            raise ValueError(
+                f"the ledger {str(self.path)!r} is damaged: restore it from a copy, or remove it if nobody in the file "
+                "of people has answered yet"
+            ) from None
+
+    @property
+    def total(self) -> float:
+        """The sum of the budgets of all collections: what a person has spent at most."""
+        return sum(entry.epsilon for entry in self.entries)
+
+    def find(self, collection: object) -> Entry | None:
+        """Return the entry of a collection, or None."""
+        return next((entry for entry in self.entries if entry.collection == collection), None)
+
+    def is_same(self, entry: Entry, values: Values) -> bool:
+        """Tell whether an entry is about these values, or about the first of them."""
+        return values.fingerprint(self.key, entry.rows) == entry.fingerprint
+
+    def confirm(self, entry: Entry, values: Values, ask_again: bool) -> None:
+        """Raise ValueError if the people have been asked the same before, unless they are to be asked again."""
+        if ask_again:
+            return
+        same = [each for each in self.entries if each.column == entry.column or self.is_same(each, values)]
+        if same:
+            hint = "" if self.is_same(same[-1], values) else ", or move that ledger elsewhere if they are other people"
+            raise self._asked_before(self, same[-2:], entry, hint)
+        for other in self._others():
+            for known in other.entries:
+                # The file was renamed or copied, or is a link; but different people may share a few values by chance.
+                is_same = known.collection != entry.collection and other.is_same(known, values)
+                if is_same and values.orders(known.rows) > math.log(1 / CHANCE):
+                    raise self._asked_before(other, [known], entry, "")
+
+    def _others(self) -> Iterator["Ledger"]:
+        """Yield the ledgers of other files in the folder, as far as they can be read."""
+        for path in sorted(self.path.parent.glob(f"*{SUFFIX}")):
+            if path != self.path and path.is_file():
+                other = copy(self)
+                other.path, other.entries = path, []
+                with suppress(ValueError, OSError):
+                    other._read()
+                    yield other
+
+    def _asked_before(self, ledger: "Ledger", entries: list[Entry], entry: Entry, hint: str) -> ValueError:
+        before = "; ".join(each.in_words() for each in entries)
+        return ValueError(
+            f"ask_again (--ask-again) must be given to ask the people of {str(self._people)!r} once more: "
+            f"{ledger.path.name!r} says that they were asked before ({before}), and their budgets would add up to "
+            f"ε = {ledger.total + entry.epsilon:g}; to continue a collection, name its file as out{hint}"
+        )
+
+    def enter(self, entry: Entry, values: Values, ask_again: bool) -> None:
+        """Enter a collection, or the people added to it, or raise OSError if the ledger cannot be written.
+
+        With `ask_again`, warn if it cannot be written.
+        """
+        try:
+            with locked_folder(self.path.parent):
+                self._read()
+                if self.find(entry.collection) is None:
+                    self.confirm(entry, values, ask_again)
+                fingerprint = values.fingerprint(self.key, len(values))
+                others = [each for each in self.entries if each.collection != entry.collection]
+                entries = [*others, entry._replace(rows=len(values), fingerprint=fingerprint)]
+                plain = [each._asdict() for each in entries]
+                with replacing(self.path) as temporary:
+                    os.chmod(temporary, stat.S_IMODE(self._people.stat().st_mode) & 0o666 | 0o600)
+                    temporary.write_bytes(seal({"schema": SCHEMA, "key": self.key.hex(), "collections": plain}))
+                self.entries = entries
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            if ask_again:
+                logger.warning("Keep account of this budget yourself: the ledger could not be written (%s).", reason)
+            else:
+                raise OSError(
+                    problem.errno or 0,
+                    f"the ledger {str(self.path)!r} could not be written, so nobody was asked ({reason}): copy the "
+                    "file of people to a folder that can be written to, or give ask_again (--ask-again) and keep "
+                    "account of the budget yourself",
+                ) from None
+
+    def in_words(self) -> str:
+        """Return a sentence on what the people have spent in total."""
+        if not self.entries:
+            return "There is no ledger beside the file of people: keep account of their budgets yourself."
+        columns: dict[str, list[str]] = {}
+        for entry in self.entries:
+            columns.setdefault(entry.column, []).append(f"{entry.epsilon:g}")
+        n, parts = len(self.entries), "; ".join(f"{name}: {' + '.join(each)}" for name, each in columns.items())
+        how = "in one collection" if n == 1 else f"in {n} collections, whose budgets add up ({parts})"
+        return f"Each person in the file has spent ε = {self.total:g} in total, {how}; {self.path.name} keeps account."
+
+
+def _checked(entry: Entry) -> Entry:
+    """Return an entry that was read, or raise ValueError if its fields have other types."""
+    texts = (entry.collection, entry.column, entry.mechanism, entry.began, entry.fingerprint, entry.out or "")
+    if not all(isinstance(each, str) for each in texts) or not isinstance(entry.epsilon, float):
+        raise ValueError("an entry must have texts and a budget")
+    check_integer(entry.rows, "rows", 0)
+    return entry
+
+
+def new_entry(
+    collection: str, column: str, epsilon: float, mechanism: str, out: str | os.PathLike[str] | None
+) -> Entry:
+    """Return the entry of a collection that begins now, without its people."""
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    where = None if out is None else os.path.abspath(out)
+    return Entry(collection, column, float(epsilon), mechanism, where, began, 0, "")
+
+
+# The collection.
+
 # Answers wait at most this many seconds before they are written.
 PATIENCE = 0.2
+# The column of public columns that has the number of the row in the file of people, from 1.
+ROW = "row"
 
 
 @raising_interrupts()
@@ -55,6 +264,9 @@ def collect_csv(
     out: str | os.PathLike[str] | None = None,
     ask_again: bool = False,
     random_seed: int | None = None,
+    keep: Sequence[str] = (),
+    ignore_case: bool = False,
+    missing: Sequence[str] = (),
     **options: Any,
 ) -> Collection:
     r"""Randomize one column of a file of people, each value by its own exact draw.
@@ -65,15 +277,15 @@ def collect_csv(
     Parameters
     ----------
     path : path
-        A CSV file with a header, or a Parquet or Arrow file; `adobest_pp.collect.people_file` has the rules.
+        A CSV file with a header, or a Parquet, Arrow or Excel file; `adobest_pp.collect.people_table` has the rules.
     column : str
         The column with the private values. Rows without a value are skipped; `did_not_answer` counts them.
     epsilon : float
         Budget of one answer.
     mechanism : str, default "subset-selection"
         What to ask with: any registered mechanism that K and ε build, such as ``"srr"``, ``"unary-encoding"``,
-        ``"local-hashing"`` or ``"hadamard-response"``; ``"rrrr"``, which adapts as in the paper; or ``"design"``,
-        rounds of the best question.
+        ``"local-hashing"`` or ``"projective-geometry-response"``; ``"rrrr"``, which adapts as in the paper; or
+        ``"design"``, rounds of the best question.
     categories : sequence of str, optional
         The possible values. By default they are the distinct values in the file. The list then reveals that someone in
         the file has each of them, so name the categories if that is sensitive.
@@ -87,6 +299,13 @@ def collect_csv(
         budgets add up. Also continues if the ledger cannot be written.
     random_seed : int, optional
         Seed of the samplers. It plays no part in anyone's privacy.
+    keep : sequence of str
+        Public columns of the file to keep with the answers, such as region and age, together with the number of the
+        row. `Collection.public` returns them. The file of the collection then also tells who gave no answer.
+    ignore_case : bool, default False
+        Whether values that differ from one of `categories` only in capitals, spaces or the form of characters mean it.
+    missing : sequence of str
+        Values that mean that a person did not answer, such as ``"n/a"``.
     **options
         Settings of the mechanism, such as `kappa` of RRRR, and of its policy: `AdaptiveSubset` for RRRR, `Rounds` for
         ``"design"``, else `SameQuestion`.
@@ -113,12 +332,16 @@ def collect_csv(
     (3, 1)
     """
     check_flag(ask_again, "ask_again")
-    values, labels = read_column(path, column, categories)
+    public = _check_keep(keep)
+    texts_by_column = read_texts(path, [column], public)
+    values, labels = as_categories(texts_by_column.pop(column), column, categories, ignore_case, missing)
     x = values[values != NO_VALUE]
     if not x.size:
         raise ValueError(f"path must name a file with a value of at least one person, got none in {os.fspath(path)!r}")
     people = {"column": column, "modified": os.stat(path).st_mtime_ns, "rows": values.size}
     people["empty"] = values.size - x.size
+    people |= {"keep": public} if public else {}
+    kept_columns = texts_by_column if public else None
 
     def begin(n_people: int = x.size) -> Collection:
         policy = policy_by_name(mechanism, len(labels), epsilon, n_people, options)
@@ -135,7 +358,7 @@ def collect_csv(
         ledger.confirm(entry, texts, ask_again)
         kept.note_people(people)
     if out is None:
-        _ask(kept, x, progressbar)
+        _ask(kept, values, kept_columns, progressbar)
         # Only now does anybody see the answers.
         _enter(ledger, entry, texts, ask_again)
         return kept
@@ -153,7 +376,7 @@ def collect_csv(
                 with suppress(OSError):
                     os.unlink(os.path.realpath(out))
             raise
-        _ask(kept, x, progressbar)
+        _ask(kept, values, kept_columns, progressbar)
     except BaseException:
         kept.close()
         raise
@@ -208,8 +431,9 @@ def _other_people(saved: Collection, source: dict[str, Any], ledger: Ledger, tex
     before = saved.people
     if before is None:
         return ["the people"]
-    if before.get("column") != source["column"]:
-        return ["column"]
+    different = [key for key in ("column", "keep") if before.get(key) != source.get(key)]
+    if different:
+        return different
     known = ledger.find(saved.name)
     if known is not None:
         same = ledger.is_same(known, texts)
@@ -222,135 +446,55 @@ def _other_people(saved: Collection, source: dict[str, Any], ledger: Ledger, tex
     return [names.get(key, key) for key in source if before.get(key) != source[key]]
 
 
-def _ask(collection: Collection, x: NDArray[np.int64], progressbar: bool) -> None:
+def _check_keep(keep: Any) -> list[str]:
+    """Return the names of the public columns to keep, or raise ValueError."""
+    names: list[Any] = list(keep) if isinstance(keep, list | tuple) else [None]
+    if not all(isinstance(name, str) for name in names) or ROW in names:
+        raise ValueError(f"keep must be names of public columns other than {ROW!r}, got {brief(keep)}")
+    return [name.strip() for name in names]
+
+
+def _ask(
+    collection: Collection, values: NDArray[np.int64], columns: dict[str, list[str]] | None, progressbar: bool
+) -> None:
     """Ask everyone with a value who has not answered yet, in the order of the file."""
-    first = (collection.people or {"asked": 0})["asked"]
-    with SlowProgress(x.size - first, "collecting", progressbar) as progress, collection.holding():
+    asked = (collection.people or {"asked": 0})["asked"]
+    noted = set(collection.public.silent.get(ROW, ()))
+    todo, person = [], 0
+    for row, x in enumerate(values.tolist(), start=1):
+        kept = {name: column[row - 1] for name, column in (columns or {}).items()}
+        public = None if columns is None else {ROW: row} | kept
+        if x == NO_VALUE:
+            todo += [] if row in noted else [Asked(x, public)]
+        else:
+            todo += [] if person < asked else [Asked(x, public, person)]
+            person += 1
+    with SlowProgress(len(todo), "collecting", progressbar) as progress:
+        ask_in_turn(collection, todo, lambda: progress.advance(1))
+
+
+class Asked(NamedTuple):
+    """Somebody to be asked: the category (`NO_VALUE` if none), what is public, and the place in a file of people."""
+
+    x: int
+    public: dict[str, str | int] | None
+    person: int | None = None
+
+    def __repr__(self) -> str:
+        return "<Asked: x is not shown>"
+
+
+def ask_in_turn(collection: Collection, people: Sequence[Asked], advance: Callable[[], None]) -> None:
+    """Randomize the value of everybody, and record who has none, a few at a time: nobody has seen them before."""
+    with collection.holding():
         written = time.monotonic()
-        for person in range(first, x.size):
-            question = collection.next_question()
-            collection.record(question.privatize(x[person]), question, person=person)
-            progress.advance(1)
+        for each in people:
+            if each.x != NO_VALUE:
+                question = collection.next_question()
+                collection.record(question.privatize(each.x), question, person=each.person, public=each.public)
+            elif each.public is not None:
+                collection.record_silent(each.public)
+            advance()
             if time.monotonic() - written > PATIENCE:
                 collection.flush()
                 written = time.monotonic()
-
-
-# One column of a file of people, as category indices. No value of a person is ever shown, not even in an error.
-#
-# The rules: a CSV file is UTF-8 (or UTF-16 with a byte order mark) with a header, and every row has as many cells as
-# the header. A blank line is skipped; in a file of one column, it is an empty value. A Parquet or Arrow column holds
-# text, integers or booleans. The column's name occurs once. White space at the ends of names and values is dropped and
-# characters are composed (Unicode NFC); otherwise values must be equal, capitals included. An empty value means that
-# the person did not answer. A value that holds a control character, or that only looks like another one, raises
-# ValueError, which names the number of the person.
-
-
-# The index of somebody who did not answer.
-NO_VALUE = -1
-
-
-def read_column(
-    path: str | os.PathLike[str], column: str, categories: Sequence[str] | None
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the column as category indices, −1 for an empty value, and the labels.
-
-    Parameters
-    ----------
-    path : path
-        The file: Parquet or Arrow by its ending, else CSV.
-    column : str
-        The column with the private values.
-    categories : sequence of str or None
-        The possible values; with None, the distinct values in the file, sorted.
-    """
-    if not check_path(path).is_file():
-        raise FileNotFoundError(f"path must name a file of people, got {os.fspath(path)!r}, which does not exist")
-    values = [_as_text(value) for value in _values(path, column)]
-    looks: dict[str, str] = {}
-    for person, value in enumerate(values, start=1):
-        if value and flaw_of(value) is not None:
-            raise ValueError(
-                f"column must have visible values without control characters, got another for person {person} "
-                "(it is not shown)"
-            )
-        if categories is None and looks.setdefault(appearance(value), value) != value:
-            raise ValueError(
-                f"column must have values that look different, got one for person {person} that only looks like an "
-                "earlier one (neither is shown)"
-            )
-    if categories is None:
-        labels = sorted(set(values) - {""})
-    else:
-        n = len(categories) if hasattr(categories, "__len__") else 0
-        labels = [_as_text(label) for label in check_labels(categories, n)]
-    if len(labels) < 2:
-        raise ValueError(f"categories must be at least two, got {len(labels)}: name the possible values")
-    places = {label: i for i, label in enumerate(labels)} | {"": NO_VALUE}
-    unknown = next((i for i, value in enumerate(values) if value not in places), None)
-    if unknown is not None:
-        raise ValueError(f"categories must include every value, but not that of person {unknown + 1} (it is not shown)")
-    return np.array([places[value] for value in values], dtype=np.int64), labels
-
-
-def _values(path: str | os.PathLike[str], column: str) -> list[str]:
-    """Return the values of the column as text, empty if missing, or raise ValueError."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-    from pyarrow.fs import LocalFileSystem
-
-    name = os.fspath(path)
-    form = FORMATS.get(Path(path).suffix.lower(), "csv")
-    allowed = f"path must name a {'CSV file in UTF-8' if form == 'csv' else 'Parquet or Arrow file'}, got {name!r}"
-    try:
-        if form == "csv":
-            _check_quotes(path, allowed)
-            names = csv_schema(path, newlines_in_values=True).names
-            found = _found(column, names, name)
-            text = pa.schema([(found, pa.string())])
-            how = {"newlines_in_values": True, "ignore_empty_lines": len(names) > 1}
-            table = pa.Table.from_batches(csv_batches(path, [found], **how), text)
-        else:
-            people = ds.dataset(name, format="ipc" if form == "arrow" else form, filesystem=LocalFileSystem())
-            table = people.to_table(columns=[_found(column, people.schema.names, name)])
-        values = table.column(0).combine_chunks()
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-        is_code = pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)
-        if not (is_text or is_code or pa.types.is_null(values.type)):
-            raise KeyError(f"column must hold text, integers or booleans, got values of type {values.type} in {name!r}")
-        texts: list[str] = pc.fill_null(values.cast(pa.large_string()), "").to_pylist()
-    except KeyError as problem:
-        raise ValueError(problem.args[0]) from None
-    except UnicodeError:
-        raise ValueError(f"{allowed}, which has another encoding: save it as UTF-8") from None
-    except (pa.ArrowException, OSError) as problem:
-        reason = f": {problem}" if form == "csv" else ""
-        raise ValueError(f"{allowed}, which is damaged or not one{reason}") from None
-    return texts
-
-
-def _found(column: Any, names: list[str], path: str) -> str:
-    """Return the name in the file that is that of the column, or raise KeyError. Names are not shown.
-
-    Without a header, the first row would be that of a person.
-    """
-    if any("\0" in each for each in names):
-        raise UnicodeError
-    same = [each for each in names if isinstance(column, str) and _as_text(each) == _as_text(column)]
-    if len(same) != 1:
-        raise KeyError(f"column must be named once in {path!r}, got {brief(column)}, which it has {len(same)} times")
-    return same[0]
-
-
-def _check_quotes(path: str | os.PathLike[str], allowed: str) -> None:
-    """Raise KeyError if a quotation mark is not closed: Arrow would read the rest of the file as one cell."""
-    with open(path, encoding=csv_encoding(path), newline="") as file:
-        if sum(block.count('"') for block in iter(lambda: file.read(1 << 20), "")) % 2:
-            raise KeyError(f"{allowed}, in which a quotation mark is not closed")
-
-
-def _as_text(cell: str) -> str:
-    return unicodedata.normalize("NFC", cell.strip())

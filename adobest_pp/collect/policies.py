@@ -196,10 +196,6 @@ class Chooser(ABC):
         """Take in the answers since the last call."""
         return
 
-    def seed_of_estimate(self, seed: int, n_answers: int) -> int:
-        """Return the seed of an estimate, a function of the collection's seed and answers."""
-        return int(np.random.SeedSequence([seed, n_answers]).generate_state(1)[0])
-
 
 class _Same(Chooser):
     name = "same_question"
@@ -299,9 +295,6 @@ class _Adaptive(Chooser):
         if isinstance(chain.work, ExactState):
             chain.work.center[:] = center
         self._rounds, self._chosen_at = rounds, chosen_at
-
-    def seed_of_estimate(self, seed: int, n_answers: int) -> int:
-        return int(np.random.SeedSequence(self._chain.state.tolist()).generate_state(1)[0])
 
 
 class _InRounds(Chooser):

@@ -24,8 +24,20 @@ if TYPE_CHECKING:
 
 DESIGN = "design"
 # The simplest come first: if several are as good as the best, a plan recommends the first of them.
-PLANNED = ("srr", "subset-selection", "hadamard-response", "unary-encoding", "local-hashing", "rrrr", DESIGN)
+PLANNED = (
+    "srr",
+    "subset-selection",
+    "hadamard-response",
+    "projective-geometry-response",
+    "unary-encoding",
+    "local-hashing",
+    "count-mean-sketch",
+    "rrrr",
+    DESIGN,
+)
 SHAPES = ("even", "uneven", "sparse")
+# The most categories for which the information of an answer, of K² numbers, is inverted.
+MOST_INVERTED = 2000
 # Half of a 95 % interval, in standard deviations.
 DEVIATIONS = 1.959963984540054
 
@@ -99,15 +111,15 @@ def candidate(name: str, theta: NDArray[np.float64], epsilon: float, before: Can
 def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return √n times the half-width of `intervals.summary` for many answers n, by category.
 
-    It is 1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or follows from the variance of the counts if these determine the shares.
+    It is 1.96 √(B (BᵀFB)⁻¹ Bᵀ)ᵢᵢ, or follows from the variance of the counts if these determine the shares, or if there
+    are too many categories for anything else.
     """
-    from adobest_pp.likelihood.without_prior import counts_say_all
+    from adobest_pp.likelihood.without_prior import MOST_CATEGORIES, counts_say_all
 
-    naming = one.mechanism.naming()
-    if naming is not None and counts_say_all(one.mechanism):
-        truth, other = naming
-        h = other + (truth - other) * theta
-        return np.asarray(DEVIATIONS * np.sqrt(h * (1 - h)) / (truth - other))
+    if one.mechanism.naming() is not None and (theta.size > MOST_CATEGORIES or counts_say_all(one.mechanism)):
+        return np.asarray(DEVIATIONS * np.sqrt(_variances_of_counts(one.mechanism, theta)))
+    if theta.size > MOST_INVERTED:
+        return np.full(theta.size, np.inf)
     information, basis = reduced_information(one.mechanism, theta, one.subset)
     values, vectors = np.linalg.eigh(information)
     if not identifies(values):
@@ -115,12 +127,32 @@ def unit_half_widths(one: Candidate, theta: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(DEVIATIONS * np.sqrt(np.sum((basis @ vectors) ** 2 / values, axis=1)))
 
 
+def _variances_of_counts(mechanism: Mechanism, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return n times the variances of shares that are estimated from how many answers name each category."""
+    naming = mechanism.naming()
+    assert naming is not None
+    truth, other = naming
+    h = other + (truth - other) * theta
+    return np.asarray(h * (1 - h) / (truth - other) ** 2)
+
+
+def _variance(one: Candidate, theta: NDArray[np.float64]) -> float:
+    """Return n times the sum of the variances of all shares, NaN if it would take too long."""
+    from adobest_pp.likelihood.without_prior import MOST_CATEGORIES
+
+    if theta.size > MOST_CATEGORIES and one.mechanism.naming() is not None:
+        return float(_variances_of_counts(one.mechanism, theta).sum())
+    return asymptotic_variance(one.mechanism, theta, subset=one.subset) if theta.size <= MOST_INVERTED else math.nan
+
+
 WHEN = {
     "srr": "two categories, or a large ε",
     "subset-selection": "nothing is known of the shares: first choice",
     "hadamard-response": "very many categories, short answers, small ε",
+    "projective-geometry-response": "very many categories, short answers",
     "unary-encoding": "a collector that takes bits, as RAPPOR's",
     "local-hashing": "so many categories that a set is too long",
+    "count-mean-sketch": "a collector with a few public hashes, as Apple's",
     "rrrr": "as the paper; adapts, and tends to this",
     DESIGN: "people who can be asked in rounds",
 }
@@ -151,7 +183,9 @@ def efficiency_table(
     xarray.Dataset
         ``efficiency`` and ``variance`` (`asymptotic_variance`) by ``theta``, ``epsilon`` and ``mechanism``. Up to 20
         categories the efficiency is a proved bound divided by the variance. Beyond, it is the least variance in the
-        table divided by the variance, and the attribute ``proved`` is False.
+        table divided by the variance, and the attribute ``proved`` is False. Beyond 500, the variance is that of the
+        shares from which intervals are made, estimated from how many answers name each category; it is NaN beyond 2,000
+        for mechanisms that name some more often than others (`naming`).
 
     Examples
     --------
@@ -174,8 +208,8 @@ def efficiency_table(
             design = optimal_mechanism(shares, epsilon) if k <= MOST_ENUMERATED else None
             known = {DESIGN: Candidate(DESIGN, design.mechanism)} if design is not None else {}
             rows = [known.get(name) or candidate(name, shares, epsilon) for name in names]
-            variances[i, j] = [asymptotic_variance(one.mechanism, shares, subset=one.subset) for one in rows]
-            least[i, j] = variances[i, j].min() if design is None else design.lower_bound
+            variances[i, j] = [_variance(one, shares) for one in rows]
+            least[i, j] = np.nanmin(variances[i, j]) if design is None else design.lower_bound
     dims = ("theta", "epsilon", "mechanism")
     columns = {"efficiency": (dims, least / variances), "variance": (dims, variances)}
     coords = {"theta": list(thetas), "epsilon": budgets, "mechanism": list(names)}
@@ -206,7 +240,8 @@ def mechanism_table(
     xarray.Dataset
         By ``mechanism``: ``privacy_loss``, audited in exact arithmetic over everything that the mechanism may publish,
         and whether it ``holds``; ``bits`` of an answer (of a hash, with its seed) if all answers were equally likely;
-        ``efficiency`` and ``variance`` (see `efficiency_table`); ``when`` to use it.
+        ``efficiency`` and ``variance`` (see `efficiency_table`); ``best_guess``, how likely whoever sees an answer
+        guesses the category right (`Mechanism.best_guess`); ``when`` to use it.
 
     Examples
     --------
@@ -227,6 +262,7 @@ def mechanism_table(
         "privacy_loss": [float(each.loss) for each in audits],
         "holds": [bool(each.holds) for each in audits],
         "bits": [round(math.log2(one.mechanism.n_outputs), 2) for one in rows],
+        "best_guess": [one.mechanism.best_guess(shares, subset=one.subset) for one in rows],
         "when": [WHEN.get(name, "") for name in names],
     }
     found = table.assign({name: ("mechanism", values) for name, values in columns.items()})

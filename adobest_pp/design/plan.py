@@ -87,8 +87,9 @@ class Plan:
         cannot do it); ``worst_half_width``, of the widest category; ``error``, the Monte Carlo standard error of the
         number that was found, as a share of it (0 for the formula); ``method``, ``"asymptotic"``, ``"simulated"``,
         ``"rough"`` (the asymptotic formula, where it may be off by more than 10 %) or ``"unreachable"``;
-        ``unit_half_width``, √n times the half-width for large n; and ``reliable_from``, the number of people from which
-        that formula is within 10 %.
+        ``unit_half_width``, √n times the half-width for large n; ``reliable_from``, the number of people from which
+        that formula is within 10 %; and ``best_guess``, how likely whoever sees one answer and knows the shares guesses
+        the person's category right (`Mechanism.best_guess`).
     theta : xarray.DataArray
         The shares that were planned for, by ``category``.
     found : {"people", "epsilon", "half_width"}
@@ -111,7 +112,7 @@ class Plan:
 
     def to_dataframe(self) -> Any:
         """Return the main columns as a pandas table, one row per mechanism."""
-        columns = [*GIVEN, "worst_half_width", "error", "method"]
+        columns = [*GIVEN, "worst_half_width", "best_guess", "error", "method"]
         return self.table[columns].to_dataframe()[columns]
 
 
@@ -143,9 +144,10 @@ def plan(
     categories : int or sequence of labels, optional
         K or the labels for a named example; the labels of a guess.
     mechanisms : str or sequence of str, optional
-        What to choose from: ``"srr"``, ``"subset-selection"``, ``"hadamard-response"``, ``"unary-encoding"`` (OUE),
-        ``"local-hashing"``, ``"rrrr"`` (with the subset that it approaches at θ) and ``"design"``, the best mechanism
-        for θ; or your own. All by default, ``"design"`` up to 12 categories.
+        What to choose from: ``"srr"``, ``"subset-selection"``, ``"hadamard-response"``,
+        ``"projective-geometry-response"``, ``"unary-encoding"`` (OUE), ``"local-hashing"``, ``"count-mean-sketch"``,
+        ``"rrrr"`` (with the subset that it approaches at θ) and ``"design"``, the best mechanism for θ; or your own.
+        All by default, ``"design"`` up to 12 categories.
     prior : float or array of shape (K,) or "learned", default "learned"
         The prior of the estimate, as in `sample`. Half-widths depend on it only if it prefers some categories (see
         `intervals.summary`).
@@ -345,6 +347,7 @@ class PlanSolution(NamedTuple):
     method: str
     unit_half_width: float
     reliable_from: float
+    best_guess: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,22 +424,22 @@ class Search:
         if method == "simulated":
             widths = self._simulated(one, asked.people, thorough=True)
         error = self.error if method == "simulated" else 0.0
-        return _answer(asked.people, one.mechanism.epsilon, widths, method, unit, asked, error)
+        return _answer(one, asked.people, widths, method, unit, asked, error)
 
     def _people(self, one: Candidate, unit: Floats) -> PlanSolution:
         """Return how many people the given half-width takes at this ε."""
-        asked, epsilon = self.question, one.mechanism.epsilon
+        asked = self.question
         wanted = asked.half_width
         people = max(1, math.ceil((unit.mean() / wanted) ** 2))
         method = self._method(unit, people)
         if method != "simulated":
-            return _answer(people, epsilon, unit / math.sqrt(people), method, unit, asked)
+            return _answer(one, people, unit / math.sqrt(people), method, unit, asked)
         high = math.log(MOST_SIMULATED / asked.theta.size)
         begin = math.log(max(1.0, (unit.mean() * self.ratio / wanted) ** 2))
         place, widths, error = self._match(lambda x, t: self._simulated(one, _whole(x), t), begin, -0.5, (0.0, high))
         people = _whole(place)
         self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(people, epsilon, widths, method, unit, asked, error)
+        return _answer(one, people, widths, method, unit, asked, error)
 
     def _epsilon(self, name: str) -> PlanSolution:
         """Return the ε at which the given people reach the given half-width."""
@@ -449,7 +452,7 @@ class Search:
             return self._simulated_epsilon(name, one)
         if off > REACHED:
             return _unreachable(asked)
-        return _answer(asked.people, one.mechanism.epsilon, unit / math.sqrt(asked.people), method, unit, asked)
+        return _answer(one, asked.people, unit / math.sqrt(asked.people), method, unit, asked)
 
     def _simulated_epsilon(self, name: str, near: Candidate) -> PlanSolution:
         asked = self.question
@@ -468,7 +471,7 @@ class Search:
         held = candidate(name, asked.theta, _budget(place), held)
         unit = unit_half_widths(held, asked.theta)
         self.ratio = float(widths.mean() * math.sqrt(people) / unit.mean())
-        return _answer(people, held.mechanism.epsilon, widths, "simulated", unit, asked, error)
+        return _answer(held, people, widths, "simulated", unit, asked, error)
 
     def _asymptotic_epsilon(self, name: str, wanted: float) -> tuple[Candidate, Floats, float]:
         """Return the mechanism with the wanted asymptotic half-width, √n times its half-widths, and the error in logs.
@@ -545,10 +548,17 @@ class Search:
 
 
 def _answer(
-    people: int, epsilon: float, widths: Floats, method: str, unit: Floats, asked: PlanProblem, error: float = 0.0
+    one: Candidate,
+    people: int,
+    widths: Floats,
+    method: str,
+    unit: Floats,
+    asked: PlanProblem,
+    error: float = 0.0,
 ) -> PlanSolution:
-    reliable, widest = reliable_from(unit, asked.theta, asked.prior), float(widths.max())
-    return PlanSolution(people, epsilon, float(widths.mean()), widest, error, method, float(unit.mean()), reliable)
+    guess = one.mechanism.best_guess(asked.theta, subset=one.subset)
+    reliable, half_widths = reliable_from(unit, asked.theta, asked.prior), (float(widths.mean()), float(widths.max()))
+    return PlanSolution(people, one.mechanism.epsilon, *half_widths, error, method, float(unit.mean()), reliable, guess)
 
 
 def _unreachable(asked: PlanProblem) -> PlanSolution:
@@ -562,6 +572,7 @@ def _unreachable(asked: PlanProblem) -> PlanSolution:
         "unreachable",
         math.inf,
         math.inf,
+        math.nan,
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from adobest_pp.plots.comparison import plot_frontier as plot_frontier
     from adobest_pp.plots.comparison import plot_grades as plot_grades
     from adobest_pp.plots.draws import plot_estimates as plot_estimates
+    from adobest_pp.plots.draws import plot_ranked as plot_ranked
     from adobest_pp.plots.draws import plot_ranks as plot_ranks
     from adobest_pp.plots.draws import plot_traces as plot_traces
     from adobest_pp.plots.mechanisms import plot_belief as plot_belief
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from adobest_pp.plots.mechanisms import plot_efficiency as plot_efficiency
     from adobest_pp.plots.mechanisms import plot_honest_response as plot_honest_response
     from adobest_pp.plots.mechanisms import plot_plan as plot_plan
+    from adobest_pp.plots.shares import plot_shares as plot_shares
     from adobest_pp.plots.simplex import plot_simplex as plot_simplex
 
 _HOMES = {
@@ -37,7 +39,9 @@ _HOMES = {
     "plot_grades": "comparison",
     "plot_honest_response": "mechanisms",
     "plot_plan": "mechanisms",
+    "plot_ranked": "draws",
     "plot_ranks": "draws",
+    "plot_shares": "shares",
     "plot_simplex": "simplex",
     "plot_traces": "draws",
 }

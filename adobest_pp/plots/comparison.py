@@ -61,6 +61,8 @@ def plot_comparison(dataset: xr.Dataset, axes: Sequence[Any] | None = None) -> N
     >>> ad.plots.plot_comparison(ad.diagnostics.compare(draws, reference="1")).shape
     (4,)
     """
+    if isinstance(dataset, xr.Dataset) and "coefficient" in dataset.dims:
+        dataset = dataset.rename(coefficient="category")
     check_result(dataset, "dataset", "diagnostics.compare", COMPARED, ["reference"])
     panels = _panels(_comparison_axes(dataset) if axes is None else axes, 4)
     reference = dataset.attrs["reference"]

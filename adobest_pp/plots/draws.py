@@ -9,10 +9,19 @@ import xarray as xr
 from arviz_plots import PlotCollection, plot_ecdf_pit, plot_trace
 from numpy.typing import ArrayLike, NDArray
 
-from adobest_pp._checks import check_probabilities
+from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp.answers.draws import thetas_of
-from adobest_pp.intervals import summary
-from adobest_pp.plots._common import COLORS, check_axes, check_categories, legend_entry, legible, look, shorten
+from adobest_pp.intervals import above, summary
+from adobest_pp.plots._common import (
+    COLORS,
+    check_axes,
+    check_categories,
+    legend_entry,
+    legible,
+    look,
+    number_log_axis,
+    shorten,
+)
 
 # The most points of a line: more would not be seen.
 MOST_TRACED = 500
@@ -83,6 +92,84 @@ def plot_estimates(
     ax.legend(frameon=False)
     legible(ax)
     return ax
+
+
+def plot_ranked(
+    tree: xr.DataTree, threshold: float | None = None, truth: ArrayLike | None = None, labels: int = 10, ax: Any = None
+) -> Any:
+    """Plot the estimated shares of many categories against their rank, on logarithmic axes, with 95 % intervals.
+
+    A point is the posterior mean, the largest first. The band is that of the intervals of `intervals.summary`; where it
+    reaches the lower edge of the figure, the share may be zero. Works for two categories and for ten thousand.
+
+    Parameters
+    ----------
+    tree : DataTree
+        Of `sample`.
+    threshold : float, optional
+        A share, drawn as a line. The categories that are surely above it (`intervals.above`) are drawn as stars.
+    truth : array of shape (K,), optional
+        The true shares, drawn as small dots: by label if they have labels (xarray, pandas), otherwise in the order of
+        the tree's categories.
+    labels : int, default 10
+        How many of the largest have their labels beside them.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import adobest_pp as ad
+    >>> mechanism = ad.SRR(3, epsilon=2.0)
+    >>> answers = mechanism.privatize([0] * 600 + [1] * 300 + [2] * 100, rng=np.random.default_rng(1))
+    >>> tree = ad.sample(ad.Responses.from_arrays(mechanism, answers, categories=list("abc")), "gibbs", random_seed=1)
+    >>> ax = ad.plots.plot_ranked(tree, threshold=0.2)
+    >>> [text.get_text() for text in ax.texts]
+    ['a', 'b', 'c']
+    """
+    theta = thetas_of({"estimate": tree}, "tree")["estimate"]
+    known = theta["category"].values.tolist()
+    shares = None if truth is None else check_probabilities(truth, len(known), "truth", known)
+    n_labels = check_integer(labels, "labels", 0)
+    is_run = {"prior_concentration", "n_responses"} <= set(tree.attrs)
+    shown = summary(tree if is_run else theta)
+    (ax,) = check_axes(ax, 1, "one", (8, 5))
+    order = np.argsort(-shown["mean"].values, kind="stable")
+    mean, low, high = (shown[column].values[order] for column in ("mean", "lower", "upper"))
+    rank, floor = np.arange(1, len(known) + 1), _floor(mean, high)
+    # In a vector file, thousands of points become one bitmap.
+    bitmap = len(known) > MOST_TRACED
+    points = {"linestyle": "none", "rasterized": bitmap}
+    band = {"color": COLORS[0], "alpha": 0.25, "linewidth": 0, "step": "mid", "rasterized": bitmap}
+    ax.fill_between(rank, np.maximum(low, floor), high, **band)
+    ax.plot(rank, np.maximum(mean, floor), "o", color=COLORS[0], markersize=4, label="estimate", **points)
+    if shares is not None:
+        ax.plot(rank, np.maximum(shares[order], floor), ".", color="0.3", markersize=3, label="true share", **points)
+    if threshold is not None:
+        sure = set(above(tree if is_run else theta, threshold)["category"].values.tolist())
+        listed = np.array([known[i] in sure for i in order])
+        ax.axhline(threshold, color="0.4", linestyle="--", linewidth=1, label=f"threshold, {threshold:.2g}")
+        name = f"surely above it: {len(sure):,}"
+        ax.plot(rank[listed], mean[listed], "*", color=COLORS[1], markersize=9, label=name, **points)
+    ax.set(xscale="log", yscale="log", xlim=(0.8, 1.25 * len(known)), ylim=(floor, min(2 * high.max(), 1.0)))
+    for i in range(min(n_labels, len(known))):
+        place = {"xytext": (4, 4), "textcoords": "offset points", "rotation": 35, "fontsize": "small"}
+        ax.annotate(shorten(known[order[i]]), (rank[i], high[i]), **place)
+    ax.set(xlabel="rank of the estimate", ylabel="share of people, with 95 % intervals")
+    for axis in (ax.xaxis, ax.yaxis):
+        number_log_axis(axis)
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, loc="lower left")
+    legible(ax)
+    return ax
+
+
+def _floor(mean: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Return the smallest share that a logarithmic axis shows: well below what the answers can tell from zero."""
+    return float(max(min(high.min() / 10, mean[mean > 0].min(initial=1.0)), high.min() / 100, 1e-9))
 
 
 def plot_traces(draws: Mapping[str, xr.DataTree], categories: Sequence[Any]) -> NDArray[np.object_]:

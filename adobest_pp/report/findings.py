@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -28,10 +28,10 @@ from adobest_pp.collect.policies import (
 )
 from adobest_pp.design.overview import DESIGN
 from adobest_pp.diagnostics import Verdict, checkpoints, compare, contraction, explain
-from adobest_pp.intervals import summary
+from adobest_pp.intervals import above, check_groups, check_threshold, largest, summary, sums
 from adobest_pp.mechanisms import Mechanism, check_rrrr
 from adobest_pp.samplers.checks import BIASED, DIVERGED, NOT_CONVERGED, without_warnings_of
-from adobest_pp.samplers.choice import left_out, quick_sample
+from adobest_pp.samplers.choice import ESTIMATE_DRAWS, left_out, quick_sample, seed_of_answers
 from adobest_pp.samplers.sampling import sample
 from adobest_pp.samplers.sgld_cv.sampler import LEAST_TUNE
 
@@ -170,7 +170,7 @@ def poll_of_people(
     adobest_pp.collect.collect_csv : Asks them.
     """
     from adobest_pp.collect import collect_csv
-    from adobest_pp.collect.ledger import Ledger
+    from adobest_pp.collect.people_file import Ledger
 
     name = mechanism_name(DEFAULT_MECHANISM if mechanism is None else mechanism)
     options = _given(kappa=kappa, utility=utility, alpha=alpha)
@@ -253,6 +253,9 @@ FLAT = 1.0
 # The posterior is also sampled after a half, a quarter, … of the answers, but not after fewer than this.
 HALVINGS = 4
 FEWEST_ANSWERS = 50
+
+# The most categories that a report lists; of more, it lists the largest, and sums the rest.
+MOST_LISTED = 30
 CHECKPOINT_DRAWS = 500
 
 
@@ -283,6 +286,10 @@ class Findings:
         Concentration of the Dirichlet prior of the estimate.
     random_seed : int
         The seed of the job.
+    threshold : float, optional
+        Report the categories that are surely above this share.
+    groups : mapping, optional
+        Report the sums over groups of categories: the group of each category.
     """
 
     poll: Poll
@@ -294,6 +301,8 @@ class Findings:
     contraction: xr.Dataset | None
     prior: float | str
     random_seed: int
+    threshold: float | None = None
+    groups: Mapping[str, str] | None = None
 
     @property
     def reference(self) -> str:
@@ -335,6 +344,22 @@ class Findings:
         """Mean and 95 % interval of each category, and what its width is due to: see `adobest_pp.intervals.summary`."""
         return summary(self.posterior)
 
+    @cached_property
+    def largest(self) -> xr.Dataset | None:
+        """The largest categories and the rest, if there are too many to list: see `adobest_pp.intervals.largest`."""
+        many = self.estimate.sizes["category"] > MOST_LISTED
+        return largest(self.posterior, MOST_LISTED) if many else None
+
+    @cached_property
+    def above(self) -> xr.Dataset | None:
+        """The categories that are surely above the threshold, if there is one: see `adobest_pp.intervals.above`."""
+        return None if self.threshold is None else above(self.posterior, self.threshold)
+
+    @cached_property
+    def sums(self) -> xr.Dataset | None:
+        """The shares of groups of categories, if there are groups: see `adobest_pp.intervals.sums`."""
+        return None if self.groups is None else sums(self.posterior, self.groups)
+
 
 def grade_samplers(
     poll: Poll,
@@ -343,6 +368,8 @@ def grade_samplers(
     random_seed: int = 1,
     on_stage: Callable[[str], None] = lambda stage: None,
     progressbar: bool = False,
+    threshold: float | None = None,
+    groups: Mapping[str, str] | None = None,
 ) -> Findings:
     """Estimate θ by NUTS, and compare Gibbs, SGLD at the paper's settings, and SGLD with control variates with NUTS.
 
@@ -355,7 +382,7 @@ def grade_samplers(
         is far from the truth where most categories are empty. The samplers are then graded under the flat prior.
         Below 0.01, SGLD with control variates is left out: its coordinates do not reach that far. Where answers hardly
         ever repeat, and there are more than 2,000,000 over the number of categories, nothing is graded: NUTS would take
-        too long, and SGLD with control variates estimates alone.
+        too long, and SGLD with control variates estimates alone. Above 300 categories, moves of blocks do.
     draws : int
         Draws kept of each of four chains.
     random_seed : int
@@ -364,6 +391,10 @@ def grade_samplers(
         Called with the name of each of the `n_stages(poll, prior)` stages as it begins.
     progressbar : bool
         Whether a sampler shows a progress bar after two seconds.
+    threshold : float, optional
+        Also find the categories that are surely above this share (`adobest_pp.intervals.above`).
+    groups : mapping, optional
+        The group of each category, to sum over (`adobest_pp.intervals.sums`).
 
     Examples
     --------
@@ -376,8 +407,13 @@ def grade_samplers(
     if not isinstance(poll, Poll):
         raise ValueError(f"poll must be a Poll, such as of simulated_poll, got {brief(poll)}")
     seed = check_integer(random_seed, "random_seed", 0)
+    if threshold is not None:
+        check_threshold(threshold)
+    if groups is not None:
+        check_groups(groups, poll.responses.categories)
+    asked: dict[str, Any] = {"threshold": threshold, "groups": groups}
     if REFERENCE in left_out(poll.responses, prior):
-        return _ungraded(poll, prior, draws, seed, on_stage, progressbar)
+        return replace(_ungraded(poll, prior, draws, seed, on_stage, progressbar), **asked)
     options: dict[str, Any] = {"random_seed": seed, "progressbar": progressbar}
     fixed = options | {"prior": FLAT if is_learned(prior) else prior}
     samplers = _samplers(poll, prior)
@@ -397,8 +433,11 @@ def grade_samplers(
         posterior, estimated = trees[REFERENCE], graded.sel(sampler=[REFERENCE])
         if is_learned(prior):
             on_stage("estimating the shares")
-            posterior = sample(poll.responses, REFERENCE, prior, draws=draws, **options)
-            estimated = compare({REFERENCE: posterior}, REFERENCE, poll.truth, random_seed=seed)
+            # As `Collection.estimate` does it, so that all commands say the same of the same answers.
+            kept = min(draws, ESTIMATE_DRAWS)
+            posterior = quick_sample(poll.responses, prior, kept, seed_of_answers(poll.responses), progressbar)
+            name = posterior.attrs["sampler"]
+            estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)
         closing = None
         if isinstance(poll.responses, Responses):
             posteriors = {name: {len(poll.responses): trees[name]} for name in samplers}
@@ -408,7 +447,7 @@ def grade_samplers(
                     posteriors[name][n] = sample(first, name, draws=min(draws, CHECKPOINT_DRAWS), **fixed)
             center = poll.truth if poll.truth is not None else graded["mean"].sel(sampler=REFERENCE).values
             closing = contraction(posteriors, center / center.sum())
-    return Findings(poll, posterior, estimated, trees, graded, why, closing, prior, seed)
+    return Findings(poll, posterior, estimated, trees, graded, why, closing, prior, seed, **asked)
 
 
 def _ungraded(
@@ -419,10 +458,11 @@ def _ungraded(
     on_stage: Callable[[str], None],
     progressbar: bool,
 ) -> Findings:
-    """Estimate θ of so many different answers that nothing can be graded."""
+    """Estimate θ of so many different answers, or of so many categories, that nothing can be graded."""
     on_stage("estimating the shares")
     with without_warnings_of(NOT_CONVERGED, DIVERGED, BIASED):
-        posterior = quick_sample(poll.responses, prior, draws, seed, progressbar)
+        kept = min(draws, ESTIMATE_DRAWS)
+        posterior = quick_sample(poll.responses, prior, kept, seed_of_answers(poll.responses), progressbar)
     name = posterior.attrs["sampler"]
     estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)
     return Findings(poll, posterior, estimated, {name: posterior}, estimated, {}, None, prior, seed)

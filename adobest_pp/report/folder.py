@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -13,35 +14,41 @@ import numpy as np
 import xarray as xr
 
 from adobest_pp import __version__, plots
-from adobest_pp._checks import check_path
+from adobest_pp._checks import check_flag, check_path
 from adobest_pp._files import netcdf_bytes, replacing, write_whole
 from adobest_pp._text import brief, csv_cell, render
 from adobest_pp._wording import (
+    UP_TO,
     explanation_in_words,
+    fault_in_words,
+    interval_in_words,
     intervals_in_words,
+    prior_in_words,
+    range_in_words,
+    sampler_in_words,
     verdict_cells,
     verdict_columns,
     verdict_in_words,
 )
 from adobest_pp.answers.draws import thetas_of
+from adobest_pp.answers.gather.gathered import Gathered
+from adobest_pp.diagnostics import Cause
+from adobest_pp.diagnostics.comparison import FALSE_ALARM, Fault, Verdict
 from adobest_pp.diagnostics.draws import mixing
+from adobest_pp.intervals import COVERING
+from adobest_pp.likelihood.without_prior import misfit_in_words
+from adobest_pp.mechanisms import audit
 from adobest_pp.plots._common import save_figure
-from adobest_pp.report.conclusions import (
-    conclusions,
-    contraction_in_words,
-    divergences,
-    estimate_in_words,
-    privacy_in_words,
-    samplers_in_words,
-)
-from adobest_pp.report.findings import Findings
+from adobest_pp.report.findings import MOST_LISTED, REFERENCE, Findings, Poll
+from adobest_pp.samplers.checks import CONVERGED
 
 # The attribute of a sampler's draws that has what was chosen.
 CHOICES = {"sgld": "sampler_settings", "sgld_cv": "sampler_choices"}
 VERSIONS = ("pymc", "nutpie", "numpy", "numba")
+REPORT = "report.html"
 
 
-def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Path]:
+def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: bool = False) -> list[Path]:
     """Write ``report.html``, ``posterior.nc``, ``comparison.csv`` and the figures.
 
     Parameters
@@ -49,7 +56,9 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     findings : Findings
         Of `grade_samplers`.
     folder : path
-        Made if it does not exist. Files of an earlier report in it are replaced.
+        Made if it does not exist.
+    overwrite : bool, default False
+        Whether to replace an earlier report in it.
 
     Returns
     -------
@@ -63,13 +72,20 @@ def write_report(findings: Findings, folder: str | os.PathLike[str]) -> list[Pat
     place = check_path(folder, "folder")
     if not isinstance(findings, Findings):
         raise ValueError(f"findings must be those of grade_samplers, got {brief(findings)}")
+    if not check_flag(overwrite, "overwrite") and (place / REPORT).exists():
+        raise FileExistsError(
+            f"folder must have no report yet, got {os.fspath(folder)!r}, which has one: overwrite=True replaces it"
+        )
     place.mkdir(parents=True, exist_ok=True)
     settings = settings_of(findings)
     figures = save_figures(findings, place / "figures")
-    report, posterior, table = (place / name for name in ("report.html", "posterior.nc", "comparison.csv"))
+    report, posterior, table = (place / name for name in (REPORT, "posterior.nc", "comparison.csv"))
     write_whole(posterior, netcdf_bytes(_as_tree(findings, settings)), overwrite=True)
     with replacing(table) as path:
-        _as_cells(findings.comparison).to_csv(path, index=False, encoding="utf-8")
+        # Samplers are graded under a prior that all of them take: their means are not the estimate of the report.
+        cells = _as_cells(findings.comparison)
+        cells.insert(0, "prior", _law(findings, findings.sampler_prior))
+        cells.to_csv(path, index=False, encoding="utf-8")
     with replacing(report) as path:
         path.write_text(page(findings, figures, settings), encoding="utf-8")
     return [report, posterior, table, *(path for figure in figures.values() for path in (figure.png, figure.svg))]
@@ -110,7 +126,6 @@ def summary(findings: Findings) -> dict[str, Any]:
     """Return the findings as plain values for JSON, with the verdicts in words beside them; unknown values are None."""
     graded = findings.comparison
     estimate = findings.estimate
-    columns = {name: estimate[name].values.tolist() for name in ("category", *estimate.data_vars)}
     by_sampler = [name for name, variable in graded.items() if variable.dims == ("sampler",)]
     return {
         "question": findings.poll.question,
@@ -124,7 +139,8 @@ def summary(findings: Findings) -> dict[str, Any]:
         "sampler": findings.posterior.attrs["sampler"],
         "sampler_prior": findings.sampler_prior,
         "left_out": findings.left_out,
-        "estimate": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "estimate": _records(estimate),
+        **_of_many(findings),
         "samplers": {
             name: {"verdict_in_words": verdict_in_words(row)}
             | {str(key): _plain(row[key].item()) for key in by_sampler}
@@ -136,6 +152,29 @@ def summary(findings: Findings) -> dict[str, Any]:
         "conclusions": conclusions(findings),
         "seed": findings.random_seed,
     }
+
+
+def _records(table: xr.Dataset) -> list[dict[str, Any]]:
+    """Return the rows of a table by one dimension, its label first."""
+    (dim,) = table.dims
+    names = [dim, *(name for name, values in table.data_vars.items() if values.dims == (dim,))]
+    columns = {str(name): table[name].values.tolist() for name in names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _of_many(findings: Findings) -> dict[str, Any]:
+    """Return what is asked of many categories: the largest and the rest, those above a threshold, and groups."""
+    found: dict[str, Any] = {}
+    if (listed := findings.largest) is not None:
+        rest = {"share": "rest", "lower": "rest_lower", "upper": "rest_upper"}
+        found["largest"] = _records(listed)
+        found["rest"] = {name: listed[column].item() for name, column in rest.items()}
+    if (sure := findings.above) is not None:
+        found["above"] = {name: sure.attrs[name] for name in ("threshold", "error", "rate")}
+        found["above"]["categories"] = _records(sure)
+    if (groups := findings.sums) is not None:
+        found["groups"] = _records(groups)
+    return found
 
 
 def _explained(findings: Findings, name: str) -> dict[str, Any]:
@@ -160,6 +199,8 @@ def _plain(value: float | str) -> float | str | None:
 def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
     tables = {"comparison": findings.comparison, "estimate": findings.estimate}
     tables |= {} if findings.contraction is None else {"contraction": findings.contraction}
+    many = {"largest": findings.largest, "above": findings.above, "sums": findings.sums}
+    tables |= {name: table for name, table in many.items() if table is not None}
     tables |= {f"explanation/{name}": found for name, found in findings.explanations.items()}
     tree = xr.DataTree.from_dict(tables)
     if isinstance(findings.prior, str):
@@ -172,7 +213,6 @@ def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
 
 # The figures.
 
-MOST_LISTED = 30
 MOST_TRACED = 4
 RESOLUTION = 150
 
@@ -190,9 +230,7 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
     restless = least_mixed(findings)
     listed = most_probable(findings)
     drawings: dict[str, Callable[[], Any]] = {
-        "estimate": lambda: plots.plot_estimates(
-            {"estimate": findings.posterior}, findings.poll.truth, categories=listed
-        ),
+        "estimate": lambda: _plot_estimate(findings, listed),
         "traces": lambda: plots.plot_traces(findings.draws, restless),
         "ranks": lambda: plots.plot_ranks(findings.draws, restless),
     }
@@ -201,6 +239,13 @@ def save_figures(findings: Findings, folder: Path) -> dict[str, Figure]:
     if (closing := findings.contraction) is not None:
         drawings["contraction"] = lambda: plots.plot_contraction(closing)
     return {name: _save(name, draw, folder) for name, draw in drawings.items()}
+
+
+def _plot_estimate(findings: Findings, listed: list[Any]) -> Any:
+    """Draw the shares by category, or by rank if there are too many."""
+    if findings.largest is not None:
+        return plots.plot_ranked(findings.posterior, findings.threshold, findings.poll.truth)
+    return plots.plot_estimates({"estimate": findings.posterior}, findings.poll.truth, categories=listed)
 
 
 def most_probable(findings: Findings) -> list[Any]:
@@ -263,10 +308,14 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
         about_estimate=estimate_in_words(findings),
         estimate_headings=[
             *("category", "estimate", "95 % interval", "of its width, due to privacy"),
+            *([] if findings.largest is None else ["rank", "chance to belong here"]),
             *([] if findings.poll.truth is None else ["true share"]),
         ],
         estimate_rows=_estimate_rows(findings, listed),
         left_out=findings.estimate.sizes["category"] - len(listed),
+        about_above=above_in_words(findings),
+        above_rows=[] if findings.above is None else _share_rows(findings.above),
+        group_rows=[] if findings.sums is None else _share_rows(findings.sums),
         about_samplers=samplers_in_words(findings),
         verdict_headings=verdict_columns(findings.reference),
         verdict_rows=[verdict_cells(graded, name) for name in graded["sampler"].values.tolist()],
@@ -279,16 +328,43 @@ def page(findings: Findings, figures: Mapping[str, Figure], settings: Mapping[st
 
 
 def _estimate_rows(findings: Findings, listed: list[str]) -> list[list[str]]:
-    estimate, truth = findings.estimate, findings.poll.truth
-    known, shown = estimate["category"].values.tolist(), estimate.sel(category=listed)
-    columns = (shown["mean"].values, intervals_in_words(shown), shown["privacy"].values)
-    rows = [
-        [str(label), f"{100 * mean:.1f} %", interval, f"{100 * privacy:.0f} %"]
-        for label, mean, interval, privacy in zip(listed, *columns, strict=True)
-    ]
+    """Return the rows of the table of the estimate: all categories, or the largest of many and the rest."""
+    estimate, many, truth = findings.estimate, findings.largest, findings.poll.truth
+    shown = estimate.sel(category=listed) if many is None else many
+    labels = shown["category"].values.tolist()
+    due = estimate["privacy"].sel(category=labels).values
+    rows = [[*row, f"{100 * privacy:.0f} %"] for row, privacy in zip(_share_rows(shown), due, strict=True)]
+    known = dict(zip(estimate["category"].values.tolist(), [] if truth is None else truth, strict=truth is not None))
+    if many is not None:
+        rows = [[*row, rank, belongs] for row, rank, belongs in zip(rows, *_ranks(many), strict=True)]
+        left = estimate.sizes["category"] - len(labels)
+        interval = interval_in_words(many["rest_lower"].item(), many["rest_upper"].item())
+        rows.append([f"the {left:,} others together", _percent(many["rest"].item()), interval, "", "", ""])
     if truth is None:
         return rows
-    return [[*row, f"{100 * truth[known.index(label)]:.1f} %"] for label, row in zip(listed, rows, strict=True)]
+    shares = [float(known[label]) for label in labels]
+    shares += [1 - sum(shares)] if many is not None else []
+    return [[*row, f"{100 * share:.1f} %"] for row, share in zip(rows, shares, strict=True)]
+
+
+def _share_rows(table: xr.Dataset) -> list[list[str]]:
+    """Return label, mean and interval of each row of a table by category or group."""
+    (dim,) = table["mean"].dims
+    columns = (table[dim].values, table["mean"].values, intervals_in_words(table))
+    return [[str(label), _percent(mean), interval] for label, mean, interval in zip(*columns, strict=True)]
+
+
+def _ranks(many: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Return the interval of each rank, and the probability that the category is among those listed."""
+    chances = [f"{chance:.2f}" if chance < 0.995 else "> 0.99" for chance in many["belongs"].values.tolist()]
+    if "rank_lower" not in many:
+        return ["–"] * len(chances), chances
+    ends = zip(many["rank_lower"].values.tolist(), many["rank_upper"].values.tolist(), strict=True)
+    return [f"{low:,}" if low == high else f"{low:,} – {high:,}" for low, high in ends], chances
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _causes(findings: Findings) -> dict[str, list[list[str]]]:
@@ -302,3 +378,266 @@ def _causes(findings: Findings) -> dict[str, list[list[str]]]:
         ]
         for name, found in findings.explanations.items()
     }
+
+
+# What a reader should take away, in plain sentences that are made from the findings alone.
+
+# Above this probability, a category is said to have the largest share.
+CLEARLY = 0.95
+
+# Intervals hold the truth where up to this share of the draws diverges (validation/intervals.py).
+FEW_DIVERGED = 0.01
+
+# A category may be empty if the answers fit that best, and its interval ends below this share.
+RARE = 0.01
+
+# The most categories that the sentence on empty categories names.
+MOST_NAMED = 5
+
+# Why samplers were left out, by the reasons of `adobest_pp.samplers.choice.left_out`.
+LEFT_OUT = {
+    "categories": "with {k:,} categories it would take too long",
+    "different": "each step visits all of {n:,} answers, most of which are different, and would take too long",
+    "reference": "there is nothing to grade it against",
+    "number": "it numbers all of {n:,} answers, which would fill the memory",
+    "prior": "it takes no prior below Dirichlet(0.01)",
+}
+
+
+def privacy_in_words(poll: Poll) -> list[str]:
+    """Return what the mechanism promises to a person, and how the promise was checked."""
+    mechanism = poll.responses.mechanism
+    epsilon = float(mechanism.epsilon)
+    checked = audit(mechanism)
+    sure = 1 / (1 + math.exp(-epsilon))
+    bound = f"at most {math.ceil(1000 * sure) / 10:g} %" if sure <= 0.999 else "more than 99.9 %"
+    return [
+        poll.protection,
+        "A device randomizes its answer before it sends it. What the device sends is at most "
+        f"e^{epsilon:g} = {math.exp(epsilon):.3g} times as likely under one true answer as under any other "
+        f"(ε = {epsilon:g}).",
+        "For example, somebody who thinks that two answers of a person are equally likely, and then sees what the "
+        f"device sent, can be {bound} sure of one of the two. This holds for everybody, including the collector, and "
+        "whatever else they know.",
+        "It does not hide who took part. Asking the same person twice doubles ε.",
+        f"The promise was checked in exact arithmetic for {checked.subject}: the largest ratio is "
+        f"e^{checked.loss:.6g}, so it {'holds' if checked.holds else 'DOES NOT HOLD'}.",
+    ]
+
+
+def conclusions(findings: Findings) -> list[str]:
+    """Return what to conclude: the estimate, which sampler to trust, and how close to the truth it is."""
+    name = str(findings.posterior.attrs["sampler"])
+    estimated, title = findings.estimated.sel(sampler=name), sampler_in_words(name)
+    diverged, n_draws = divergences(findings), findings.theta[..., 0].size
+    misfit = misfit_in_words(findings.fit_p_value)
+    sentences = [misfit] if misfit else []
+    prior = prior_in_words(findings.prior)
+    if estimated["verdict"].item() != Verdict.REFERENCE:
+        sentences.append(
+            f"No conclusion: {title} has not converged ({fault_in_words(estimated)}) under {prior}. Sample again with "
+            "more draws."
+        )
+        return sentences + _of_divergences(diverged, n_draws)
+    if findings.is_biased:
+        return [*sentences, f"No conclusion: {title} says of its own draws that they are biased under {prior}."]
+    sentences += [_leader(findings), *_of_empty(findings), *_of_samplers(findings)]
+    if many := _of_divergences(diverged, n_draws):
+        sentences += many
+    elif not misfit:
+        few = f" {diverged:,} of its {n_draws:,} draws diverged, too few to matter." if diverged else ""
+        sentences.append(f"Report the estimate and its intervals: {title} has converged under {prior}.{few}")
+    if findings.poll.truth is not None:
+        shown, truth = findings.estimate, findings.poll.truth
+        size = shown.sizes["category"]
+        within = int(((shown["lower"].values <= truth) & (truth <= shown["upper"].values)).sum())
+        sentences.append(
+            f"The truth is known here: the estimate is {estimated['tv_truth'].item():.3f} away from it in total "
+            f"variation, and {within} of {size} of its 95 % intervals hold the true share."
+        )
+    return sentences
+
+
+def divergences(findings: Findings) -> int:
+    """Return how many draws of the estimate diverged."""
+    stats = findings.posterior["sample_stats"].to_dataset()
+    return int(stats["diverging"].sum()) if "diverging" in stats else 0
+
+
+def estimate_in_words(findings: Findings) -> str:
+    """Return what the estimate and its intervals are."""
+    sampler, prior = sampler_in_words(findings.posterior.attrs["sampler"]), prior_in_words(findings.prior)
+    covers = findings.estimate.attrs["interval"] == COVERING
+    text = "95 % intervals, which hold a share in 95 of 100 collections, whatever the shares are"
+    if not covers:
+        text = "the shortest intervals that hold 95 % of the posterior, which are right if the prior is"
+    return (
+        f"Posterior means, by {sampler} under {prior}, and {text}. {UP_TO} "
+        "Each interval has two sources: the table tells the share of its width that is due to privacy; the rest, which "
+        f"as many honest answers would have too, is due to the sample.{_of_list(findings)}"
+    )
+
+
+def _of_list(findings: Findings) -> str:
+    """Return what the table of the largest categories says of them, if it has only these."""
+    many = findings.largest
+    if many is None:
+        return ""
+    k = many.sizes["category"]
+    text = (
+        f" The table lists the {k} largest estimates. “Chance to belong here”: the posterior probability that the "
+        f"category is among the {k} largest."
+    )
+    if many.attrs["interval"] != COVERING:
+        return text
+    sure = int((many["rank_upper"] <= k).sum())
+    return (
+        f"{text} Their intervals are wider than those of single categories: though the same answers chose the list, "
+        "95 % of its intervals hold their shares on average, whatever the shares are. “Rank”: all of these hold at "
+        f"once in 95 of 100 collections, so {sure} of the {k} belong here for sure."
+    )
+
+
+def above_in_words(findings: Findings) -> str:
+    """Return what the list of categories above the threshold is; nothing without a threshold."""
+    sure = findings.above
+    if sure is None:
+        return ""
+    n, covers = sure.sizes["category"], sure.attrs["interval"] == COVERING
+    listed = {0: "No category is", 1: "1 category is"}.get(n, f"{n:,} categories are")
+    error = (
+        "in at most 5 of 100 collections, whatever the shares are, any category listed here is not"
+        if covers
+        else "the posterior probability that any category listed here is not is at most 5 %"
+    )
+    return f"{listed} surely above {100 * sure.attrs['threshold']:g} %: {error}."
+
+
+def samplers_in_words(findings: Findings) -> str:
+    """Return what the samplers are graded against, and under which prior."""
+    if not findings.is_graded:
+        title = sampler_in_words(findings.reference)
+        return f"{title} samples the posterior unless it says otherwise, but there is no other to grade it against."
+    graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
+    if isinstance(findings.prior, str):
+        return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
+    return graded
+
+
+def contraction_in_words(findings: Findings) -> str:
+    """Return what the figure of contraction shows, or why there is none."""
+    if findings.contraction is None:
+        if isinstance(findings.poll.responses, Gathered):
+            return "No figure shows how the estimate changed as answers came in: gathered answers have no order."
+        return "No figure shows how the estimate changed as answers came in: it would take too long to make."
+    part = findings.contraction.sel(label=REFERENCE)
+    if findings.poll.truth is None:
+        text = (
+            "The truth is not known, so the distance is to the final estimate of NUTS. The figure shows how "
+            "fast the posterior contracts, not how far it is from the truth."
+        )
+        line = (
+            " The dashed line counts both the error of the estimate and its spread. The last points count the spread "
+            "alone: with many answers, and shares away from zero, they tend to half of the line. They are lower with "
+            "few answers or a strong prior."
+        )
+    else:
+        slope = f"{float(part['slope']):.2f}".replace("-", "−")
+        known = f" The slope of NUTS is {slope} here." if np.isfinite(part["slope"]) else ""
+        text = f"The distance of the posterior from the true shares, against the number of answers.{known}"
+        line = (
+            " For shares away from zero, as answers come in, the slope tends to −1 and the error to the dashed line on "
+            "average over many polls. A single poll scatters around the line; with few answers the prior keeps it "
+            "below."
+        )
+    return text + (line if np.isfinite(part["bvm"]).any() else "")
+
+
+def _of_divergences(diverged: int, n_draws: int) -> list[str]:
+    if diverged <= FEW_DIVERGED * n_draws:
+        return []
+    return [
+        f"{diverged:,} of {n_draws:,} draws of the estimate diverged: its intervals may be wrong near the edge of the "
+        "simplex. Use another prior, or more draws."
+    ]
+
+
+def _leader(findings: Findings) -> str:
+    estimate = findings.estimate
+    first = int(estimate["mean"].values.argmax())
+    mean, low, high = (float(estimate[name][first]) for name in ("mean", "lower", "upper"))
+    leads = float(np.mean(findings.theta.values.argmax(axis=-1) == first))
+    claim = "has the largest share" if leads > CLEARLY else "has the largest estimate, but another may be larger"
+    chance = f"{leads:.3f}" if leads < 0.9995 else "more than 0.999"
+    return (
+        f"“{estimate['category'].values[first]}” {claim}: {100 * mean:.1f} % (95 % interval: "
+        f"{range_in_words(low, high)}). The posterior probability that no other is larger is {chance}."
+    )
+
+
+def _of_empty(findings: Findings) -> list[str]:
+    """Return a sentence on the categories that may be empty, and one on others whose intervals begin at zero.
+
+    That zero fits best says little about a category if a share of several per cent fits as well: only a category that
+    is rare for sure is said to be empty, perhaps.
+    """
+    estimate = findings.estimate
+    zero = estimate["lower"].values == 0
+    empty = estimate["may_be_empty"].values & zero if "may_be_empty" in estimate else np.zeros(zero.size, dtype=bool)
+    empty &= estimate["upper"].values < RARE
+    sentences = (
+        ("May be empty", empty),
+        ("Cannot be told from zero, nor from any share in the interval", zero & ~empty),
+    )
+    return [f"{text}: {_named(estimate.isel(category=which))}." for text, which in sentences if which.any()]
+
+
+def _named(some: xr.Dataset) -> str:
+    """Return categories with their intervals, the largest first."""
+    ordered = some.isel(category=np.argsort(-some["upper"].values, kind="stable"))
+    pairs = zip(ordered["category"].values, intervals_in_words(ordered), strict=True)
+    named = ", ".join(f"“{label}” ({interval})" for label, interval in list(pairs)[:MOST_NAMED])
+    more = some.sizes["category"] - MOST_NAMED
+    return f"{named}{f' and {more} more' if more > 0 else ''}"
+
+
+def _of_samplers(findings: Findings) -> list[str]:
+    graded = findings.comparison
+    rows = {name: graded.sel(sampler=name) for name in graded["sampler"].values.tolist()}
+    reference = rows.pop(findings.reference)
+    if reference["verdict"].item() != Verdict.REFERENCE:
+        prior, fault = prior_in_words(findings.sampler_prior), fault_in_words(reference)
+        return [f"The samplers could not be graded: NUTS has not converged ({fault}) under {prior}."]
+    sentences = []
+    for name, row in rows.items():
+        why = [explanation_in_words(findings.explanations[name], "It")] if name in findings.explanations else []
+        sentences.append(" ".join([*_of_sampler(findings, name, row), *why]))
+    left_out, n = findings.left_out, len(findings.poll.responses)
+    for reason in dict.fromkeys(left_out.values()):
+        titles = [sampler_in_words(name) for name, why_not in left_out.items() if why_not == reason]
+        named = f"{', '.join(titles[:-1])} and {titles[-1]} are" if len(titles) > 1 else f"{titles[0]} is"
+        sentences.append(f"{named} left out: {LEFT_OUT[reason].format(n=n, k=findings.poll.responses.n_categories)}.")
+    return sentences
+
+
+def _of_sampler(findings: Findings, name: str, row: xr.Dataset) -> list[str]:
+    verdict, fault, title = row["verdict"].item(), fault_in_words(row), sampler_in_words(name)
+    away = f"Its mean is {row['tv_reference'].item():.3f} away from that of NUTS in total variation."
+    if verdict == Verdict.INDISTINGUISHABLE:
+        return [f"{title} is indistinguishable from NUTS here: its draws may be used as well."]
+    if verdict == Verdict.NOT_MIXED and row["fault"].item() == Fault.ESS:
+        more = math.ceil(CONVERGED.min_ess / float(row["ess_bulk"]))
+        return [f"{title} has too few effective draws ({fault}): {more} times as many draws would be enough.", away]
+    if verdict == Verdict.NOT_MIXED:
+        # How long chains that have not mixed would take is not known.
+        return [f"{title} has not mixed ({fault}): do not use its intervals.", away]
+    text = f"{title} is {verdict_in_words(row)}. Monte-Carlo error does not explain this."
+    if name == "gibbs":
+        why = (
+            "Both samplers are exact, so either one of them has not mixed, or this is one of the "
+            f"{FALSE_ALARM:.0%} of false alarms: repeat with another seed."
+        )
+        return [text, why, away]
+    if name in findings.explanations and findings.explanations[name]["main_cause"].item() == Cause.NOT_MIXED:
+        return [text, away]  # though R-hat does not show it
+    return [text, "Its chains have mixed, but not to the posterior: more draws will not help.", away]

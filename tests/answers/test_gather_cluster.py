@@ -46,6 +46,7 @@ def test_a_worker_that_dies_once_loses_nothing_and_nothing_counts_twice(tmp_path
     assert (tmp_path / "seen").exists()
 
 
+@pytest.mark.long
 def test_a_file_that_workers_die_of_is_named_and_the_others_kept(tmp_path, scheduler, monkeypatch):
     monkeypatch.setattr("adobest_pp.answers.gather.gather.read_piece", deadly_pieces.read_piece)
     found = files(tmp_path, RRRR, [deadly_pieces.ALWAYS, "a.parquet", "b.parquet", "c.parquet"])

@@ -54,6 +54,11 @@ def test_people_of_a_file(tmp_path, capsys):
     assert "Of 103 rows, 3 have an empty value: these people did not answer." in page
     assert CENTRAL in page
     assert len(Responses.read(tmp_path / "responses.db")) == 100
+    # A report is not overwritten unasked, and that is said before anything else is done.
+    refused = run_here(capsys, "compare", "--data", path, *options, *SMALL, "--quiet", "--out", tmp_path)
+    assert refused.returncode == 2
+    assert "--out must name a folder without a report" in refused.stderr
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
 
 
 def test_responses_of_a_file(tmp_path, capsys):

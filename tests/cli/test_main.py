@@ -158,8 +158,9 @@ def test_teach_says_how_to_install_marimo(capsys, monkeypatch):
 def test_a_warning_is_one_line(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("vote\nyes\nYes\nyes\n")
-    done = adobest("collect", path, "--column", "vote", "--epsilon", 1, "--out", tmp_path / "a.nc", "--quiet")
+    options = ["--column", "vote", "--epsilon", 1, "--categories", "yes,Yes", "--out", tmp_path / "a.db", "--quiet"]
+    done = adobest("collect", path, *options)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        "adobest: categories 'Yes' and 'yes' are easily mistaken for each other: check that they are really different"
+        "adobest: categories 'yes' and 'Yes' are easily mistaken for each other: check that they are really different"
     ]

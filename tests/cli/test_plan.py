@@ -25,6 +25,7 @@ def test_a_plan_is_what_the_library_makes(capsys):
         assert {"mechanism", "epsilon", "people", "half_width"} <= set(row)
         assert row["people"] == made.table["people"].sel(mechanism=row["mechanism"]).item()
         assert row["epsilon"] == 1
+        assert row["best_guess"] == made.table["best_guess"].sel(mechanism=row["mechanism"]).item()
         assert row["error"] == made.table["error"].sel(mechanism=row["mechanism"]).item()
     assert told["recommended"] == made.recommended
     assert told["found"] == "people"
@@ -48,6 +49,9 @@ def test_it_says_what_epsilon_means_for_a_person(capsys):
     flat = " ".join(done.stdout.split())
     assert f"at most e^ε = {math.exp(2):.3g}; from 1:1 to at most {math.exp(2):.3g}:1, or 88 %" in flat
     assert f"twice costs 2ε = 4: a factor of at most {math.exp(4):.3g}" in flat
+    guess, bound = ad.SRR(4, 2.0).best_guess([0.25] * 4), ad.mechanisms.guess_bound(2.0, [0.25] * 4)
+    assert f"sees one answer guesses the person's category right with a probability of {100 * guess:.0f} %" in flat
+    assert f"without the answer it is 25 %, and no mechanism of this ε allows more than {100 * bound:.0f} %" in flat
     assert "Take srr: the simplest" in flat
     assert "Without any privacy it would be a half-width of" in flat
 
@@ -111,8 +115,10 @@ def test_mechanisms_are_told_with_their_audits(capsys, tmp_path):
         "srr",
         "subset-selection",
         "hadamard-response",
+        "projective-geometry-response",
         "unary-encoding",
         "local-hashing",
+        "count-mean-sketch",
         "rrrr",
         "design",
     ]
@@ -123,6 +129,7 @@ def test_mechanisms_are_told_with_their_audits(capsys, tmp_path):
         assert 0 < row["efficiency"] <= 1 + 1e-9
         assert row["when"]
     assert rows["srr"]["efficiency"] == pytest.approx(ad.efficiency(ad.SRR(5, 1.0), [0.2] * 5))
+    assert rows["srr"]["best_guess"] == pytest.approx(math.e / (math.e + 4))
     assert rows["unary-encoding"]["bits"] == 5
     assert (tmp_path / "all.svg").read_text().count("<svg") == 1
 

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from adobest_pp import RRRR, Collection, Responses
+from adobest_pp import RRRR, Collection, Responses, gather
 from adobest_pp._wording import CENTRAL
-from adobest_pp.answers.store import read_content
+from adobest_pp.answers.store import PublicColumns, read_content, read_public
 from adobest_pp.collect import collect_csv, policies
-from adobest_pp.collect import ledger as ledger_module
 from adobest_pp.collect import people_file as people_module
 from adobest_pp.design import overview as candidates
 from adobest_pp.mechanisms import find_mechanism, register, registry
@@ -121,6 +121,50 @@ def test_a_file_that_is_no_csv_shows_none_of_its_content(tmp_path, capsys):
         assert "quetz" not in done.stderr + done.stdout
         assert "xe9" not in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_public_columns_are_kept_with_the_answers_and_with_those_who_gave_none(tmp_path):
+    path, out = tmp_path / "people.csv", tmp_path / "responses.db"
+    rows = [("okapi", "N", 30), ("", "S", 40), ("quetzal", "S", 50), ("okapi", "N", 60), ("", "N", 70)]
+    header = "vote;region;age\n"
+    path.write_text(header + "".join(f"{vote};{region};{age}\n" for vote, region, age in rows))
+    options = {"keep": ["region", "age"], "progressbar": False, "out": out, "mechanism": "srr"}
+    collect_csv(path, "vote", 0.1, **options).close()
+    expected = PublicColumns(
+        {"row": [1, 3, 4], "region": ["N", "S", "N"], "age": ["30", "50", "60"]},
+        {"row": [2, 5], "region": ["S", "N"], "age": ["40", "70"]},
+    )
+    assert read_public(out) == expected
+    assert len(Responses.read(out)) == 3
+    # People who are added are kept once, those who are there are not kept again, and x is nowhere.
+    path.write_text(path.read_text() + ";S;80\nquetzal;S;90\n")
+    with collect_csv(path, "vote", 0.1, **options) as collection:
+        assert collection.public == read_public(out)
+        assert (len(collection), collection.did_not_answer) == (4, 3)
+    found = read_public(out)
+    assert found.answered["row"] == [1, 3, 4, 7]
+    assert found.silent["row"] == [2, 5, 6]
+    stored = str(read_content(out).events)
+    assert "okapi" not in stored
+    with pytest.raises(FileExistsError, match="which differs in keep"):
+        collect_csv(path, "vote", 0.1, **options | {"keep": ["region"]})
+    for keep in ("region", ["row"], [3]):
+        with pytest.raises(ValueError, match="keep must be names of public columns"):
+            collect_csv(path, "vote", 0.1, **options | {"keep": keep})
+
+
+def test_public_columns_go_to_parquet_beside_the_answers(tmp_path):
+    path, out = tmp_path / "people.csv", tmp_path / "answers.parquet"
+    path.write_text("vote,region\nokapi,N\n,S\nquetzal,S\n")
+    collection = collect_csv(path, "vote", 1.0, keep=["region"], progressbar=False)
+    collection.responses.to_parquet(out, public=collection.public.answered)
+    table = pq.read_table(out)
+    assert table.column("region").to_pylist() == ["N", "S"]
+    assert table.column("row").to_pylist() == [1, 3]
+    assert len(gather(out)) == 2
+    for public in ({"answer": [1, 2]}, {"region": ["N"]}, {1: ["N", "S"]}, ["N", "S"]):
+        with pytest.raises(ValueError, match="public must be"):
+            collection.responses.to_parquet(tmp_path / "other.parquet", public=public)
 
 
 def test_empty_values_are_counted_and_are_no_answers(tmp_path):
@@ -391,7 +435,7 @@ def test_the_file_tells_nothing_of_the_people_but_their_answers(people, tmp_path
 
     Each has a random name, which is made the same here.
     """
-    monkeypatch.setattr(ledger_module.secrets, "token_hex", lambda n: "0" * 2 * n)
+    monkeypatch.setattr(people_module.secrets, "token_hex", lambda n: "0" * 2 * n)
     monkeypatch.setattr(RRRR, "privatize", lambda self, x, subset: np.int64(0))
     other = tmp_path / "other.csv"
     lines = [line.replace("quetzal", "okapi") for line in people.read_text().splitlines()]
@@ -418,7 +462,10 @@ SIGNALS = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 130}
 
 @pytest.mark.parametrize(
     ("mechanism", "signals"),
-    [("rrrr", [signal.SIGKILL, signal.SIGINT]), ("subset-selection", [signal.SIGTERM, signal.SIGKILL])],
+    [
+        ("rrrr", [signal.SIGKILL, signal.SIGINT]),
+        pytest.param("subset-selection", [signal.SIGTERM, signal.SIGKILL], marks=pytest.mark.long),
+    ],
 )
 def test_the_real_command_survives_every_signal(tmp_path, mechanism, signals):
     """Killed, interrupted and terminated: each time it goes on with what the last one had."""

@@ -411,7 +411,9 @@ def test_a_reader_takes_back_what_a_killed_process_had_begun(path):
     assert len(Collection.open(path)) == 20
 
 
-@three
+@pytest.mark.parametrize(
+    "policy", [pytest.param(THREE[name], marks=[] if name == "rounds" else pytest.mark.long, id=name) for name in THREE]
+)
 def test_a_killed_process_loses_nothing_that_was_acknowledged(policy, path):
     new(policy, path).close()
     acknowledged = 0

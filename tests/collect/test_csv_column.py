@@ -1,5 +1,7 @@
 """The rules of a file of people, and that no value of a person is shown where it breaks one."""
 
+from datetime import date
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -7,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from adobest_pp.collect import collect_csv
-from adobest_pp.collect.people_file import NO_VALUE, read_column
+from adobest_pp.collect.people_table import NO_VALUE, as_categories, as_numbers, read_column, read_texts
 from tests.contracts.commands import refusal
 
 SECRETS = ["quetzal", "axolotl", "okapi"]
@@ -56,7 +58,7 @@ def test_white_space_at_the_ends_and_the_composition_of_characters_do_not_count(
     assert x.tolist() == [0, 0, 1]
     assert read_column(path, "vote", ["tea", "cafe\u0301"])[0].tolist() == [1, 1, 0]
     with pytest.raises(ValueError, match="not that of person 3"):
-        read_column(path, "vote", ["Tea", "caf\u00e9"])
+        read_column(path, "vote", ["mate", "caf\u00e9"])
 
 
 def test_an_empty_value_keeps_its_place(tmp_path):
@@ -134,5 +136,112 @@ def test_a_file_in_another_encoding_is_told(tmp_path, encoding):
 def test_csv_files_of_other_programs_are_read_as_they_were_meant(tmp_path, content):
     path = tmp_path / "people.csv"
     path.write_bytes(content)
-    x, labels = read_column(path, "vote", None)
+    x, labels = read_column(path, "vote", ["NA", "ü"])
     assert (x.tolist(), labels) == ([0, 1], ["NA", "ü"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "How often, in a year?;weight;Land\n never ;0,8;Köln\ndaily;1;\n".encode("utf-8-sig"),
+        "How often, in a year?\tweight\tLand\nnever\t0,8\tKöln\ndaily\t1\t\n".encode("utf-16"),
+        '"How often, in a year?",weight,Land\r\nnever,"0,8",Köln\r\ndaily,1.0,\r\n'.encode(),
+    ],
+    ids=["Excel, semicolons", "Excel, tabs", "commas"],
+)
+def test_several_columns_are_read_whatever_separates_them(tmp_path, content):
+    path = tmp_path / "people.csv"
+    path.write_bytes(content)
+    found = read_texts(path, ["How often, in a year?"], ["weight", "Land"])
+    assert found["How often, in a year?"] == ["never", "daily"]
+    assert as_numbers(found["weight"], "weight").tolist() == [0.8, 1.0]
+    assert found["Land"] == ["Köln", ""]
+
+
+def test_a_workbook_is_read_by_its_first_sheet(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = [
+        ("vote", "code", "weight", "born", "yes"),
+        (" okapi ", 1, 0.75, date(1990, 5, 1), True),
+        (None, 2.0, 1, None, False),
+        (None,) * 5,
+        ("quetzal", 3, None, None, None),
+    ]
+    for row in rows:
+        book.active.append(row)
+    book.create_sheet("other").append(("vote",))
+    path = tmp_path / "people.xlsx"
+    book.save(path)
+    found = read_texts(path, ["vote", "code", "yes"], ["weight", "born"])
+    assert found["vote"] == ["okapi", "", "quetzal"]
+    assert found["code"] == ["1", "2", "3"]
+    assert found["yes"] == ["TRUE", "FALSE", ""]
+    assert found["born"] == ["1990-05-01", "", ""]
+    np.testing.assert_array_equal(as_numbers(found["weight"], "weight"), [0.75, 1.0, np.nan])
+    with pytest.raises(
+        ValueError, match="column must hold text, integers or booleans, got values of type float"
+    ) as info:
+        read_texts(path, ["weight"])
+    assert "0.75" not in str(info.value)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ValueError, match=r"path must name an Excel workbook, got .* damaged or not one"):
+        read_texts(path, ["vote"])
+
+
+def test_odd_spellings_are_listed_once_without_counts_and_other_values_are_not_shown():
+    texts = ["never", "NEVER", "NEVER", "Never ever", "daily", "n/a", "nev er", "okapi", "quetzal"]
+    with pytest.raises(ValueError, match="categories must include every value") as info:
+        as_categories(texts, "use", ["never", "daily", "never ever"])
+    told = str(info.value)
+    assert "('NEVER' for 'never', 'Never ever' for 'never ever', 'nev er' for 'never'; " in told
+    assert "--ignore-case" in told
+    assert "some may mean no answer ('n/a')" in told
+    assert "--missing 'n/a'" in told
+    assert "not that of person 8 (it is not shown), nor 1 other values" in told
+    assert "okapi" not in told
+    # Numbers of people who wrote them would tell how many are in a category: other counts give the same text.
+    with pytest.raises(ValueError, match="categories must include") as other:
+        as_categories(texts + ["NEVER"] * 50, "use", ["never", "daily", "never ever"])
+    assert str(other.value) == told
+
+
+def test_capitals_and_words_for_no_answer_are_read_as_asked():
+    texts = ["never", "NEVER", " n/a".strip(), "Daily", "", "－"]
+    codes, labels = as_categories(texts, "use", ["never", "daily"], ignore_case=True, missing=["n/a", "－"])
+    assert labels == ["never", "daily"]
+    assert codes.tolist() == [0, 0, NO_VALUE, 1, NO_VALUE, NO_VALUE]
+    alike = pytest.raises(ValueError, match="ignore_case must be left out if labels of 'use' differ only in capitals")
+    with alike, pytest.warns(UserWarning, match="easily mistaken"):
+        as_categories(texts, "use", ["never", "Never"], ignore_case=True)
+    with pytest.raises(ValueError, match="ignore_case must come with categories"):
+        as_categories(texts, "use", None, ignore_case=True)
+    with pytest.raises(ValueError, match="missing must be"):
+        as_categories(texts, "use", ["never", "daily"], missing="n/a")
+
+
+def test_without_categories_odd_spellings_are_no_categories_of_their_own():
+    with pytest.raises(ValueError, match=r"more than capitals or spaces, got one for person 3 .*--ignore-case") as info:
+        as_categories(["okapi", "quetzal", "Okapi"], "vote", None)
+    assert "kapi" not in str(info.value)
+    with pytest.raises(ValueError, match="categories must be named if a value may mean no answer, got 'n/a'"):
+        as_categories(["okapi", "quetzal", "n/a"], "vote", None)
+    assert as_categories(["okapi", "quetzal", "n/a"], "vote", None, missing=["n/a"])[0].tolist() == [0, 1, NO_VALUE]
+
+
+def test_a_comma_in_a_label_points_to_the_file_of_labels(tmp_path):
+    with pytest.raises(ValueError, match=r"--categories @file"):
+        as_categories(["yes, always", "no"], "vote", ["yes", "always", "no"])
+
+
+@pytest.mark.parametrize("text", ["1.234,5", "1,234.5", "abc", "nan", "inf", "1e", "0x1"])
+def test_numbers_that_could_be_read_in_two_ways_are_refused(text):
+    with pytest.raises(ValueError, match=r"column 'weight' must hold numbers such as 0.8 or 0,8, got .* in row 2"):
+        as_numbers(["1", text], "weight")
+
+
+def test_columns_must_be_different_and_the_column_of_collect_is_given_once(people):
+    with pytest.raises(ValueError, match="columns must be different, got 'vote' twice"):
+        read_texts(people, ["vote"], ["vote"])
+    options = ("--column", "vote", "--column", "id", "--epsilon", "1", "--out", "r.db")
+    assert "--column must be given once, got 2: budgets" in refusal(("collect", str(people), *options))

@@ -18,7 +18,7 @@ from adobest_pp._files import seal, unseal
 from adobest_pp.answers.store import read_content
 from adobest_pp.collect import collect_csv
 from adobest_pp.collect import people_file as people_module
-from adobest_pp.collect.ledger import Ledger, Values
+from adobest_pp.collect.people_file import Ledger, Values
 from adobest_pp.mechanisms import find_mechanism
 from tests.cli.test_main import run_here
 
@@ -315,7 +315,7 @@ def _is_json(content):
 
 def test_without_a_ledger_nobody_is_asked_unless_that_is_wanted(people, tmp_path, monkeypatch, caplog):
     """As in a folder that cannot be written to, or on a full disk."""
-    monkeypatch.setattr("adobest_pp.collect.ledger.replacing", Mock(side_effect=OSError(13, "Permission denied")))
+    monkeypatch.setattr("adobest_pp.collect.people_file.replacing", Mock(side_effect=OSError(13, "Permission denied")))
     out = tmp_path / "a.db"
     with monkeypatch.context() as patch:
         nobody_is_asked(patch)

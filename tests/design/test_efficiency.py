@@ -5,6 +5,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import adobest_pp as ad
+from adobest_pp.design.overview import candidate, mechanism_table, shape, unit_half_widths
+from adobest_pp.likelihood.without_prior import direct_estimate
 from adobest_pp.mechanisms import information
 from oracles import designs
 from tests.design.blas import blas_threads
@@ -22,6 +24,8 @@ def test_variances_are_those_of_the_matrix(k, epsilon, concentration):
         ad.UnaryEncoding(k, epsilon),
         ad.UnaryEncoding(k, epsilon, "symmetric"),
         ad.HadamardResponse(k, epsilon),
+        ad.ProjectiveGeometryResponse(k, epsilon),
+        ad.CountMeanSketch(k, epsilon, n_hashes=20),
         ad.Channel(ad.SRR(k, epsilon).transition_matrix()),
     ):
         expected = designs.summed_variance(designs.information(mechanism.transition_matrix(), theta))
@@ -52,6 +56,26 @@ def test_hashing_is_the_mean_over_its_hashes():
         total += designs.information(mechanism.transition_matrix(seed), theta)
     # The standard error over 4000 hashes is about 1 %.
     assert ad.asymptotic_variance(mechanism, theta) == pytest.approx(designs.summed_variance(total / 4000), rel=0.04)
+
+
+def test_many_categories_are_compared_by_their_counts():
+    """Beyond 500 categories intervals rest on how many answers name each, and so do plans; nothing is inverted."""
+    k, people = 3000, 200_000
+    table = mechanism_table(k, 2.0)
+    efficiency = table["efficiency"].to_series()
+    assert set(efficiency.index[efficiency.isna()]) == {"count-mean-sketch"}
+    assert efficiency["subset-selection"] == 1.0
+    assert 0.99 < efficiency["projective-geometry-response"] < 1.0
+    bits = table["bits"].to_series()
+    assert bits["projective-geometry-response"] < 13 < bits["local-hashing"] < bits["subset-selection"]
+    theta = shape("uneven", k)
+    for name in ("projective-geometry-response", "hadamard-response"):
+        one, rng = candidate(name, theta, 2.0), np.random.default_rng(1)
+        answers = one.mechanism.privatize(rng.choice(k, size=people, p=theta), rng=rng)
+        responses = ad.Responses.from_arrays(one.mechanism, answers)
+        sd = direct_estimate(responses, theta).sd(theta)
+        np.testing.assert_allclose(unit_half_widths(one, theta), 1.959964 * sd * np.sqrt(people), rtol=1e-6)
+    assert np.isinf(unit_half_widths(candidate("count-mean-sketch", theta, 2.0), theta)).all()
 
 
 def test_answers_that_do_not_tell_have_no_variance():

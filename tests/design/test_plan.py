@@ -35,7 +35,14 @@ def test_half_widths_are_those_of_the_definition():
     table = made(people=100_000, epsilon=1.0).table
     assert table["mechanism"].values.tolist() == list(PLANNED)
     assert (table["method"] == "asymptotic").all()
-    for name in ("srr", "subset-selection", "hadamard-response", "unary-encoding", "design"):
+    for name in (
+        "srr",
+        "subset-selection",
+        "hadamard-response",
+        "projective-geometry-response",
+        "count-mean-sketch",
+        "design",
+    ):
         matrix = candidate(name, THETA, 1.0).mechanism.transition_matrix()
         expected = half_width(matrix, THETA, 100_000)
         assert table["half_width"].sel(mechanism=name).item() == pytest.approx(expected, rel=1e-6), name
@@ -182,7 +189,7 @@ def test_labels_travel():
     given = xr.DataArray([0.5, 0.3, 0.2], coords={"category": labels}, dims="category")
     plan = made(given, people=10_000, epsilon=1.0, mechanisms="srr", simulate=False)
     assert plan.theta.sel(category="unsure") == 0.2
-    columns = ["people", "epsilon", "half_width", "worst_half_width", "error", "method"]
+    columns = ["people", "epsilon", "half_width", "worst_half_width", "best_guess", "error", "method"]
     assert list(plan.to_dataframe().columns) == columns
     assert plan.table["error"].item() == 0
     assert plan.table["worst_half_width"].item() > plan.table["half_width"].item()
@@ -260,7 +267,7 @@ def test_the_error_of_a_simulation_is_told(monkeypatch):
 
 def test_mechanisms_that_differ_by_less_than_the_error_are_equally_good():
     def answer(people, error):
-        return PlanSolution(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9)
+        return PlanSolution(people, 1.0, 0.02, 0.03, error, "simulated", 1.0, 1e9, 0.5)
 
     rough = {"srr": answer(2000, 0.3), "subset-selection": answer(1500, 0.3)}
     assert _recommended(rough, "people")[0] == "srr"

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from scipy.stats import rankdata
 
 from adobest_pp import SRR, Responses, plots, sample
-from adobest_pp.intervals import shortest_intervals, summary
+from adobest_pp.intervals import above, shortest_intervals, summary
 from adobest_pp.plots._common import COLORS, shorten
 from tests.diagnostics.test_comparison import exact, tree
 from tests.refusals import refuses
@@ -55,6 +55,37 @@ def test_estimates_of_some_categories(draws):
     ax = plots.plot_estimates(draws, TRUTH, categories=["never", "yes"])
     assert [bar.get_width() for bar in ax.patches] == [0.4, 0.1]
     np.testing.assert_allclose(ax.containers[1].lines[0].get_xdata(), exact(0).reshape(-1, 4).mean(axis=0)[[3, 0]])
+
+
+def test_ranked_shares_are_means_with_their_intervals(tmp_path):
+    rng, mechanism = np.random.default_rng(1), SRR(700, 6.0)
+    truth = 1 / np.arange(1, 701)
+    truth /= truth.sum()
+    answers = mechanism.privatize(rng.choice(700, 20_000, p=truth), rng=rng)
+    run = sample(Responses.from_arrays(mechanism, answers), "gibbs", draws=20, chains=1, random_seed=1)
+    ax = plots.plot_ranked(run, threshold=0.02, truth=truth, labels=3)
+    ax.figure.savefig(tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").stat().st_size < 300_000  # points are one bitmap
+    shown = summary(run)
+    order = np.argsort(-shown["mean"].values, kind="stable")
+    by_name = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_allclose(by_name["estimate"].get_ydata()[:50], shown["mean"].values[order][:50])
+    np.testing.assert_allclose(by_name["true share"].get_ydata()[:50], truth[order][:50])
+    (band,) = ax.collections
+    edges = band.get_paths()[0].vertices
+    at_first = edges[np.abs(edges[:, 0] - 1) < 0.1, 1]
+    assert at_first.min() == pytest.approx(shown["lower"].values[order[0]])
+    assert at_first.max() == pytest.approx(shown["upper"].values[order[0]])
+    n = above(run, 0.02).sizes["category"]
+    assert by_name[f"surely above it: {n}"].get_xdata().size == n > 0
+    assert [text.get_text() for text in ax.texts] == [str(i) for i in order[:3]]
+
+
+def test_ranked_shares_of_draws_alone_and_of_two_categories():
+    ax = plots.plot_ranked(tree(exact(0), LABELS))
+    assert len(ax.texts) == len(LABELS)
+    with refuses("threshold"):
+        plots.plot_ranked(tree(exact(0), LABELS), threshold=2)
 
 
 def test_traces_are_evenly_spaced_draws_of_the_chains(draws, tmp_path):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from adobest_pp import SRR, Responses, sample
+from adobest_pp import SRR, Collection, Responses, SameQuestion, sample
 from adobest_pp._wording import CENTRAL
 from adobest_pp.diagnostics import Verdict, checkpoints, compare
 from adobest_pp.report import grade_samplers
-from adobest_pp.report.conclusions import privacy_in_words
-from adobest_pp.report.findings import _explanations, n_stages, poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.findings import Poll, _explanations, n_stages, poll_of_people, poll_of_responses, simulated_poll
+from adobest_pp.report.folder import privacy_in_words
 from adobest_pp.samplers.checks import logger, without_warnings_of
 
 
@@ -17,6 +17,16 @@ def test_every_stage_is_announced_once():
     findings = grade_samplers(poll, draws=100, on_stage=told.append)
     assert len(told) == len(set(told)) == n_stages(poll)
     assert findings.contraction["n"].values.tolist() == [75, 150, 300]
+
+
+def test_a_collection_and_the_report_have_the_same_estimate_to_the_last_digit():
+    rng = np.random.default_rng(1)
+    collection = Collection.create(policy=SameQuestion(SRR(3, epsilon=1.0)), random_seed=5)
+    collection.record(np.asarray(SRR(3, epsilon=1.0).privatize(rng.integers(3, size=200), rng=rng)))
+    poll = Poll("?", collection.responses, "", "", None, {})
+    findings = grade_samplers(poll, draws=100, random_seed=9)
+    np.testing.assert_array_equal(findings.estimate["mean"], collection.estimate(100)["mean"])
+    np.testing.assert_array_equal(findings.estimate["lower"], collection.estimate(100)["lower"])
 
 
 def test_checkpoints_are_fits_of_the_first_answers():

@@ -18,9 +18,9 @@ from adobest_pp._progress import SlowProgress, raising_interrupts
 from adobest_pp._text import brief, check_labels, number_among
 from adobest_pp.answers.concat import equal_files, log_orders, refuse_copy
 from adobest_pp.answers.gather.gathered import FileCounts, Gathered, StoreWriter, notes_of
-from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, read_piece, split_file
+from adobest_pp.answers.gather.pieces import FORMATS, Piece, PieceResult, SplitFile, batches, read_piece, split_file
 from adobest_pp.answers.gather.tables import SUBSET, Described, described
-from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses, empty_tally
+from adobest_pp.answers.gather.tallies import TableFormat, Tally, add_up, collapses, empty_tally, in_order
 from adobest_pp.answers.responses import Responses, check_mechanism
 from adobest_pp.evidence import unique_rows
 from adobest_pp.mechanisms import Mechanism
@@ -420,6 +420,65 @@ def is_table(path: str | os.PathLike[str]) -> bool:
     name = os.fspath(check_path(path))
     is_pattern = glob.has_magic(name) and not os.path.exists(name)
     return os.path.isdir(name) or is_pattern or os.path.splitext(name)[1].lower() in FORMATS
+
+
+def read_with_columns(
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    mechanism: Mechanism | None = None,
+    categories: Sequence[Any] | None = None,
+    column: str | None = None,
+) -> tuple[Responses, dict[str, list[Any]]]:
+    """Return the answers of a collection or of one table in their order, and public columns beside them.
+
+    Parameters
+    ----------
+    path : path
+        The file of a collection, or a Parquet, Arrow or CSV file.
+    names : sequence of str
+        The public columns, such as a region or a weight.
+    mechanism, categories, column
+        As of `gather`; for tables alone.
+    """
+    from adobest_pp.answers.store import is_collection, read_public
+
+    name = os.fspath(check_path(path))
+    if not is_table(path):
+        answered = read_public(path).answered if names and is_collection(check_path(path)) else {}
+        _check_public(names, list(answered), name)
+        return Responses.read(path), {each: answered[each] for each in names}
+    given = _files_of(path)
+    if len(given) > 1:
+        raise ValueError(f"path must name one file if public columns are read beside its answers, got {len(given)}")
+    ((found, form),) = given.items()
+    file = _File(found, form, split_file(0, found, form))
+    known, has_labels = _described_by([file], mechanism, categories)
+    how = _table_format(file, known, _columns_of(known.mechanism, column), has_labels)
+    flaws = [read_piece((each, how)) for each in file.split.pieces if each.format == "checksum"]
+    if file.damaged or file.split.schema is None or any(each.damaged for each in flaws):
+        raise ValueError(f"path must name a whole file, got {name!r}, which is damaged")
+    _check_public(names, file.split.schema.names, name)
+    answers, subsets, public = [], [], {each: list[Any]() for each in names}
+    for piece in (each for each in file.split.pieces if each.format != "checksum"):
+        for batch in batches(piece, how._replace(public=tuple(names))):
+            some, masks, there = in_order(batch, how)
+            answers.append(some)
+            subsets += [] if masks is None else [masks]
+            for each in names:
+                public[each] += [value for value, is_ in zip(batch.column(each).to_pylist(), there, strict=True) if is_]
+    if not answers:
+        raise ValueError(f"path must name answers of at least one person, got none in {name!r}")
+    rows = np.concatenate(answers)
+    options = {"categories": known.categories}
+    masks = np.concatenate(subsets) if subsets else None
+    return Responses.from_arrays(known.mechanism, rows, masks, **options), public
+
+
+def _check_public(names: Sequence[str], there: Sequence[str], path: str) -> None:
+    """Raise ValueError if a file lacks a public column."""
+    for each in names:
+        if each not in there:
+            raise ValueError(f"the column {each!r} must be in the file {path!r}, got {brief(list(there))}")
 
 
 def read_answers(

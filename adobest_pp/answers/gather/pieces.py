@@ -109,7 +109,7 @@ def read_piece(task: tuple[Piece, TableFormat]) -> PieceResult:
     try:
         if piece.format == "checksum":
             return PieceResult(None, damaged=_data_flaw(piece.path))
-        for batch in _batches(piece, table_format):
+        for batch in batches(piece, table_format):
             tally, n_empty = counted(batch, table_format)
             tallies.append(tally)
             empty += n_empty
@@ -125,11 +125,12 @@ def read_piece(task: tuple[Piece, TableFormat]) -> PieceResult:
     return PieceResult(together(tallies), empty)
 
 
-def _batches(piece: Piece, table_format: TableFormat) -> Iterator["pa.RecordBatch"]:
+def batches(piece: Piece, table_format: TableFormat) -> Iterator["pa.RecordBatch"]:
+    """Yield the rows of a piece, with the columns that are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = table_format.needed
+    columns = table_format.read
     if piece.format == "parquet":
         with pq.ParquetFile(piece.path, page_checksum_verification=True) as opened:
             groups = range(piece.first, piece.last)

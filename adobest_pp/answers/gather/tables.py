@@ -2,8 +2,8 @@
 
 One row is one person's answer.
 
-- An answer that is one number (SRR, RRRR, Hadamard response, set families, channels) is in the column ``answer``: its
-  code 0, 1, …; or, for SRR and RRRR, the label of the category as text.
+- An answer that is one number (SRR, Hadamard response, set families, …) is in the column ``answer``: its code 0, 1, …;
+  or, for SRR and RRRR, the label of the category as text.
 - An answer that is a set (subset selection, unary encoding) is in the column ``answer``: ⌈K/8⌉ bytes of packed bits, in
   the order of `numpy.packbits`; or text of K zeros and ones; or a list of codes or labels.
 - Local hashing has two columns of integers, ``seed`` and ``value``. Other answers of several numbers have ``answer_0``,
@@ -15,6 +15,7 @@ categories in the metadata of their schema.
 """
 
 import codecs
+import csv
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,8 +67,8 @@ def described(metadata: Mapping[bytes, bytes] | None) -> Described | None:
         ) from None
 
 
-def table_of(responses: "Responses") -> "pa.Table":
-    """Return the table of answers, in their order."""
+def table_of(responses: "Responses", public: Mapping[str, Sequence[Any]] | None = None) -> "pa.Table":
+    """Return the table of answers, in their order, with public columns of the people beside them."""
     import pyarrow as pa
 
     mechanism, answers = responses.mechanism, responses.answers
@@ -84,6 +85,7 @@ def table_of(responses: "Responses") -> "pa.Table":
         subsets = [row.tobytes() for row in np.packbits(responses.subsets, axis=1)]
         index = pa.array(responses.subset_index.astype(np.int32))
         columns[SUBSET] = pa.DictionaryArray.from_arrays(index, pa.array(subsets, type=pa.binary()))
+    columns |= _checked_public(public, len(responses), columns)
     about = {
         "schema": _SCHEMA,
         "schema_version": _VERSION,
@@ -91,6 +93,19 @@ def table_of(responses: "Responses") -> "pa.Table":
         "categories": list(responses.categories),
     }
     return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about).encode()})
+
+
+def _checked_public(public: Any, n: int, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """Return public columns of n people, or raise ValueError."""
+    if public is None:
+        return {}
+    allowed = f"public must be columns of {n} values by names other than {', '.join(taken)}"
+    if not isinstance(public, Mapping):
+        raise ValueError(f"{allowed}, got {brief(public)}")
+    for name, values in public.items():
+        if not isinstance(name, str) or name in taken or len(values) != n:
+            raise ValueError(f"{allowed}, got {brief(name)} with {len(values)}")
+    return {name: list(values) for name, values in public.items()}
 
 
 # Columns as codes and packed bits. An error names the column, what it may hold and what kind of value it holds. It
@@ -238,8 +253,10 @@ def _is_text(kind: "pa.DataType") -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-# CSV files: UTF-8, or UTF-16 with a byte order mark; cells separated by commas, or by semicolons if the header has no
-# comma outside of quotes. Errors show no cell: a file without a header has a person's values in its first row.
+# CSV files: UTF-8, or UTF-16 with a byte order mark; cells separated by commas, semicolons or tabs, as in the header.
+# Errors show no cell: a file without a header has a person's values in its first row.
+
+SEPARATORS = (",", ";", "\t")
 
 
 def csv_encoding(path: str | os.PathLike[str]) -> str:
@@ -248,13 +265,29 @@ def csv_encoding(path: str | os.PathLike[str]) -> str:
         return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf8"
 
 
-def csv_schema(path: str | os.PathLike[str], **parsing: Any) -> "pa.Schema":
+def csv_separator(path: str | os.PathLike[str], columns: Sequence[str] = ()) -> str:
+    """Return what separates the cells: what makes these columns of the header, else what is there most often."""
+    with open(path, "rb") as file:
+        start = file.read(1 << 20)
+    header = start.decode(csv_encoding(path), errors="replace").removeprefix("\ufeff").partition("\n")[0]
+    wanted = {normalize("NFC", column.strip()) for column in columns}
+    for separator in SEPARATORS if wanted else ():
+        names = next(csv.reader([header.rstrip("\r")], delimiter=separator), [])
+        if wanted <= {normalize("NFC", name.strip()) for name in names}:
+            return separator
+    outside = "".join(header.split('"')[::2])
+    return max(SEPARATORS, key=outside.count)
+
+
+def csv_schema(path: str | os.PathLike[str], separator: str | None = None, **parsing: Any) -> "pa.Schema":
     """Return the columns of a CSV file."""
-    with _open_csv(path, None, lambda row: "skip", **parsing) as reader:
+    with _open_csv(path, separator, None, lambda row: "skip", **parsing) as reader:
         return reader.schema
 
 
-def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing: Any) -> Iterator["pa.RecordBatch"]:
+def csv_batches(
+    path: str | os.PathLike[str], columns: Sequence[str], separator: str | None = None, **parsing: Any
+) -> Iterator["pa.RecordBatch"]:
     """Yield these columns of a CSV file as text, null for an empty cell, or raise ArrowInvalid.
 
     `parsing` are options of `pyarrow.csv.ParseOptions`; by default a blank line is a row of empty cells.
@@ -275,7 +308,7 @@ def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing:
         strings_can_be_null=True,
     )
     try:
-        with _open_csv(path, convert, refuse, **{"ignore_empty_lines": False, **parsing}) as reader:
+        with _open_csv(path, separator, convert, refuse, **{"ignore_empty_lines": False, **parsing}) as reader:
             yield from reader
     except pa.ArrowInvalid:
         if wrong:  # Arrow's own message shows the row
@@ -283,15 +316,16 @@ def csv_batches(path: str | os.PathLike[str], columns: Sequence[str], **parsing:
         raise
 
 
-def _open_csv(path: str | os.PathLike[str], convert: Any, on_wrong_row: Callable[[Any], str], **parsing: Any) -> Any:
+def _open_csv(
+    path: str | os.PathLike[str],
+    separator: str | None,
+    convert: Any,
+    on_wrong_row: Callable[[Any], str],
+    **parsing: Any,
+) -> Any:
     import pyarrow.csv as pc
 
-    encoding = csv_encoding(path)
-    with open(path, "rb") as file:
-        start = file.read(1 << 20)
-    header = start.decode(encoding, errors="replace").partition("\n")[0]
-    outside = "".join(header.split('"')[::2])
-    delimiter = ";" if ";" in outside and "," not in outside else ","
-    read = pc.ReadOptions(use_threads=False, block_size=1 << 24, encoding=encoding)
+    delimiter = csv_separator(path) if separator is None else separator
+    read = pc.ReadOptions(use_threads=False, block_size=1 << 24, encoding=csv_encoding(path))
     parse = pc.ParseOptions(delimiter=delimiter, invalid_row_handler=on_wrong_row, **parsing)
     return pc.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)

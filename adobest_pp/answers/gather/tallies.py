@@ -28,17 +28,24 @@ _ANSWERS_AT_ONCE = 1 << 16
 class TableFormat(NamedTuple):
     """How to read a table of answers: the mechanism, the labels, and the names of the columns.
 
-    If `as_code`, text is a code, as in a CSV file of answers without labels.
+    If `as_code`, text is a code, as in a CSV file of answers without labels. `public` are further columns, of labels
+    and weights.
     """
 
     mechanism: Mechanism
     categories: tuple[str, ...]
     columns: tuple[str, ...]
     as_code: bool = False
+    public: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.needed, *self.public]
 
     @property
     def needed(self) -> list[str]:
-        """All columns that are read."""
+        """The columns of an answer."""
         return [*self.columns, *([SUBSET] if self.mechanism.publishes_subset else [])]
 
 
@@ -111,6 +118,35 @@ def counted(batch: "pa.RecordBatch", table_format: TableFormat) -> tuple[Tally, 
         return _of_codes(places, numbers, None, mechanism.n_categories), empty
     sets, index = _subsets(batch, table_format, labels)
     return _of_codes(index * len(numbers) + places, numbers, sets, mechanism.n_categories), empty
+
+
+def in_order(
+    batch: "pa.RecordBatch", table_format: TableFormat
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None, NDArray[np.bool_]]:
+    """Return the answers of some rows of a table in their order, their subsets, and which rows have an answer."""
+    import pyarrow as pa
+
+    there = np.logical_and.reduce([is_there(batch.column(name)) for name in table_format.needed])
+    batch = batch.filter(pa.array(there))
+    mechanism, name = table_format.mechanism, table_format.columns[0]
+    labels, dims = labels_as_codes(table_format.categories), mechanism.answer_dims
+    if mechanism.as_sets() is not None and len(table_format.columns) == 1:
+        packed = packed_sets(batch.column(name), name, mechanism.n_categories, labels)
+        answers = np.unpackbits(packed, axis=1, count=mechanism.n_categories).astype(np.int64)
+        if "category" not in dims:
+            sizes = answers.sum(axis=1)
+            if (sizes != next(iter(dims.values()))).any():
+                raise ValueError(f"column {name!r} must hold sets of {next(iter(dims.values()))} categories")
+            answers = np.nonzero(answers)[1].reshape(len(answers), -1)
+    elif dims:
+        answers = _numbers(batch, table_format).reshape(-1, *dims.values())
+    else:
+        named = labels if mechanism.answers_are_categories else None
+        answers = codes_of(batch.column(name), name, mechanism.n_outputs - 1, named, table_format.as_code)
+    if not mechanism.publishes_subset:
+        return answers, None, there
+    sets, index = _subsets(batch, table_format, labels)
+    return answers, np.unpackbits(sets, axis=1, count=mechanism.n_categories).astype(bool)[index], there
 
 
 def _of_codes(

@@ -1,0 +1,175 @@
+"""The command `adobest estimate`: from a file of randomized answers to a table, and to a folder to hand on."""
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adobest_pp._progress import SlowProgress
+from adobest_pp._text import brief
+from adobest_pp._wording import UP_TO
+from adobest_pp.answers.gather.gather import read_answers, read_with_columns
+from adobest_pp.answers.gather.tables import csv_encoding, csv_separator
+from adobest_pp.cli.tables import labels_in, make_known, naming_responses, print_lines, print_table
+from adobest_pp.estimates.estimate import EVERYBODY, estimate
+from adobest_pp.likelihood.without_prior import misfit_in_words
+from adobest_pp.mechanisms import build_mechanism
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+HINT = "name it with --mechanism, its --epsilon, and the possible values in their order with --categories"
+POOLED = (
+    "Shares of groups are partly pooled: a group with few people borrows from all others. Its interval uses its own "
+    "answers alone, and holds even if the group is like no other."
+)
+
+
+def run(
+    file: str,
+    groups: list[str],
+    weights: str | None,
+    margins: Path | None,
+    question: str | None,
+    out: Path | None,
+    described: dict[str, Any],
+    seed: int,
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Estimate, print the table or JSON, and write the folder."""
+    from adobest_pp.report.handout import as_json as json_of
+    from adobest_pp.report.handout import write_estimate
+
+    table = table_of(file, groups, weights, margins, described, seed, progressbar=not as_json)
+    tables = {"A private question" if question is None else question: table}
+    written = []
+    if out is not None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        written = write_estimate(tables, out, title=question or "What the survey found", overwrite=overwrite)
+    if as_json:
+        print(json.dumps(json.loads(json_of(tables)) | {"files": [str(each) for each in written]}, indent=1))  # noqa: T201
+        return
+    print_estimate(table)
+    print_lines(*(f"Written: {each}" for each in written))
+
+
+def table_of(
+    file: str,
+    groups: list[str],
+    weights: str | None,
+    margins: Path | None,
+    described: dict[str, Any],
+    seed: int,
+    *,
+    progressbar: bool,
+) -> "xr.Dataset":
+    """Read the answers and public columns of a file, and estimate."""
+    if len(set(groups)) < len(groups):
+        raise ValueError(f"--group must name different columns, got {brief(groups)}")
+    if margins is not None and not groups:
+        raise ValueError("--margins must come with --group, whose shares in the population they are")
+    shares = None if margins is None else read_margins(margins, groups)
+    make_known(described["mechanism"])
+    labels = labels_in(described["categories"])
+    mechanism = None
+    given = [name for name in ("mechanism", "epsilon", "categories") if described[name] is not None]
+    if given and len(given) < 3:
+        raise ValueError("--mechanism, --epsilon and --categories must be given together, or not at all")
+    if labels is not None:
+        mechanism = build_mechanism(described["mechanism"], n_categories=len(labels), epsilon=described["epsilon"])
+    how = {"mechanism": mechanism, "categories": labels, "column": described["column"]}
+    with naming_responses(file, HINT), SlowProgress(2, "estimating", progressbar) as progress:
+        if not groups and weights is None:
+            found = estimate(read_answers(file, **how, progressbar=False), random_seed=seed)
+            progress.advance(2)
+            return found
+        responses, public = read_with_columns(file, [*groups, *([] if weights is None else [weights])], **how)
+        progress.advance(1)
+        by = {name: public[name] for name in groups} or None
+        weighed = None if weights is None else _numbers(public[weights], weights)
+        found = estimate(responses, groups=by, weights=weighed, margins=shares, random_seed=seed)
+        progress.advance(1)
+        return found
+
+
+def _numbers(values: list[Any], name: str) -> list[float]:
+    """Return a column of weights as numbers, with a decimal point or comma, or raise ValueError."""
+    numbers = []
+    for i, value in enumerate(values):
+        try:
+            numbers.append(float(str(value).replace(",", ".")))
+        except ValueError:
+            what = "nothing" if value in (None, "") else "what is no number"
+            raise ValueError(
+                f"--weights must name a column of positive numbers, got {what} in row {i} of {name!r}"
+            ) from None
+    return numbers
+
+
+def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
+    """Return the shares of groups in the population, by column and label, from a CSV file."""
+    allowed = "a CSV file with the columns group, share, and column if there are several --group"
+    if not path.is_file():
+        raise FileNotFoundError(f"--margins must name {allowed}, got {str(path)!r}, which is no file")
+    encoding = "utf-8-sig" if csv_encoding(path) == "utf8" else "utf-16"
+    with path.open(encoding=encoding, newline="") as handle:
+        rows = list(csv.DictReader(handle, delimiter=csv_separator(path, ("group", "share"))))
+    needed = {"group", "share"} | ({"column"} if len(groups) > 1 else set())
+    if not rows or not needed <= set(rows[0]):
+        raise ValueError(f"--margins must name {allowed}, got {brief(list(rows[0]) if rows else [])} in {str(path)!r}")
+    margins: dict[str, dict[str, float]] = {}
+    for i, row in enumerate(rows):
+        column = row.get("column") or groups[0]
+        try:
+            share = float(row["share"].strip().replace(",", "."))
+        except (AttributeError, ValueError):
+            raise ValueError(f"--margins must have a number in each row of share, got none in line {i + 2}") from None
+        part = margins.setdefault(column, {})
+        if row["group"] in part:
+            raise ValueError(f"--margins must name each group once, got {brief(row['group'])} again in line {i + 2}")
+        part[row["group"]] = share
+    return margins
+
+
+def print_estimate(table: "xr.Dataset") -> None:
+    """Print the shares of everybody, and those of groups below."""
+    everybody = table.sel(group=EVERYBODY)
+    columns = ("category", "share", "interval", "in_words")
+    rows = [
+        [label, f"{100 * share:.1f} %", interval, words]
+        for label, share, interval, words in zip(*(everybody[name].values for name in columns), strict=True)
+    ]
+    people, epsilon = int(table.attrs["n_responses"]), float(table.attrs["epsilon"])
+    title = f"{people:,} people, each answer {epsilon:g}-locally-differentially private"
+    privacy = float((everybody["privacy"] * (everybody["upper"] - everybody["lower"])).sum())
+    width = float((everybody["upper"] - everybody["lower"]).sum())
+    misfit = misfit_in_words(float(table.attrs["fit_p_value"]))
+    sentences = [
+        f"The 95 % intervals hold a share in 95 of 100 surveys, whatever it is. {UP_TO}",
+        f"About {100 * privacy / width:.0f} % of their width is due to privacy; the rest, which honest answers would "
+        "have too, is due to the sample.",
+        *([misfit] if misfit else []),
+    ]
+    print_table(
+        title, ["category", "share", "95 % interval", "in words"], rows, sentences, words=["category", "in words"]
+    )
+    groups = [name for name in table["group"].values.tolist() if name != EVERYBODY]
+    if not groups:
+        return
+    rows = []
+    for name in groups:
+        one = table.sel(group=name)
+        for i, label in enumerate(one["category"].values.tolist()):
+            first = [name, f"{int(one['people']):,}"] if i == 0 else ["", ""]
+            rows.append([*first, label, f"{100 * float(one['share'][i]):.1f} %", one["interval"].values[i]])
+    left_out = json.loads(table.attrs["left_out"])
+    sentences = [POOLED]
+    if left_out:
+        named = ", ".join(f"“{name}” ({n})" for name, n in left_out.items())
+        sentences.append(f"Too few people to estimate, counted for everybody: {named}.")
+    headings = ["group", "people", "category", "share", "95 % interval"]
+    print_table("By group", headings, rows, sentences, words=["group", "category"])

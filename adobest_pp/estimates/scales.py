@@ -1,0 +1,224 @@
+"""Ordered categories and numbers in bins: medians and other quantiles, means and densities, with intervals.
+
+Cumulated shares are sums of shares, so the unbiased scores of answers (`pairs.unbiased`) give their estimates and
+variances as well. The interval of a quantile follows from those of the cumulated shares (Woodruff [1]_). Nothing is
+known about where in its bin a number lies, so intervals reach to the ends of bins, and cover wherever numbers lie.
+
+References
+----------
+.. [1] R. S. Woodruff (1952), Confidence intervals for medians and other position measures, Journal of the American
+   Statistical Association 47(260).
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adobest_pp._checks import as_numbers, check_probability
+from adobest_pp._text import brief
+from adobest_pp._types import Floats
+from adobest_pp.answers.responses import Responses, check_responses
+from adobest_pp.estimates.estimate import EVERYBODY, check_weights, estimate
+from adobest_pp.estimates.pairs import unbiased
+from adobest_pp.intervals import PROBABILITY, covering_intervals
+from adobest_pp.likelihood.without_prior import direct_of_variance
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+class Cumulated(NamedTuple):
+    """The share of people at or below each category but the last: estimate and interval, of shape (K−1,)."""
+
+    share: Floats
+    lower: Floats
+    upper: Floats
+
+
+def ordered_quantiles(
+    responses: Responses,
+    quantiles: Sequence[float] = QUARTILES,
+    *,
+    weights: ArrayLike | None = None,
+    probability: float = PROBABILITY,
+    random_seed: int = 1,
+) -> "xr.Dataset":
+    """Estimate quantiles of categories that have an order, from the first to the last.
+
+    Parameters
+    ----------
+    responses : Responses
+        Randomized answers; their categories are in order.
+    quantiles : sequence of float
+        Which: 0.5 is the median, the category at which the cumulated share reaches one half.
+    weights : array of shape (n,), optional
+        A positive weight of each person.
+    probability : float, default 0.95
+        How often the interval contains the quantile, whatever the shares are.
+    random_seed : int, default 1
+        The same seed gives the same estimate.
+
+    Returns
+    -------
+    xarray.Dataset
+        By ``quantile``: the ``category``, and the ends of its interval, ``lower`` and ``upper``, which are categories
+        too. By ``cumulated`` (all categories but the last): ``at_most``, the share of people at or below it, with
+        ``at_most_lower`` and ``at_most_upper``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import adobest_pp as ad
+    >>> rng, mechanism = np.random.default_rng(1), ad.SubsetSelection(4, epsilon=2.0)
+    >>> x = rng.choice(4, size=2000, p=[0.2, 0.2, 0.5, 0.1])
+    >>> labels = ["never", "yearly", "monthly", "daily"]
+    >>> responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng), categories=labels)
+    >>> ad.estimates.ordered_quantiles(responses, [0.5]).category.values.tolist()
+    ['monthly']
+    """
+    import xarray as xr
+
+    wanted = [check_probability(each) for each in quantiles]
+    found = _cumulated(responses, weights, probability, random_seed)
+    labels = np.array(responses.categories)
+    places = [_place(curve, each) for each in wanted for curve in (found.share, found.upper, found.lower)]
+    category, lower, upper = (labels[places[i::3]] for i in range(3))
+    variables = {
+        name: ("quantile", each) for name, each in (("category", category), ("lower", lower), ("upper", upper))
+    }
+    curves = {"at_most": found.share, "at_most_lower": found.lower, "at_most_upper": found.upper}
+    variables |= {name: ("cumulated", each) for name, each in curves.items()}
+    coords = {"quantile": wanted, "cumulated": labels[:-1]}
+    return xr.Dataset(variables, coords, {"probability": probability, "n_responses": len(responses)})
+
+
+def numbers_in_bins(
+    responses: Responses,
+    edges: ArrayLike,
+    quantiles: Sequence[float] = QUARTILES,
+    *,
+    weights: ArrayLike | None = None,
+    probability: float = PROBABILITY,
+    random_seed: int = 1,
+) -> "xr.Dataset":
+    """Estimate the mean, quantiles and density of a number that people gave in bins.
+
+    Parameters
+    ----------
+    responses : Responses
+        Randomized answers, whose categories are bins in rising order.
+    edges : array of shape (K + 1,)
+        The ends of the bins: bin i is from ``edges[i]`` to ``edges[i + 1]``.
+    quantiles, weights, probability, random_seed
+        As of `ordered_quantiles`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``mean``, ``mean_lower`` and ``mean_upper``; by ``quantile``: ``value``, ``lower`` and ``upper``; by ``bin``:
+        ``density`` (share over width), ``density_lower`` and ``density_upper``. Estimates spread the people of a bin
+        evenly over it. Intervals hold wherever in their bins numbers lie, so fine bins give short ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import adobest_pp as ad
+    >>> rng, mechanism = np.random.default_rng(1), ad.SubsetSelection(5, epsilon=2.0)
+    >>> drinks = np.minimum(rng.poisson(3, size=3000), 9)
+    >>> responses = ad.Responses.from_arrays(mechanism, mechanism.privatize(drinks // 2, rng=rng))
+    >>> found = ad.estimates.numbers_in_bins(responses, [0, 2, 4, 6, 8, 10])
+    >>> bool(found.mean_lower < 3 < found.mean_upper)
+    True
+    """
+    import xarray as xr
+
+    check_responses(responses)
+    k = responses.n_categories
+    ends = _check_edges(edges, k)
+    wanted = [check_probability(each) for each in quantiles]
+    found = _cumulated(responses, weights, probability, random_seed)
+    table = estimate(responses, weights=weights, probability=probability, random_seed=random_seed).sel(group=EVERYBODY)
+    share, widths = table["share"].values, np.diff(ends)
+    weighed = check_weights(weights, len(responses))
+    scores = unbiased(responses)
+    reach = NormalDist().inv_cdf((1 + probability) / 2)
+    low, high = (_mean(scores @ each, weighed) for each in (ends[:-1], ends[1:]))
+    mean = float(share @ (ends[:-1] + ends[1:]) / 2)
+    lower, upper = max(low[0] - reach * low[1], ends[0]), min(high[0] + reach * high[1], ends[-1])
+    values = [_interpolated(found.share, ends, each) for each in wanted]
+    lowest = [ends[_place(found.upper, each)] for each in wanted]
+    highest = [ends[_place(found.lower, each) + 1] for each in wanted]
+    names = [f"{a:g} – {b:g}" for a, b in pairwise(ends)]
+    variables = {
+        "mean": mean,
+        "mean_lower": min(lower, mean),
+        "mean_upper": max(upper, mean),
+        "value": ("quantile", values),
+        "lower": ("quantile", np.minimum(lowest, values)),
+        "upper": ("quantile", np.maximum(highest, values)),
+        "density": ("bin", share / widths),
+        "density_lower": ("bin", table["lower"].values / widths),
+        "density_upper": ("bin", table["upper"].values / widths),
+    }
+    coords = {"quantile": wanted, "bin": names}
+    return xr.Dataset(variables, coords, {"probability": probability, "n_responses": len(responses)})
+
+
+def _cumulated(responses: Responses, weights: ArrayLike | None, probability: float, seed: int) -> Cumulated:
+    """Return the cumulated shares, never falling, with intervals that cover each of them."""
+    check_responses(responses)
+    if not isinstance(responses, Responses):
+        raise ValueError("responses must be Responses in the order of people, got gathered answers")
+    level, n = check_probability(probability), len(responses)
+    weighed = check_weights(weights, n)
+    table = estimate(responses, weights=weights, ordered=True, probability=level, random_seed=seed).sel(group=EVERYBODY)
+    share = np.clip(np.cumsum(table["share"].values)[:-1], 0.0, 1.0)
+    scores = np.cumsum(unbiased(responses), axis=1)[:, :-1]
+    means, errors = _mean(scores, weighed)
+    people = weighed.sum() ** 2 / np.sum(weighed**2)
+    near = np.clip(share, 1 / (n + 2), 1 - 1 / (n + 2))
+    direct = direct_of_variance(near, means, errors**2, people, None, responses.mechanism.epsilon)
+    lower, upper = covering_intervals(direct, level)
+    # Curves that rise, each no narrower than the interval of its category: a quantile is then held as often as that.
+    lower = np.minimum.accumulate(np.minimum(lower, share)[::-1])[::-1]
+    upper = np.maximum.accumulate(np.maximum(upper, share))
+    return Cumulated(share, lower, upper)
+
+
+def _mean(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the weighted mean of values, of shape (n, …), and its standard error."""
+    total, n = weights.sum(), len(weights)
+    mean = np.tensordot(weights, values, axes=1) / total
+    squares = np.tensordot(weights**2, (values - mean) ** 2, axes=1) / total**2
+    return np.asarray(mean), np.asarray(np.sqrt(squares * n / max(n - 1, 1)))
+
+
+def _place(curve: Floats, quantile: float) -> int:
+    """Return the first category at which a cumulated share reaches a quantile."""
+    return int(np.searchsorted(curve, quantile))
+
+
+def _interpolated(curve: Floats, edges: Floats, quantile: float) -> float:
+    """Return where a cumulated share reaches a quantile, if people lie evenly in their bins."""
+    whole = np.concatenate([[0.0], curve, [1.0]])
+    i = _place(curve, quantile)
+    step = whole[i + 1] - whole[i]
+    part = (quantile - whole[i]) / step if step > 0 else 0.5
+    return float(edges[i] + part * (edges[i + 1] - edges[i]))
+
+
+def _check_edges(edges: ArrayLike, k: int) -> Floats:
+    allowed = f"{k + 1} rising numbers, the ends of {k} bins"
+    try:
+        ends = as_numbers(edges, "iuf").astype(np.float64)
+    except TypeError:
+        raise ValueError(f"edges must be {allowed}, got {brief(edges)}") from None
+    if ends.shape != (k + 1,) or not np.isfinite(ends).all() or not (np.diff(ends) > 0).all():
+        raise ValueError(f"edges must be {allowed}, got {brief(edges)}")
+    return ends

@@ -1,0 +1,194 @@
+"""How a person's budget is spent on several questions, and how wide the intervals will be (docs/math.md, section 10).
+
+The budgets of all answers of one person add up, whatever the questions. Three ways to spend ε on d sensitive questions:
+
+- *split*: everybody answers every question, each answer with ε/d;
+- *one*: one question is drawn for each person, at random and in public, and has all of ε; a question has n/d answers;
+- *pair*: two questions are drawn for each person, each answer with ε/2; a question has 2n/d answers.
+
+For small ε, the variance of an estimate is proportional to 1/(n ε²): splitting multiplies it by d², drawing one by d,
+and a pair by 2d. So drawing one is better, unless associations are wanted, which need two answers of one person. For
+large ε, where privacy costs little, splitting is better: everybody's answers count.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adobest_pp._text import brief
+from adobest_pp.design.overview import DESIGN, LEAST_EPSILON, candidate, unit_half_widths
+from adobest_pp.design.plan import non_private_unit
+from adobest_pp.survey.definition import Survey, SurveyQuestion
+
+# Half-widths within this share of the least count as equal: then everybody answers everything.
+AS_GOOD = 0.02
+
+
+class Spending(NamedTuple):
+    """One way to spend the budget in a wave.
+
+    Attributes
+    ----------
+    way : {"split", "one", "pair"}
+        How.
+    questions_each : int
+        How many sensitive questions a person answers.
+    epsilon : float
+        The budget of one answer.
+    share : float
+        The share of the people who are asked a question.
+    """
+
+    way: str
+    questions_each: int
+    epsilon: float
+    share: float
+
+    @property
+    def person_epsilon(self) -> float:
+        """What one person spends in one wave."""
+        return self.questions_each * self.epsilon
+
+
+class Prospect(NamedTuple):
+    """What one question will give: people who are asked, and the mean half-width of its 95 % intervals."""
+
+    people: int
+    half_width: float
+
+
+class Budgeted(NamedTuple):
+    """The way that was chosen and why, with all ways that were compared.
+
+    Attributes
+    ----------
+    spending : Spending
+        The way.
+    reason : str
+        Why, in a sentence.
+    ways : dict of Spending
+        All ways that this survey could take, by name.
+    prospects : dict of dict of Prospect
+        By way and question.
+    """
+
+    spending: Spending
+    reason: str
+    ways: dict[str, Spending]
+    prospects: dict[str, dict[str, Prospect]]
+
+
+def ways_to_spend(survey: Survey) -> dict[str, Spending]:
+    """Return the ways to spend the budget of a wave on the sensitive questions of a survey."""
+    d, epsilon = len(survey.private_questions), survey.wave_epsilon
+    ways = {"split": Spending("split", d, epsilon / d, 1.0)}
+    if d > 1:
+        ways["one"] = Spending("one", 1, epsilon, 1 / d)
+    if d > 2:
+        ways["pair"] = Spending("pair", 2, epsilon / 2, 2 / d)
+    return {name: way for name, way in ways.items() if way.epsilon >= LEAST_EPSILON}
+
+
+def half_width(question: SurveyQuestion, epsilon: float, people: float) -> float:
+    """Return the mean half-width of the 95 % intervals of a question, by the formula for many people."""
+    theta = np.array(question.shares)
+    # A design and RRRR adapt to the shares; before any answers they are at best what they approach.
+    name = question.mechanism if question.mechanism != DESIGN or theta.size <= 12 else "subset-selection"
+    unit = unit_half_widths(candidate(name, theta, epsilon), theta)
+    return float(unit.mean()) / math.sqrt(people)
+
+
+def spending(survey: Survey, people: int | None = None) -> Budgeted:
+    """Choose how to spend the budget of a survey, or take the way that it names.
+
+    Parameters
+    ----------
+    survey : Survey
+        What `read_survey` returns.
+    people : int, optional
+        How many will answer; by default what the survey expects.
+
+    Examples
+    --------
+    >>> from adobest_pp.survey import Survey, spending
+    >>> about = {"title": "Habits", "budget": {"epsilon": 1.0}, "people": {"expected": 3000}}
+    >>> asked = [{"name": name, "text": name, "labels": ["no", "yes"]} for name in "abcd"]
+    >>> spending(Survey.model_validate(about | {"questions": asked})).spending
+    Spending(way='one', questions_each=1, epsilon=1.0, share=0.25)
+    """
+    if not isinstance(survey, Survey):
+        raise ValueError(f"survey must be what read_survey returns, got {brief(survey)}")
+    n = survey.people.expected if people is None else people
+    ways = ways_to_spend(survey)
+    prospects = {
+        name: {
+            each.name: Prospect(round(n * way.share), half_width(each, way.epsilon, n * way.share))
+            for each in survey.private_questions
+        }
+        for name, way in ways.items()
+    }
+    means = {name: float(np.mean([each.half_width for each in found.values()])) for name, found in prospects.items()}
+    chosen, reason = _choice(survey, means)
+    return Budgeted(ways[chosen], reason, ways, prospects)
+
+
+def _choice(survey: Survey, means: dict[str, float]) -> tuple[str, str]:
+    """Return the way to spend the budget, and why."""
+    wanted, d = survey.budget.spend, len(survey.private_questions)
+    shown = ", ".join(f"{name} ±{100 * mean:.1f} points" for name, mean in means.items())
+    if d == 1:
+        return "split", "There is one sensitive question: it has the whole budget."
+    if wanted != "auto":
+        name = "split" if wanted == "pair" and d == 2 else wanted
+        if name not in means:
+            raise ValueError(f"budget.spend must leave at least {LEAST_EPSILON:g} for each answer, got {wanted!r}")
+        return name, f"The survey says so; mean half-widths would be: {shown}."
+    if survey.budget.associations:
+        allowed = {name: mean for name, mean in means.items() if name != "one"}
+        best = min(allowed, key=lambda name: (allowed[name] > (1 + AS_GOOD) * min(allowed.values()), name != "split"))
+        return best, (
+            f"Associations need two answers of the same person. Of the ways that have them, this gives the narrowest "
+            f"intervals (mean half-widths: {shown})."
+        )
+    best = min(means, key=lambda name: (means[name] > (1 + AS_GOOD) * min(means.values()), name != "split"))
+    why = {
+        "split": "Everybody answers every question: with this budget, more answers are worth more than clearer ones",
+        "one": "One question is drawn for each person: fewer answers, but each with the whole budget, tell more",
+        "pair": "Two questions are drawn for each person",
+    }[best]
+    return best, f"{why} (mean half-widths: {shown})."
+
+
+def people_needed(survey: Survey, budgeted: Budgeted) -> int | None:
+    """Return how many people the wanted half-width takes in the chosen way; None if none is wanted."""
+    wanted = survey.budget.half_width
+    if wanted is None:
+        return None
+    way = budgeted.spending
+    units = [half_width(each, way.epsilon, 1) for each in survey.private_questions]
+    return math.ceil((float(np.mean(units)) / wanted) ** 2 / way.share)
+
+
+def honest_half_width(survey: Survey) -> float:
+    """Return the mean half-width that as many honest answers to all questions would have."""
+    units = [non_private_unit(np.array(each.shares)) for each in survey.private_questions]
+    return float(np.mean(units)) / math.sqrt(survey.people.expected)
+
+
+def as_plan(survey: Survey, budgeted: Budgeted) -> dict[str, Any]:
+    """Return the plan of a survey as plain values."""
+    return {
+        "way": budgeted.spending.way,
+        "reason": budgeted.reason,
+        "person_epsilon": survey.budget.epsilon,
+        "wave_epsilon": survey.wave_epsilon,
+        "answer_epsilon": budgeted.spending.epsilon,
+        "ways": {name: way._asdict() for name, way in budgeted.ways.items()},
+        "prospects": {
+            name: {question: each._asdict() for question, each in found.items()}
+            for name, found in budgeted.prospects.items()
+        },
+        "shares": {each.name: dict(zip(each.labels, each.shares, strict=True)) for each in survey.private_questions},
+        "people_needed": people_needed(survey, budgeted),
+    }
