@@ -17,21 +17,26 @@ export PYTHONDONTWRITEBYTECODE :=
 QUICK := tests/mechanisms tests/design tests/answers/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
-# A file of tests stays in one process: its fixtures are made, and its kernels compiled, once.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# A file of tests stays in one process: its fixtures are made, and its kernels compiled, once. tests/conftest.py has the order.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-long test-all quick install lint bench lessons docs pictures clean
+.PHONY: demo test test-most test-jax test-long test-all quick install lint bench lessons docs pictures clean
 
 demo: $(RUN)
-	$(BIN)/adobest compare --out adobest-report --seed 1
+	$(BIN)/adobest compare --out adobest-report --overwrite --seed 1
 
-# JAX has threads, which processes that fork do not survive: its tests run apart.
 # Each of the two processes of the tests has a core: threads of BLAS would wait for each other.
-test test-long quick: export OMP_NUM_THREADS := 1
+test test-most test-jax test-long quick: export OMP_NUM_THREADS := 1
 
 test: $(DEV)
+	$(MAKE) --no-print-directory -j 2 test-most test-jax
+
+test-most:
 	$(PYTEST) -m "not long and not slow and not jax"
-	$(BIN)/python -m pytest -q -m jax tests/model
+
+# JAX has threads, which processes that fork do not survive: its tests run apart, at the same time.
+test-jax:
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m jax tests/model
 
 test-long: $(DEV)
 	$(PYTEST) -m "long and not slow and not jax"

@@ -26,13 +26,14 @@ with app.setup:
         slider,
     )
 
-    MODELS = ["empty categories", "regions", "regression"]
+    MODELS = ["empty categories", "regions", "regression", "unknown ε"]
     REGIONS = {"coast": 0.5, "hills": 0.25, "plains": 0.15, "lakes": 0.07, "islands": 0.03}
     REGION_TRUTH = np.array([0.32, 0.27, 0.36, 0.3, 0.25])
     HELD = {2: 0.4, 11: 0.3, 17: 0.2, 23: 0.1}
     AGES = np.linspace(20, 80, 20)
     SLOPE, INTERCEPT = 0.8, -0.6
     HONEST = 30.0
+    SHARE = 0.3
 
 
 @app.function
@@ -124,6 +125,19 @@ def regression(epsilon, n):
     return np.array(band), summarize(b[order], mass[order]), truth
 
 
+@app.function
+@lru_cache(maxsize=100)
+def unknown_budget(epsilon, n):
+    """The share of “yes” on a grid, and its mass if ε is known and if it may be anything from 0.1 to 5."""
+    low, high = levels(epsilon)
+    yes = round(n * (low + (high - low) * SHARE))
+    share = (np.arange(2000) + 0.5) / 2000
+    value = np.array([log_likelihood(share, yes, n, each) for each in (epsilon, *np.linspace(0.1, 5, 300))])
+    mass = np.exp(value - value.max())
+    known, unknown = mass[0], mass[1:].sum(axis=0)
+    return share, known / known.sum(), unknown / unknown.sum()
+
+
 @app.cell
 def _():
     prose(
@@ -135,6 +149,7 @@ def _():
         - **Empty categories.** There are thirty products, and perhaps nobody holds most of them. Let the data say how uneven θ is.
         - **Regions.** Some have few people. Let them borrow from the others, the more the regions agree.
         - **Regression.** Each person has their own θ, which depends on something public, such as age.
+        - **Unknown ε.** A device does not say how it was set. Then ε is one more unknown.
         """
     )
     return
@@ -147,7 +162,7 @@ def _():
         - **0–10 min.** Write the one line on the board: `ad.PrivateResponse("y", theta, responses)`. Everything else is PyMC.
         - **10–25 min.** Empty categories. Ask first where the noise of thousands of answers goes under a flat prior.
         - **25–40 min.** Regions. Let the class guess the islands' interval, alone and pooled. Who might object to pooling?
-        - **40–50 min.** Regression: privacy widens the band but does not bend it.
+        - **40–50 min.** Regression: privacy widens the band but does not bend it. Unknown ε: what do answers say of their own noise?
         - **50–60 min.** The exercise; or let pairs design a model for their own data on paper.
         - The sentence to take home: *privacy is in the likelihood, your knowledge is in the prior, and the two do not mix.*
         """
@@ -264,9 +279,23 @@ def draw_regression(epsilon, n):
     return picture(figure, "The share of “yes” by age, with bands of private and of honest answers.")
 
 
+@app.function
+def draw_unknown(epsilon, n):
+    figure, axis = canvas(size=(10, 3.6), margins=(0.07, 0.99, 0.15, 0.97, 0))
+    share, *masses = unknown_budget(epsilon, n)
+    for mass, label, color in zip(masses, ("ε is known", "ε is unknown"), ("#0072B2", "#D55E00"), strict=True):
+        _, low, high = summarize(share, mass)
+        told = f"{label}: 95 % from {100 * low:.0f} to {100 * high:.0f} %"
+        axis.fill_between(share, mass / mass.max(), color=color, alpha=0.35, linewidth=0, label=told)
+    axis.axvline(SHARE, color="black", linestyle=":", label="truth")
+    axis.set(xlabel="share of “yes”", ylabel="posterior density, scaled", xlim=(0, 1), ylim=(0, 1.05))
+    axis.legend(frameon=False)
+    return picture(figure, "The posterior density of the share of “yes”, with ε known and with ε unknown.")
+
+
 @app.cell
 def _(epsilon, model, people):
-    _draw = {MODELS[0]: draw_empty, MODELS[1]: draw_regions, MODELS[2]: draw_regression}[model.value]
+    _draw = dict(zip(MODELS, (draw_empty, draw_regions, draw_regression, draw_unknown), strict=True))[model.value]
     _draw(epsilon.value, people.value)
     return
 
@@ -278,6 +307,8 @@ def _():
 
     _alone, _pooled = map(_widths, regions(1, 10_000))
     _private, _honest = (regression(budget, 30_000)[1] for budget in (1, HONEST))
+    _share, *_masses = unknown_budget(1, 10_000)
+    _known, _unknown = (summarize(_share, mass) for mass in _masses)
     statements = [
         state(
             "With 10,000 people at ε = 1, a flat prior assigns {} % of the people to products that nobody holds;",
@@ -296,10 +327,19 @@ def _():
             2.4,
             (_private[2] - _private[1]) / (_honest[2] - _honest[1]),
         ),
+        state(
+            "If 30 % of 10,000 people would say “yes” and ε is 1, the interval of the share ends at {} %;",
+            32,
+            100 * _known[2],
+        ),
+        state("if ε may be anything from 0.1 to 5, it ends at {} %", 41, 100 * _unknown[2]),
+        state("and begins at {} %,", 4, 100 * _unknown[1]),
     ]
     prose(
         f"""
         **Empty categories.** {statements[0]} {statements[1]} **Regions.** {statements[2]} {statements[3]} **Regression.** {statements[4]}
+        **Unknown ε.** {statements[5]} {statements[6]} {statements[7]} however many answer: a noisy device with few “yes” and a
+        quiet one with more give the same answers.
 
         In PyMC:
         """
@@ -331,6 +371,15 @@ with pm.Model(coords={"category": responses.categories, "term": ["intercept", "a
     weights = pm.ZeroSumNormal("weights", sigma=1.5, dims=("term", "category"))
     theta = ad.model.multinomial_logit(age, weights)  # age: standardized, of shape (n, 1)
     ad.PrivateResponse("y", theta, responses, dims="response")
+""",
+        "unknown ε": """
+nobody = np.zeros(responses.n_categories, dtype=bool)  # the subset of RRRR that makes it randomized response
+with pm.Model(coords={"category": responses.categories}) as model:
+    theta = pm.Dirichlet("theta", a=np.ones(responses.n_categories), dims="category")
+    epsilon = pm.Uniform("epsilon", 0.1, 5)
+    matrix = ad.model.transition_matrix(nobody, 0.0, epsilon)  # P(answer | category), symbolic in ε
+    pm.Potential("y", pm.math.log((matrix @ theta)[responses.answers]).sum())
+# the same with κ or ε₂ unknown; PrivateResponse is faster, and needs an ε that is known
 """,
     }
     return (programs,)
@@ -376,7 +425,7 @@ def _(exercise, written):
 def _():
     prose(
         """
-        **In the package:** `models/` has these programs ready to run (`sparse.py`, `regions.py`, `regression.py`), and more. This was
+        **In the package:** `models/` has these programs ready to run (`sparse.py`, `regions.py`, `regression.py`, and `marginal.py` with transition tensors), and more. This was
         the last lesson. [All lessons](../).
         """
     )

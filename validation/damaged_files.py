@@ -145,6 +145,10 @@ def _read_draws(path: Path) -> Any:
     return [(node.path, _values(node.to_dataset())) for node in read_tree(path).subtree]
 
 
+def _write_allowance(path: Path) -> None:
+    ad.Allowance.create(path, epsilon=3.0).answer("a question", ad.SRR(4, epsilon=1.0), 2)
+
+
 KINDS = [
     Kind("responses in netCDF", lambda path: _responses().to_netcdf(path), _read_responses),
     Kind("collection", _write_collection, _read_collection),
@@ -157,6 +161,7 @@ KINDS = [
         lambda path: _read_gathered(ad.gather(path, progressbar=False)),
     ),
     Kind("store of gathered answers", _write_store, lambda path: _read_gathered(Gathered.open(path))),
+    Kind("allowance of a device", _write_allowance, lambda path: ad.Allowance.open(path).spent),
     Kind("store of a study", damaged_stores.write, damaged_stores.read, "study.db"),
     Kind("store of a killed study", damaged_stores.write_killed, damaged_stores.read_killed, "killed"),
     Kind(

@@ -14,8 +14,8 @@ import xarray as xr
 
 from adobest_pp.studies import Study, cells_of, open_study, study_status
 from adobest_pp.studies import store as store_module
+from adobest_pp.studies.grid import sources_of
 from adobest_pp.studies.run_function import Outcome
-from adobest_pp.studies.sources import sources_of
 from adobest_pp.studies.store import StudyStore
 
 STUDY = Study.from_dict(

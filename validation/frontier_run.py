@@ -69,7 +69,7 @@ def frontier_run(
     rho : float
         The truth is drawn from Dirichlet(ρ). All samplers have the flat prior.
     sampler : str
-        As in studies/frontier.toml.
+        As in studies/frontier.toml; or any other name that `sample` takes, such as ``"module:function"``.
     """
     setting = (mechanism, n_categories, epsilon, rho, kappa, people or 500 * n_categories)
     seed = int(run.sequence(setting=list(setting)).generate_state(1)[0])
@@ -120,7 +120,7 @@ def timed(responses: Responses, **arguments: Any) -> tuple[xr.DataTree, float]:
 
 def options_of(sampler: str) -> dict[str, Any]:
     """Return the arguments of `sample` that a name in the study stands for."""
-    if sampler in EXACT:
+    if " " not in sampler:
         return {"sampler": sampler}
     diffusion, gradient, factor = sampler.split(" ")
     gradient, _, size = gradient.partition(":")
@@ -155,8 +155,9 @@ def answers(
 def gradients_of(tree: xr.DataTree, rows: int) -> float:
     """Return how many gradients of rows a run took. For Gibbs, rows whose people were imputed.
 
-    Of NUTS and ``sgld_cv``, draws in tuning are taken to cost as much as those that are kept. Of control variates it is
-    a lower bound: the search for the mode and further anchors are not counted.
+    Of samplers of somebody else it is what they tell, times the rows, or NaN. Of NUTS and ``sgld_cv``, draws in tuning
+    are taken to cost as much as those that are kept. Of control variates it is a lower bound: the search for the mode
+    and further anchors are not counted.
     """
     at = tree.attrs
     draws = at["chains"] * (at["draws"] + at["tune"])
@@ -164,6 +165,8 @@ def gradients_of(tree: xr.DataTree, rows: int) -> float:
         return float(tree["sample_stats"]["n_steps"].mean() * draws * rows)
     if at["sampler"] == "gibbs":
         return float(draws * rows)
+    if not {"sampler_choices", "sampler_settings"} & {*at}:
+        return float(at.get("gradient_evaluations", np.nan)) * rows
     chosen = json.loads(at["sampler_choices" if at["sampler"] == "sgld_cv" else "sampler_settings"])
     batch = chosen["batch" if at["sampler"] == "sgld_cv" else "batch_size"] or rows
     anchored = at["sampler"] == "sgld_cv" or chosen["gradient"] == "control_variates"

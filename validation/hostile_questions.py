@@ -276,10 +276,20 @@ def settings(seed: int = 1) -> list[Hostile]:
         ("epsilon twice", '{"mechanism":"SRR","n_categories":3,"epsilon":1.0,"epsilon":2.0}'),
         ("no number", '{"mechanism":"SRR","n_categories":3,"epsilon":NaN}'),
     ]
-    for name in ("SRR", "RRRR", "SubsetSelection", "UnaryEncoding", "LocalHashing", "HadamardResponse"):
+    for name in (
+        "SRR",
+        "RRRR",
+        "SubsetSelection",
+        "UnaryEncoding",
+        "LocalHashing",
+        "HadamardResponse",
+        "ProjectiveGeometryResponse",
+        "CountMeanSketch",
+    ):
         for k in (10**6, 10**9, 2.9, True, "3", None, [3], {"n": 3}, -3):
             told = {"mechanism": name, "n_categories": k, "epsilon": 1.0, "kappa": 0.9, "size": None, "g": 2**31}
-            found.append((f"{name} of {k!r}", _text(told | {"kind": "optimized"})))
+            told |= {"kind": "optimized", "order": 1_048_573, "n_hashes": 2**20, "n_values": 2**16}
+            found.append((f"{name} of {k!r}", _text(told)))
     return [Hostile(name, text, built) for name, text in found]
 
 

@@ -66,6 +66,67 @@ def leaderboard() -> pd.DataFrame:
         return pd.DataFrame()
 
 
+RIGHT = "indistinguishable"
+
+
+def group_winners(grades: pd.DataFrame) -> list[str]:
+    """Return a sentence for each group: who is right on the most of its references, and of these the fastest.
+
+    Speed is the geometric mean, over the references of the group, of effective draws per second of the processor.
+    """
+    told = []
+    for group, rows in grades.groupby("group", sort=False):
+        right = rows[rows["verdict"].eq(RIGHT)]
+        counts, total = right.groupby("sampler", sort=False).size(), rows["reference"].nunique()
+        name = f"**{str(group).replace('_', ' ').capitalize()}**"
+        if counts.empty:
+            told.append(f"{name}: no sampler is right on any of {total} in this time.")
+            continue
+        best = counts[counts.eq(counts.max())].index
+        speed = right[right["sampler"].isin(best)].groupby("sampler")["ESS/s"].apply(_geometric_mean)
+        ranked = speed.sort_values(ascending=False)
+        first = f"{name}: `{ranked.index[0]}` is the fastest of those that are right on {counts.max()} of {total}"
+        rates = [f"{_rounded(ranked.iloc[0])} effective draws a second"]
+        rates += [f"`{other}` has {_rounded(rate)}" for other, rate in ranked.iloc[1:4].items()]
+        alone = " It is the only one." if len(ranked) == 1 else ""
+        told.append(f"{first}, with {'; '.join(rates)}.{alone}")
+    return told
+
+
+def beyond(grades: pd.DataFrame, name: str = "sgld_cv") -> list[str]:
+    """Return what the others cannot do that one sampler does: their faults on the references that it has right."""
+    own = grades[grades["sampler"].eq(name) & grades["verdict"].eq(RIGHT)]["reference"]
+    told = []
+    for other, rows in grades[~grades["sampler"].eq(name)].groupby("sampler", sort=False):
+        missed = rows[rows["reference"].isin(own) & ~rows["verdict"].eq(RIGHT)]
+        also = rows[~rows["reference"].isin(own) & rows["verdict"].eq(RIGHT)]
+        faults = missed.apply(_fault, axis=1).value_counts(sort=False) if len(missed) else {}
+        text = f"`{other}`: right on {len(own) - len(missed)} of the {len(own)}"
+        text += "".join(f", {fault} on {count}" for fault, count in faults.items())
+        if len(also):
+            text += f"; and right where `{name}` is not: {', '.join(f'`{one}`' for one in also['reference'])}"
+        told.append(f"{text}.")
+    return told
+
+
+def _fault(row: pd.Series) -> str:
+    if row["verdict"] != "failed":
+        return str(row["verdict"]).replace("_", " ")
+    for part, words in (("took longer", "too slow for the budget"), ("prior must be", "takes no learned prior")):
+        if part in str(row["why"]):
+            return words
+    return "takes no regression" if "no regression" in str(row["why"]) else "refused"
+
+
+def _geometric_mean(values: pd.Series) -> float:
+    return float(np.exp(np.log(values.astype(float)).mean()))
+
+
+def _rounded(rate: float) -> str:
+    """Return a number to two digits."""
+    return f"{float(f'{rate:.2g}'):,.0f}"
+
+
 def error_against_work() -> xr.Dataset:
     """Return error and work of each run, in the form that `plots.plot_grades` draws (`leaderboard`)."""
     grades, points = frame("leaderboard", "grades"), frame("leaderboard", "points")
@@ -92,6 +153,24 @@ def frontier() -> xr.Dataset:
 def interval_candidates() -> pd.DataFrame:
     """Return coverage, width and error of each prior and kind of interval, for fixed truths (`fixed_truths`)."""
     return frame("fixed_truths", "candidates").set_index("candidate").astype(float)
+
+
+def largest_categories() -> pd.DataFrame:
+    """Return how often each statement about many categories holds, by their number and the truth (`largest`)."""
+    table = frame("largest", "largest")
+    held = [name for name in table if name.startswith(("rest, ", "listed, ", "ranks, "))]
+    columns = [*held, "groups", "any wrong", "wrong share"]
+    return table.groupby(["K", "truth"], sort=False)[columns].mean().astype(float).round(3)
+
+
+def found_words() -> pd.DataFrame:
+    """Return how many words searches found, missed and should not have found (`words`)."""
+    return frame("words", "words").set_index("people").astype(float).round(3)
+
+
+def word_rules() -> pd.DataFrame:
+    """Return how often a prefix at the threshold is dropped in a round, by the rule (`words`)."""
+    return frame("words", "rules").set_index("rule").astype(float).round(3)
 
 
 def calibration() -> pd.DataFrame:

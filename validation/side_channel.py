@@ -19,7 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from adobest_pp import RRRR, SRR, Channel, HadamardResponse, LocalHashing, SetFamily, SubsetSelection, UnaryEncoding
+from adobest_pp import (
+    RRRR,
+    SRR,
+    Channel,
+    CountMeanSketch,
+    HadamardResponse,
+    LocalHashing,
+    ProjectiveGeometryResponse,
+    SetFamily,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from adobest_pp._checks import check_private
 from adobest_pp.mechanisms import exact
 from validation.common import Finding, Options, each, finding, main, shown, table
@@ -66,6 +77,8 @@ def cases() -> list[Case]:
         Case("unary encoding: two x", UnaryEncoding(K, EPSILON).privatize, (2, 12)),
         Case("local hashing: two x", LocalHashing(K, EPSILON).privatize, (2, 12)),
         Case("Hadamard response: two x", HadamardResponse(K, EPSILON).privatize, (2, 12)),
+        Case("projective geometry: two x", ProjectiveGeometryResponse(K, EPSILON).privatize, (2, 12)),
+        Case("count-mean sketch: two x", CountMeanSketch(K, EPSILON).privatize, (2, 12)),
         Case("a channel: two x", Channel(_channel()).privatize, (2, 12)),
     ]
 
@@ -142,6 +155,8 @@ def compared() -> dict[str, Privatize]:
         "unary encoding": UnaryEncoding(K, EPSILON).privatize,
         "local hashing": LocalHashing(K, EPSILON).privatize,
         "Hadamard response": HadamardResponse(K, EPSILON).privatize,
+        "projective geometry response": ProjectiveGeometryResponse(K, EPSILON).privatize,
+        "count-mean sketch": CountMeanSketch(K, EPSILON).privatize,
         "a channel": Channel(_channel()).privatize,
         "a family of sets": SetFamily(neighbors, [1] * K, EPSILON).privatize,
     }

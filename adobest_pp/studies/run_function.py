@@ -205,7 +205,7 @@ def run_batch(batch: Batch) -> list[Outcome]:
 
 
 def _check_sources(sources: Mapping[str, str]) -> None:
-    from adobest_pp.studies.sources import differing, hashes_of
+    from adobest_pp.studies.grid import differing, hashes_of
 
     if (key := canonical(sources)) in _checked:
         return

@@ -7,7 +7,7 @@ header. Whoever reads the store finds a row that was changed, moved, removed or 
 
 A batch of runs is one transaction, on disk when `StudyStore.commit` returns. SQLite rolls back one that was cut short.
 It keeps a rollback journal, not a WAL, which needs memory that is shared by all processes: a store may lie in a folder
-that several machines mount. `adobest_pp._database` locks it for its one writer.
+that several machines mount. `adobest_pp._files` locks it for its one writer.
 """
 
 import hashlib
@@ -31,13 +31,11 @@ from numpy.typing import NDArray
 
 import adobest_pp
 from adobest_pp._checks import check_path
-from adobest_pp._database import as_os_error, connect, lock, telling, unlock
-from adobest_pp._files import replacing
+from adobest_pp._files import as_os_error, connect, lock, replacing, telling, unlock
 from adobest_pp._text import brief
 from adobest_pp.mechanisms.registry import loads
-from adobest_pp.studies.grid import Study, axes_of, cells_of
+from adobest_pp.studies.grid import LIBRARIES, Study, axes_of, cells_of, differing, sources_of
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN, Measure, Outcome, canonical, measures_of
-from adobest_pp.studies.sources import LIBRARIES, differing, sources_of
 
 _TABLES = (
     "CREATE TABLE parts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

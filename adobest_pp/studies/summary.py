@@ -17,8 +17,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_path
-from adobest_pp._database import is_locked
-from adobest_pp._files import check_target, netcdf_bytes, replacing, write_whole
+from adobest_pp._files import check_target, is_locked, netcdf_bytes, replacing, write_whole
 from adobest_pp._text import brief, csv_cell, markdown
 from adobest_pp.studies.run_function import DONE, FAILED, NOT_RUN
 from adobest_pp.studies.store import coordinates_of, read_store

@@ -26,7 +26,7 @@ LESSONS = (
     Lesson("the_question.py", "Adapting the question", "Which subset to publish, and when it pays."),
     Lesson("sampling.py", "Sampling", "NUTS, Gibbs and SGLD on one posterior; why SGLD is too wide, and the cure."),
     Lesson("is_it_right.py", "Is my sampler right?", "R-hat, ESS, Stein discrepancy, calibration, contraction."),
-    Lesson("your_model.py", "Your own model", "A prior for empty categories, regions, regression."),
+    Lesson("your_model.py", "Your own model", "A prior for empty categories, regions, regression, an unknown ε."),
 )
 
 

@@ -1,6 +1,6 @@
 """The built site: no warning, no broken link, nothing from another host, every public name, and a search that finds.
 
-The quick tests build the pages without running their examples; the slow one builds all of it, as ``make docs`` does.
+The long tests build the pages without running their examples; the slow one builds all of it, as ``make docs`` does.
 """
 
 import fcntl
@@ -79,6 +79,7 @@ def foreign(addresses):
     return [address for address in addresses if re.match(r"(https?:)?//", address)]
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_from_another_host(site, pages):
     assert {page.name: foreign(found.loaded) for page, found in pages.items() if foreign(found.loaded)} == {}
     for sheet in site.rglob("*.css"):
@@ -92,6 +93,7 @@ def test_a_page_that_loads_from_another_host_would_be_noticed(tmp_path):
     assert len(foreign(Links(page).loaded)) == 2
 
 
+@pytest.mark.long
 def test_no_internal_link_is_broken(site, pages):
     broken = []
     for page, found in pages.items():
@@ -109,6 +111,7 @@ def test_no_internal_link_is_broken(site, pages):
     assert broken == []
 
 
+@pytest.mark.long
 def test_formulas_are_mathml(site, pages):
     page = site / "explanation" / "ldp.html"
     assert page.read_text(encoding="utf-8").count("<math") > 5
@@ -129,6 +132,7 @@ def public_names():
     return found
 
 
+@pytest.mark.long
 def test_every_public_name_has_a_page(site):
     written = {path.stem for path in (site / "api" / "generated").glob("*.html")}
     names = public_names()
@@ -140,6 +144,7 @@ def test_every_public_name_has_a_page(site):
     ] == []
 
 
+@pytest.mark.long
 def test_a_downloaded_lesson_runs(site, pages, tmp_path):
     links = [address for address in pages[site / "course.html"].linked if address.endswith(".py")]
     assert len(links) == len(LESSONS)
@@ -186,6 +191,7 @@ def open_page(browser, address, expression):
         return tab.evaluate(expression), errors, asked
 
 
+@pytest.mark.long
 @in_a_browser
 def test_search_finds_the_page(site, browser):
     found, errors, _ = open_page(browser, (site / "search.html").as_uri() + "?q=contraction", FOUND)
@@ -193,6 +199,7 @@ def test_search_finds_the_page(site, browser):
     assert errors == []
 
 
+@pytest.mark.long
 @in_a_browser
 @pytest.mark.parametrize("page", ["index.html", "explanation/sgld.html", "api/index.html"])
 def test_pages_open_without_an_error(site, browser, page):

@@ -34,6 +34,17 @@ CASES = {
 }
 
 
+def test_the_program_of_an_unknown_budget_has_the_density_of_each_budget():
+    responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
+    names = {"pm": pm, "np": np, "ad": ad, "responses": responses}
+    exec(lesson(7)[1]["programs"]["unknown ε"], names)
+    for epsilon in (0.3, 2.5):
+        given = pm.do(names["model"], {"theta": np.array([0.3, 0.7]), "epsilon": epsilon})
+        found = given.compile_fn(given["y"], inputs=[], on_unused_input="ignore")({})
+        right = np.log(ad.SRR(2, epsilon).transition_matrix()[ANSWERS] @ [0.3, 0.7]).sum()
+        assert found == pytest.approx(right, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_is_the_model_that_it_claims_to_be(name):
     responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from adobest_pp.poll import projection
-from adobest_pp.poll.class_plan import prepare_class, read_plan
-from adobest_pp.poll.polls import PollQuestion, create_poll
+from adobest_pp.poll.polls import PollQuestion, create_poll, prepare_class, read_plan
 from adobest_pp.teaching.pages import LESSONS
 from tests.cli.test_main import run_here
 from tests.poll.harness import answer, join, served, wait_for

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
-from adobest_pp.poll.class_plan import prepare_class, read_plan
-from adobest_pp.poll.polls import PollQuestion
+from adobest_pp.poll.polls import PollQuestion, prepare_class, read_plan
 from tests.poll.harness import answer, join, serious, served
 from tests.report.browser import CHROMIUM
 
@@ -172,7 +171,8 @@ def test_the_focus_stays_while_answers_come_in(browser, tmp_path, problems):
         )
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_finding_of_axe_on_the_projector(browser, tmp_path, axe, scheme):
     prepare_class(tmp_path / "class.db")
     create = PollQuestion("Which?", ["a", "b", "c"], 2.0, "design")

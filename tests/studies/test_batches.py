@@ -16,8 +16,8 @@ import adobest_pp
 from adobest_pp import _files
 from adobest_pp.studies import cells_of, open_study
 from adobest_pp.studies import run_function as batches
+from adobest_pp.studies.grid import hashes_of
 from adobest_pp.studies.run_function import Batch, compiling_alone, run_batch
-from adobest_pp.studies.sources import hashes_of
 from adobest_pp.studies.store import StudyStore
 from adobest_pp.studies.summary import export_study, study_status
 from tests.studies.small import study

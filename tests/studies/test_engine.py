@@ -265,6 +265,7 @@ def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
     assert_complete(store, study(**PART))
 
 
+@pytest.mark.long
 def test_a_cluster_that_has_lost_its_workers_is_not_waited_for_forever(tmp_path):
     made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.db"
     # Without a nanny nobody starts a worker again that died.
@@ -292,6 +293,7 @@ def with_patience(seconds, run):
     return patient
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_lost_stops_the_study_in_one_line(tmp_path, file):
     store = tmp_path / "small.db"
     with (

@@ -6,7 +6,7 @@ from scipy import stats
 
 import adobest_pp as ad
 import oracles
-from adobest_pp.mechanisms import audit, mechanism_names, registry
+from adobest_pp.mechanisms import audit, mechanism_names, mechanism_parameters, registry
 from adobest_pp.studies import Run, collect, frequency_run
 from adobest_pp.studies.frequency_run import MEASURES, Collected, Posterior, cell_settings, exact_posterior
 from oracles import rows_of
@@ -115,10 +115,16 @@ def test_every_registered_mechanism_can_be_asked_for():
         "RRRR": {"utility": "semi_adaptive", "alpha": 0.5},
         "Channel": {"matrix": [[0.6, 0.3, 0.3], [0.4, 0.7, 0.7]]},
         "SetFamily": {"sets": [[0], [1], [2]], "weights": [1, 1, 1], "epsilon": 1.0},
+        "Warner": {"p": "3/4"},
+        "ForcedResponse": {"forced_yes": "1/6", "forced_no": "1/6"},
+        "UnrelatedQuestion": {"p": "2/3", "share": "1/4"},
+        "Crosswise": {"p": "1/4"},
+        "Kuk": {"red_yes": "3/4", "red_no": "1/4"},
     }
     for name in mechanism_names():
         if name in given or name in registry._HOMES:
-            own = given.get(name, {}) if name in ("Channel", "SetFamily") else BASE | given.get(name, {})
+            has_size = "n_categories" in mechanism_parameters(name)
+            own = (BASE if has_size else {}) | given.get(name, {})
             cell = {"mechanism": name, "rho": 1.0, "people": 30} | own
             assert len(collected(cell).responses) == cell["people"]
 

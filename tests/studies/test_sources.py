@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from adobest_pp.studies import Study
-from adobest_pp.studies.sources import LIBRARIES, differing, hashes_of, sources_of
+from adobest_pp.studies.grid import LIBRARIES, differing, hashes_of, sources_of
 from tests.studies.small import study
 
 MINE = "from my_helper import help\nimport numpy\n\ndef run(run):\n    import json\n    from my_package import late\n"
@@ -70,5 +70,5 @@ def test_sources_of_the_default_run_are_what_makes_it():
 
 def test_another_version_of_a_library_is_another_source(monkeypatch):
     before = sources_of(study())
-    monkeypatch.setattr("adobest_pp.studies.sources.version", lambda name: "9.9" if name == "numpy" else before[name])
+    monkeypatch.setattr("adobest_pp.studies.grid.version", lambda name: "9.9" if name == "numpy" else before[name])
     assert differing(before, sources_of(study())) == differing(before, hashes_of(before)) == "numpy"

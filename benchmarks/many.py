@@ -1,0 +1,220 @@
+"""Many categories: posteriors of a thousand and of ten thousand shares, and what they are made from.
+
+`python benchmarks/many.py` prints tables for RESULTS.md; `posterior`, `pieces`, `errors` or `coverage` one of them.
+ε = 2, a million answers, shares that fall as 1/rank, the learned prior. Each posterior is made in a process of its own,
+after one that compiles. Seconds of the processor count both chains; other programs on the machine add to the others.
+"""
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from numba import njit
+from timing import Rows, best_seconds, show, shown
+
+import adobest_pp as ad
+from adobest_pp.intervals import covering_intervals
+from adobest_pp.likelihood.core import value_and_gradient
+from adobest_pp.likelihood.without_prior import direct_estimate, named
+
+EPSILON, PEOPLE = 2.0, 1_000_000
+LARGEST, WANTED = 100, 400
+# The mechanism, K, draws of each of two chains, and the bar in seconds and MiB.
+RUNS: dict[str, tuple[Any, int, int, float]] = {
+    "Hadamard response, K = 10,000": (ad.HadamardResponse, 10_000, 1100, 30),
+    "projective geometry, K = 10,000": (ad.ProjectiveGeometryResponse, 10_000, 1100, 30),
+    "SRR, K = 10,000": (ad.SRR, 10_000, 2200, 10),
+    "Hadamard response, K = 1,000": (ad.HadamardResponse, 1_000, 1200, 4),
+    "projective geometry, K = 1,000": (ad.ProjectiveGeometryResponse, 1_000, 1200, 4),
+    "SRR, K = 1,000": (ad.SRR, 1_000, 1200, 4),
+}
+TUNE, MEMORY = 250, 2048
+
+
+def shares_of(k: int) -> np.ndarray:
+    shares = 1 / np.arange(1, k + 1)
+    return np.asarray(shares / shares.sum())
+
+
+def collected(make: Any, k: int, seed: int, n: int = PEOPLE) -> ad.Responses:
+    rng, mechanism = np.random.default_rng(seed), make(k, epsilon=EPSILON)
+    return ad.Responses.from_arrays(mechanism, mechanism.privatize(rng.choice(k, size=n, p=shares_of(k)), rng=rng))
+
+
+def measure(name: str) -> None:
+    """Print the figures of one posterior as JSON."""
+    from arviz_stats.base import array_stats
+
+    make, k, draws, _ = RUNS[name]
+    responses = collected(make, k, 1)
+    start, spent = time.perf_counter(), time.process_time()
+    tree = ad.sample(responses, "blocks", "learned", draws, TUNE, 2, random_seed=1, progressbar=False)
+    seconds, processor = time.perf_counter() - start, time.process_time() - spent
+    theta, a = tree.posterior.theta.values, tree.posterior.concentration.values
+    effective = array_stats.ess(theta[..., :LARGEST], chain_axis=0, draw_axis=1)
+    found = {
+        "seconds": seconds,
+        "processor": processor,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "effective": float(effective.min()),
+        "effective_a": float(array_stats.ess(a[..., None], chain_axis=0, draw_axis=1)[0]),
+        "r_hat": float(array_stats.rhat(theta[..., :LARGEST], chain_axis=0, draw_axis=1).max()),
+        "a": float(a.mean()),
+        "error": float(np.linalg.norm(theta.mean(axis=(0, 1)) - shares_of(k))),
+    }
+    print(json.dumps(found))
+
+
+def posterior_rows() -> Rows:
+    rows: Rows = []
+    for name, (_, _, draws, bar) in RUNS.items():
+        for _ in range(2):  # the first compiles
+            command = [sys.executable, __file__, "--measure", name]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found = json.loads(printed.splitlines()[-1])
+        held = found["seconds"] <= bar and found["memory"] <= MEMORY and found["effective"] >= WANTED
+        rows.append(
+            [
+                name,
+                f"2 × ({TUNE} + {draws:,})",
+                shown("{:.1f}", found["seconds"]),
+                shown("{:.1f}", found["processor"]),
+                shown("{:.0f}", found["memory"]),
+                shown("{:.0f}", found["effective"]),
+                shown("{:.0f}", found["effective_a"]),
+                shown("{:.3f}", found["r_hat"]),
+                shown("{:.4f}", found["a"]),
+                f"{bar} s, {MEMORY} MiB, {WANTED}: {'held' if held else 'missed'}",
+            ]
+        )
+    return rows
+
+
+@njit(cache=True)
+def by_hand(theta, answers, count, odds, m):  # type: ignore[no-untyped-def]
+    """Return the log-likelihood of Hadamard response and its gradient as one writes it for this mechanism alone."""
+    masses, pull = np.zeros(m), np.zeros(m)
+    masses[1 : theta.size + 1] = theta
+    _transform(masses)
+    total, value = theta.sum(), 0.0
+    for u in range(answers.size):
+        h = total + odds * 0.5 * (total + masses[answers[u]])
+        value += count[u] * np.log(h)
+        pull[answers[u]] = count[u] / h
+    shared = pull.sum()
+    _transform(pull)
+    return value, shared + odds * 0.5 * (shared + pull[1 : theta.size + 1])
+
+
+@njit(cache=True)
+def _transform(values):  # type: ignore[no-untyped-def]
+    width = 1
+    while width < values.size:
+        for start in range(0, values.size, 2 * width):
+            for j in range(start, start + width):
+                first, second = values[j], values[j + width]
+                values[j], values[j + width] = first + second, first - second
+        width *= 2
+
+
+def piece_rows() -> Rows:
+    rows: Rows = []
+    for k, bar in ((1_000, ""), (10_000, "1 s")):
+        responses, theta = collected(ad.HadamardResponse, k, 1), shares_of(k)
+        evidence, mechanism = responses.evidence(), responses.mechanism
+        collapse = best_seconds(responses.evidence)
+        ours = best_seconds(lambda e=evidence, t=theta: value_and_gradient(t, e), 200)
+        arguments = (theta, evidence.set_index, evidence.count, math.expm1(EPSILON), mechanism.n_outputs)
+        hand = best_seconds(lambda a=arguments: by_hand(*a), 200)
+        value, slope = by_hand(*arguments)
+        np.testing.assert_allclose(value_and_gradient(theta, evidence)[1], slope, rtol=1e-9)
+        assert abs(value_and_gradient(theta, evidence)[0] / value - 1) < 1e-12
+        rows.append(
+            [
+                f"{k:,}",
+                shown("{:.3f}", collapse),
+                bar,
+                shown("{:.0f}", ours * 1e6),
+                shown("{:.0f}", hand * 1e6),
+                shown("{:.2f}", ours / hand),
+                "1.5",
+            ]
+        )
+    return rows
+
+
+def projected(estimate: np.ndarray) -> np.ndarray:
+    """Return the nearest vector of probabilities."""
+    falling = np.sort(estimate)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, falling.size + 1)
+    return np.asarray(np.maximum(estimate - excess[np.flatnonzero(falling > excess)[-1]], 0))
+
+
+def error_rows(collections: int) -> Rows:
+    """Return the error of the posterior mean over those of point estimates that others publish, on the same answers."""
+    rows: Rows = []
+    for name, (make, k, _, _) in RUNS.items():
+        errors = []
+        for seed in range(1, collections + 1):
+            responses, truth = collected(make, k, seed), shares_of(k)
+            naming = responses.mechanism.naming()
+            assert naming is not None
+            unbiased = (named(responses.evidence()) / PEOPLE - naming[1]) / (naming[0] - naming[1])
+            clipped = np.maximum(unbiased, 0)
+            tree = ad.sample(responses, "blocks", "learned", 300, TUNE, 2, random_seed=seed, progressbar=False)
+            found = tree.posterior.theta.mean(("chain", "draw")).values
+            points = [found, unbiased, clipped / clipped.sum(), projected(unbiased)]
+            errors.append([np.sum((each - truth) ** 2) for each in points])
+        ours, *theirs = np.sqrt(np.mean(errors, axis=0))
+        rows.append([name, shown("{:.4f}", ours), *(shown("{:.2f}", ours / each) for each in theirs)])
+    return rows
+
+
+def coverage_rows(collections: int) -> Rows:
+    """Return how often intervals hold the 100 largest shares, and 100 others, in percent."""
+    k, truth, rows = 1_000, shares_of(1_000), []
+    chosen = np.append(np.arange(LARGEST), np.linspace(LARGEST, k - 1, LARGEST).astype(int))
+    for make in (ad.HadamardResponse, ad.ProjectiveGeometryResponse, ad.SRR):
+        inside = []
+        for seed in range(1000, 1000 + collections):
+            direct = direct_estimate(collected(make, k, seed), truth)
+            assert direct is not None
+            lower, upper = covering_intervals(type(direct)(*(column[chosen] for column in direct)))
+            inside.append((lower <= truth[chosen]) & (truth[chosen] <= upper))
+        shares = np.mean(inside, axis=0).reshape(2, LARGEST).mean(axis=1)
+        rows.append([make.__name__, *(shown("{:.1f}", 100 * share) for share in shares)])
+    return rows
+
+
+def main() -> None:
+    """Print the tables that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help="of posterior, pieces, errors, coverage; all by default")
+    parser.add_argument("--collections", type=int, default=0, help="for errors (5) and coverage (100)")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.measure:
+        return measure(asked.measure)
+    parts = asked.parts or ["posterior", "pieces", "errors", "coverage"]
+    if "posterior" in parts:
+        headings = ["answers of", "draws", "s", "processor s", "peak, MiB", "least ESS of 100 largest", "ESS of a"]
+        show("posterior", [*headings, "largest R-hat", "a", "bar"], posterior_rows())
+    if "pieces" in parts:
+        headings = ["K", "evidence, s", "bar", "value and gradient, µs", "by hand, µs", "ratio", "bar "]
+        show("pieces", headings, piece_rows())
+    if "errors" in parts:
+        headings = ["answers of", "ℓ₂ error of the posterior mean", "over unbiased", "over clipped", "over projected"]
+        show("errors", headings, error_rows(asked.collections or 5))
+    if "coverage" in parts:
+        show("coverage", ["mechanism", "100 largest, %", "100 others, %"], coverage_rows(asked.collections or 100))
+    return None
+
+
+if __name__ == "__main__":
+    main()
