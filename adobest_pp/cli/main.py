@@ -24,6 +24,7 @@ from adobest_pp.cli.survey import app as survey_app
 app = typer.Typer(
     help="Bayesian frequency estimation under local differential privacy.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -198,7 +199,10 @@ def estimate(
 @app.command(epilog="Example: adobest grade my_module:my_sampler nuts --group easy --budget 10s --out grades.png")
 def grade(
     samplers: Annotated[
-        list[str], typer.Argument(help="nuts, gibbs, sgld, sgld_cv, or your module:function.", metavar="SAMPLER...")
+        list[str],
+        typer.Argument(
+            help="A sampler by name, such as nuts, sgld_cv or sghmc, or your module:function.", metavar="SAMPLER..."
+        ),
     ],
     group: Annotated[
         list[str] | None, typer.Option(help="A group of references, such as easy; may be repeated (default: all).")
@@ -272,7 +276,7 @@ def collect(
     Every answer is kept in --out as it comes in. If the command is stopped or killed, run it again: it continues where
     it stopped, and asks nobody twice. People who were added at the end of the file are asked then.
 
-    A ledger beside the file of people, <file>.adobest-ledger, keeps account of what they have spent. Another --out for
+    A ledger beside the file of people, FILE.adobest-ledger, keeps account of what they have spent. Another --out for
     the same column needs --ask-again: everybody answers once more, and the budgets add up.
     """
     from adobest_pp.cli.tables import labels_in, make_known, print_collection, read_prior

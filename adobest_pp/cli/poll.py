@@ -10,6 +10,7 @@ from adobest_pp._text import listed
 app = typer.Typer(
     help="Ask real people: their browsers randomize, a server on this machine collects.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_show_locals=False,
 )
 

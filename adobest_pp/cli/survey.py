@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from adobest_pp.survey.definition import Survey
     from adobest_pp.survey.results import SurveyResult
 
-app = typer.Typer(help="Run a survey of several questions, from the plan to the report.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run a survey of several questions, from the plan to the report.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
 
 SurveyPath = Annotated[Path, typer.Argument(help="The survey: a TOML file of `adobest survey new`.")]
 Wave = Annotated[str | None, typer.Option(help="The wave; may be left out if the survey has one.")]
@@ -145,7 +149,7 @@ def collect(
     A file of true answers is central collection, which local privacy is meant to avoid: use this for simulation, or for
     data that you hold anyway. Otherwise let people answer on their own devices: adobest survey serve.
 
-    The answers are in the folder <survey>-answers, with the row and the public columns beside them, never the true
+    The answers are in the folder SURVEY-answers, with the row and the public columns beside them, never the true
     answer or the id. If the command is stopped or killed, run it again: nobody is asked twice, and nobody spends more
     than the survey's ε.
     """
