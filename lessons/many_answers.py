@@ -11,7 +11,7 @@ with app.setup:
 
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
-    from adobest_pp.teaching import Exercise, Prediction, state
+    from adobest_pp.teaching.old import Exercise, Prediction, state
     from adobest_pp.teaching.showing import ask, canvas, controls, editor, lecture, picture, practise, prose, slider
 
     TRUTH = np.array([0.6, 0.3, 0.1])

@@ -13,8 +13,8 @@ with app.setup:
     import adobest_pp as ad
     from adobest_pp.likelihood import grid_posterior
     from adobest_pp.plots.simplex import CORNERS
-    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
+    from adobest_pp.teaching.old import Exercise, Prediction, state
     from adobest_pp.teaching.showing import (
         ask,
         canvas,

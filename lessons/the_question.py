@@ -12,8 +12,8 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Prediction, state
     from adobest_pp.teaching import pages as lessons
+    from adobest_pp.teaching.old import Exercise, Prediction, state
     from adobest_pp.teaching.showing import (
         ask,
         canvas,

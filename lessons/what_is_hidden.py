@@ -11,7 +11,7 @@ with app.setup:
     import numpy as np
 
     import adobest_pp as ad
-    from adobest_pp.teaching import Exercise, Prediction, state
+    from adobest_pp.teaching.old import Exercise, Prediction, state
     from adobest_pp.teaching.showing import (
         ask,
         canvas,

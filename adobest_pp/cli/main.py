@@ -1,7 +1,6 @@
 """The command line: parse, call the library, print. Heavy imports wait until a command runs."""
 
 import io
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -315,8 +314,26 @@ def teach(
             "(macOS, Windows): hand in only code that you trust.",
         ),
     ] = False,
+    lecturer: Annotated[
+        bool, typer.Option("--lecturer", help="The lecturer's edition: notes with minutes, solutions, slides.")
+    ] = False,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="For a class: the address to listen at, such as 0.0.0.0. Everybody gets the student's edition."
+        ),
+    ] = "127.0.0.1",
+    exercises: Annotated[
+        bool,
+        typer.Option(
+            "--exercises", help="For a class: run the students' code (Linux only). Else they answer questions."
+        ),
+    ] = False,
+    poll: Annotated[
+        str | None, typer.Option(help="For a class: the address that `adobest class` printed, shown as lesson 0.")
+    ] = None,
 ) -> None:
-    """Open the course in the browser: seven lessons with sliders, questions and exercises. Ctrl-C ends it.
+    """Open the course in the browser: lessons with sliders, questions and exercises. Ctrl-C ends it.
 
     Nobody gets in without the secret in the printed address.
 
@@ -324,9 +341,7 @@ def teach(
     """
     from adobest_pp.teaching.serving import teach as serve
 
-    serve(lesson, browser, port, trust_exercises)
-    sys.stdout.flush()
-    os._exit(0)  # marimo runs open lessons in threads that never end, and Python would wait for them
+    serve(lesson, browser, port, trust_exercises, lecturer, host, exercises, poll)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -421,7 +421,7 @@ def read_plan() -> dict[str, Any]:
     from adobest_pp.teaching.pages import LESSONS
 
     plan: dict[str, Any] = json.loads(files(__package__).joinpath("class_plan.json").read_text(encoding="utf-8"))
-    numbers = {Path(lesson.file).stem: number for number, lesson in enumerate(LESSONS, start=1)}
+    numbers = {lesson.name: number for number, lesson in enumerate(LESSONS, start=1)}
     for step in plan["steps"]:
         if "lesson" in step:
             number = numbers[step["lesson"]]

@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import secrets
-import socket
 import sqlite3
 import sys
 import tempfile
@@ -35,14 +34,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from adobest_pp._checks import check_epsilon, check_integer
-from adobest_pp._text import brief, visible
+from adobest_pp._checks import check_epsilon
+from adobest_pp._text import visible
 from adobest_pp.answers.responses import Responses
 from adobest_pp.device import integrity, read_device
 from adobest_pp.mechanisms.registry import loads
 from adobest_pp.poll import projection
 from adobest_pp.poll.polls import ROUNDS, OpenPoll, Refusal
-from adobest_pp.teaching.serving import LOCAL, Receive, Scope, Send, is_own
+from adobest_pp.teaching.serving import LOCAL, UVICORN, Receive, Scope, Send, is_own, listen, reachable
 
 try:
     import segno
@@ -69,16 +68,6 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-# Nothing about people is logged.
-UVICORN: dict[str, Any] = {
-    "log_level": "error",
-    "access_log": False,
-    "proxy_headers": False,
-    "server_header": False,
-    "date_header": False,
-    "timeout_graceful_shutdown": 2,
-    "timeout_keep_alive": 15,
-}
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
 LANGUAGES = ("en", "de")
 PAGES = ("person.css", "person.js", "projector.css", "projector.js", *(f"{each}.json" for each in LANGUAGES))
@@ -101,42 +90,16 @@ def serve_poll(path: Path, host: str = "127.0.0.1", port: int | None = None, add
     """
     import uvicorn
 
-    listening = _listen(host, port)
+    listening = listen(host, port)
     chosen = listening.getsockname()[1]
-    seen = address or f"http://{_reachable(host)}:{chosen}/"
-    server = PollServer(OpenPoll(path), seen, {f"{name}:{chosen}" for name in (*LOCAL, _reachable(host))})
+    seen = address or f"http://{reachable(host)}:{chosen}/"
+    server = PollServer(OpenPoll(path), seen, {f"{name}:{chosen}" for name in (*LOCAL, reachable(host))})
     segno.make(seen, error="m").terminal(compact=True)
     print(f"People answer at {seen}", flush=True)  # noqa: T201
     print(f"For you alone, the projector's page: {seen.rstrip('/')}/projector#key={server.key}", flush=True)  # noqa: T201
     print("Ctrl-C ends; the same command continues.", flush=True)  # noqa: T201
     with suppress(KeyboardInterrupt):
         uvicorn.Server(uvicorn.Config(server, **UVICORN)).run(sockets=[listening])
-
-
-def _listen(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens, or raise ValueError."""
-    number = 0 if port is None else check_integer(port, "port", 1, 65535)
-    try:
-        family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0][0]
-        # With its protocol, or asyncio would leave Nagle's algorithm on: 40 ms an answer.
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, number))
-    except OSError as problem:
-        raise ValueError(
-            f"host and port must be free ones of this machine, got {brief(host)} and {number}: {problem}"
-        ) from None
-    return found
-
-
-def _reachable(host: str) -> str:
-    """Return the address to print for a host: of a wildcard, that of this machine in its network. Nothing is sent."""
-    if host in ("0.0.0.0", "::", ""):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
 
 
 class PollServer:

@@ -1,32 +1,43 @@
-"""Which lessons there are, and where their files are."""
+"""Which lessons there are, and the pages made of them: one file each, which loads nothing and works without Python."""
 
+import base64
+import hashlib
 import importlib.util
+import inspect
+import json
+import re
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
+
+from markupsafe import Markup, escape
 
 from adobest_pp._checks import check_integer
 from adobest_pp._files import replacing
 from adobest_pp._text import render
+from adobest_pp.teaching.parts import Exercise, Notes, Part, Picture, Prediction, Prose, Slider
 
 
 class Lesson(NamedTuple):
-    """A lesson: its file, its title, and what it is about in one sentence."""
+    """A lesson: the name of its files, its title, and what it is about in one sentence."""
 
-    file: str
+    name: str
     title: str
     about: str
 
 
-INDEX = "index.py"
 LESSONS = (
-    Lesson("one_answer.py", "One private answer", "The coin, the matrix, and how much one answer can tell."),
-    Lesson("many_answers.py", "Many answers", "The posterior, its intervals, and what privacy costs in people."),
-    Lesson("what_is_hidden.py", "What the collector may not see", "Audit a mechanism. Break one, and catch it."),
-    Lesson("the_question.py", "Adapting the question", "Which subset to publish, and when it pays."),
-    Lesson("sampling.py", "Sampling", "NUTS, Gibbs and SGLD on one posterior; why SGLD is too wide, and the cure."),
-    Lesson("is_it_right.py", "Is my sampler right?", "R-hat, ESS, Stein discrepancy, calibration, contraction."),
-    Lesson("your_model.py", "Your own model", "A prior for empty categories, regions, regression, an unknown ε."),
+    Lesson("one_answer", "One private answer", "A coin answers with you. How much can one answer tell?"),
+    Lesson("many_answers", "Many answers", "The posterior, its intervals, and what privacy costs in people."),
+    Lesson("what_is_hidden", "What the collector may not see", "Audit a mechanism. Break one, and catch it."),
+    Lesson("the_question", "Adapting the question", "Which subset to publish, and when it pays."),
+    Lesson("sampling", "Sampling", "NUTS, Gibbs and SGLD on one posterior; why SGLD is too wide, and the cure."),
+    Lesson("is_it_right", "Is my sampler right?", "R-hat, ESS, Stein discrepancy, calibration, contraction."),
+    Lesson("your_model", "Your own model", "A prior for empty categories, regions, regression, an unknown ε."),
 )
 
 
@@ -34,76 +45,251 @@ def folder() -> Path:
     """Return the folder of the lessons: inside an installed package, or `lessons/` of a checkout."""
     package = Path(__file__).parent.parent
     for place in (package / "lessons", package.parent / "lessons"):
-        if (place / INDEX).is_file():
+        if (place / f"{LESSONS[0].name}.py").is_file():
             return place
     raise FileNotFoundError("the lessons must be installed with adobest_pp, but no folder of lessons was found")
 
 
-def lesson_file(number: int) -> Path:
-    """Return the file of a lesson, from 1; 0 is the table of contents."""
-    n = check_integer(number, "lesson", 0, len(LESSONS))
-    return folder() / (LESSONS[n - 1].file if n else INDEX)
+def lesson_of(number: int) -> Lesson:
+    """Return a lesson by its number, from 1."""
+    return LESSONS[check_integer(number, "lesson", 1, len(LESSONS)) - 1]
 
 
-# The lessons as pages without Python: the default state of each, in one file that loads nothing.
-#
-# marimo's own export is a program that fetches itself from a host, and whose sliders are dead. These pages are plain
-# HTML, with the pictures inside and answers to unfold.
-
-
-def run_lesson(number: int) -> tuple[list[Any], dict[str, Any]]:
-    """Run a lesson as a script, and return what its cells show and what they define; 0 is the table of contents."""
-    path = lesson_file(number)
-    spec = importlib.util.spec_from_file_location(f"adobest_lesson_{number}", path)
+@cache
+def load(number: int) -> ModuleType:
+    """Run the Python file of a lesson, once; it has `PARTS`, and `DATA` if its pictures need some."""
+    path = folder() / f"{lesson_of(number).name}.py"
+    spec = importlib.util.spec_from_file_location(f"adobest_lesson_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    outputs, names = module.app.run()
-    return [output for output in outputs if output is not None], dict(names)
+    return module
 
 
-def page_of(number: int, outputs: list[Any]) -> str:
-    """Return the page of a lesson from what its cells show."""
-    from markupsafe import Markup
-
-    title = f"{number} · {LESSONS[number - 1].title}" if number else "Lessons"
-    parts = [Markup(_linked(str(output.text))) for output in outputs]
-    return render("adobest_pp.teaching", "lesson.html", title=title, parts=parts, number=number)
+def parts_of[T](number: int, kind: type[T]) -> list[T]:
+    """Return the parts of a lesson of one kind, in order."""
+    return [part for part in load(number).PARTS if isinstance(part, kind)]
 
 
-def export(folder: str | Path) -> list[Path]:
-    """Write a page for each lesson and a table of contents; return their paths.
+# From parts to blocks: numbered by kind, and what a prediction hides put behind it.
+
+
+@dataclass
+class Block:
+    """A part as the templates show it."""
+
+    kind: str
+    part: Part
+    index: int
+    behind: list["Block"] = field(default_factory=list)
+
+
+def blocks_of(parts: Iterable[Part]) -> list[Block]:
+    """Return the blocks of a page. What follows a prediction is behind it, up to the next question or section."""
+    found: list[Block] = []
+    counts: dict[str, int] = {}
+    hidden: list[Block] | None = None
+    for part in parts:
+        kind = type(part).__name__
+        block = Block(kind, part, counts.get(kind, 0))
+        counts[kind] = block.index + 1
+        if not isinstance(part, Picture | Notes) and not (
+            isinstance(part, Prose) and not part.text.lstrip().startswith("#")
+        ):
+            hidden = None
+        (found if hidden is None else hidden).append(block)
+        if isinstance(part, Prediction):
+            hidden = block.behind
+    return found
+
+
+# Text
+
+
+@cache
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt
+
+    made = MarkdownIt("commonmark", {"html": True}).enable("table")
+    made.add_render_rule("text", lambda self, tokens, i, options, env: escape(_unbroken(tokens[i].content)))
+    return made
+
+
+def _unbroken(text: str) -> str:
+    """Return a text whose formulas and percentages stay on one line."""
+    text = re.sub(r"P\([^()]*\)", lambda found: found.group().replace(" ", "\u00a0"), text)
+    return re.sub(r" (?=[%=≈≤:] |%)|(?<= [=≈≤:]) ", "\u00a0", text)
+
+
+def md(text: str) -> Markup:
+    """Return Markdown of a lesson as HTML."""
+    html = _markdown().render(inspect.cleandoc(text))
+    return Markup(html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>"))
+
+
+def inline(text: str) -> Markup:
+    """Return one line of Markdown as HTML, without a paragraph around it."""
+    return Markup(_markdown().renderInline(" ".join(text.split())))
+
+
+def plain(text: str) -> Markup:
+    """Return code as HTML, with its line breaks."""
+    return escape(text)
+
+
+# What a page has in it beside HTML
+
+
+@cache
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def script_of(number: int, *others: str) -> str:
+    """Return the JavaScript of a lesson: the plotting functions, its own pictures, and more files of this folder."""
+    own = (folder() / f"{lesson_of(number).name}.js").read_text(encoding="utf-8")
+    return "\n".join([_asset("plotting.js"), own, *(_asset(each) for each in others)])
+
+
+def _hashed(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _page(template: str, title: str, script: str = "", data: Any = None, live: bool = False, **values: Any) -> str:
+    """Return a page that can load nothing: what it runs is what this function put into it."""
+    style = _asset("lesson.css")
+    policy = f"default-src 'none'; style-src {_hashed(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    if script:
+        script = f'"use strict";(() => {{\n{script}\n}})();'
+        policy += f"; script-src {_hashed(script)}"
+    if live:
+        policy += "; connect-src 'self'"
+    embedded = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
+    values |= {"md": md, "inline": inline, "plain": plain, "live": live, "title": title, "kind": values.get("kind", "")}
+    return render(
+        "adobest_pp.teaching",
+        template,
+        policy=Markup(policy),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(embedded),
+        **values,
+    )
+
+
+def _data(number: int, live: bool) -> dict[str, Any]:
+    """Return what the script of a page knows about the lesson."""
+    module = load(number)
+    return {
+        "name": lesson_of(number).name,
+        "data": getattr(module, "DATA", None),
+        "pictures": [_picture(each) for each in parts_of(number, Picture)],
+        "predictions": [_question(each) for each in parts_of(number, Prediction)],
+        "exercises": [_exercise(each, live) for each in parts_of(number, Exercise)],
+    }
+
+
+def _picture(picture: Picture) -> dict[str, Any]:
+    controls = [
+        {"name": each.name, "values": list(each.values)} | ({"unit": each.unit} if isinstance(each, Slider) else {})
+        for each in picture.controls
+    ]
+    return {"name": picture.name, "controls": controls}
+
+
+def _question(question: Prediction) -> dict[str, Any]:
+    options = list(question.options)
+    replies = [md(reply) for reply in question.options.values()]
+    return {"options": options, "right": options.index(question.right), "replies": replies}
+
+
+def _exercise(exercise: Exercise, live: bool) -> dict[str, Any]:
+    hints = [md(hint) for hint in exercise.hints]
+    if live:
+        return {"kind": "code", "name": exercise.name, "start": exercise.start, "hints": hints}
+    twin = exercise.twin
+    if isinstance(twin, Prediction):
+        return {"kind": "options", **_question(twin)}
+    shown = f"{twin.answer[0]} {twin.unit}".strip()
+    answer = {"answer": twin.answer[1], "tolerance": twin.tolerance, "shown": shown, "why": md(twin.why)}
+    return {"kind": "number", "hints": hints, **answer}
+
+
+# Pages
+
+
+def lesson_page(number: int, lecturer: bool = False, live: bool = False) -> str:
+    """Return the page of a lesson: for students or for the lecturer, with code to write if a server can run it."""
+    lesson = lesson_of(number)
+    if not is_converted(number):
+        return _old_page(number)
+    module = load(number)
+    return _page(
+        "lesson.html",
+        f"{number} · {lesson.title}",
+        script_of(number, "lesson.js"),
+        _data(number, live),
+        live,
+        lesson=lesson,
+        number=number,
+        lecturer=lecturer,
+        minutes=sum(each.minutes for each in parts_of(number, Notes)),
+        blocks=blocks_of(module.PARTS),
+        before=LESSONS[number - 2] if number > 1 else None,
+        after=LESSONS[number] if number < len(LESSONS) else None,
+    )
+
+
+def contents_page(lecturer: bool = False, poll: str | None = None) -> str:
+    """Return the table of contents; `poll` is the address of the class's poll, if there is one."""
+    return _page("contents.html", "Lessons", lessons=LESSONS, lecturer=lecturer, poll=poll)
+
+
+def pages(lecturer: bool = False) -> Mapping[str, str]:
+    """Return all pages of an edition by their file names."""
+    found = {"index.html": contents_page(lecturer)}
+    for number, lesson in enumerate(LESSONS, start=1):
+        found[f"{lesson.name}.html"] = lesson_page(number, lecturer)
+    return found
+
+
+def export(folder: str | Path, lecturer: bool = False) -> Sequence[Path]:
+    """Write all pages of an edition; return their paths.
 
     Parameters
     ----------
     folder : path
         Where to write; it is made if it is missing, and pages of earlier runs are replaced.
+    lecturer : bool, default False
+        Whether to write the lecturer's edition, with notes and solutions.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     written = []
-    for number in range(len(LESSONS) + 1):
-        outputs, _ = run_lesson(number)
-        path = place / _page_name(number)
-        with replacing(path) as temporary:
-            Path(temporary).write_text(page_of(number, outputs), encoding="utf-8")
-        written.append(path)
+    for name, page in pages(lecturer).items():
+        with replacing(place / name) as temporary:
+            Path(temporary).write_text(page, encoding="utf-8")
+        written.append(place / name)
     return written
 
 
-def _page_name(number: int) -> str:
-    return (LESSONS[number - 1].file if number else INDEX).replace(".py", ".html")
+# Until every lesson is converted: those that are still notebooks.
 
 
-def _linked(text: str) -> str:
-    """Point links between lessons at their pages."""
-    for number in range(len(LESSONS), -1, -1):
-        text = text.replace(f'href="../{number or ""}"', f'href="{_page_name(number)}"')
-    return text
+def is_converted(number: int) -> bool:
+    """Return whether a lesson has its pictures in JavaScript."""
+    return (folder() / f"{lesson_of(number).name}.js").is_file()
+
+
+def _old_page(number: int) -> str:
+    outputs, _ = load(number).app.run()
+    parts = [Markup(str(output.text)) for output in outputs if output is not None]
+    title = f"{number} · {lesson_of(number).title}"
+    return render("adobest_pp.teaching", "old.html", title=title, parts=parts, number=number)
 
 
 if __name__ == "__main__":
-    for _path in export(sys.argv[1]):
+    for _path in export(sys.argv[1], lecturer="--lecturer" in sys.argv[2:]):
         print(_path)  # noqa: T201

@@ -1,7 +1,10 @@
-"""A server of the lessons, on this machine alone, for the person who started it alone."""
+"""A server of the lessons: for the person who started it, or for a class in one network."""
 
+import asyncio
 import hmac
 import html
+import ipaddress
+import json
 import os
 import secrets
 import signal
@@ -11,36 +14,44 @@ import threading
 import time
 import webbrowser
 from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
-from contextlib import chdir, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
 
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import raising_interrupts
-from adobest_pp.teaching.pages import LESSONS, folder, lesson_file
-from adobest_pp.teaching.running import TRUST
+from adobest_pp._text import brief
+from adobest_pp.teaching.pages import LESSONS, contents_page, lesson_of, lesson_page, parts_of
+from adobest_pp.teaching.parts import HINTS, Exercise
+from adobest_pp.teaching.running import OFF, TRUST, can_run
 
 HOST = "127.0.0.1"
-MISSING = "the lessons need marimo: run `make install` in a checkout, or install adobest-pp with its extra `teach`"
+MISSING = "the lessons need Starlette, uvicorn and segno: install adobest-pp with its extra `teach`"
+# Nothing about people is logged.
+UVICORN: dict[str, Any] = {
+    "log_level": "error",
+    "access_log": False,
+    "proxy_headers": False,
+    "server_header": False,
+    "date_header": False,
+    "timeout_graceful_shutdown": 2,
+    "timeout_keep_alive": 15,
+}
+MOST_CODE = 100_000  # bytes of a request
+AT_ONCE, MOST_WAITING = 2, 100  # exercises that run, and people who wait for theirs
 
 
-def build_app() -> Any:
-    """Return the ASGI application: the table of contents at ``/``, lesson 1 at ``/1``, and so on.
-
-    It lets everybody in, also pages of other sites: serve it behind a `Guard`.
-    """
-    try:
-        import marimo
-    except ImportError:
-        raise ValueError(MISSING) from None
-    server = marimo.create_asgi_app(quiet=True)
-    for number in range(1, len(LESSONS) + 1):
-        server = server.with_app(path=f"/{number}", root=str(lesson_file(number)))
-    return server.with_app(path="", root=str(lesson_file(0))).build()
-
-
-def teach(lesson: int = 0, browser: bool = True, port: int | None = None, trust_exercises: bool = False) -> None:
+def teach(
+    lesson: int = 0,
+    browser: bool = True,
+    port: int | None = None,
+    trust_exercises: bool = False,
+    lecturer: bool = False,
+    host: str = HOST,
+    exercises: bool = False,
+    poll: str | None = None,
+) -> None:
     """Serve the lessons until Ctrl-C, and open one in the browser.
 
     Parameters
@@ -53,55 +64,186 @@ def teach(lesson: int = 0, browser: bool = True, port: int | None = None, trust_
         The port; a free one by default.
     trust_exercises : bool, default False
         Whether to run the code of exercises also where this system cannot confine it.
+    lecturer : bool, default False
+        Whether to serve the lecturer's edition, with notes and solutions.
+    host : str
+        The address of this machine to listen at. Another than that of this machine alone is for a class: everybody with
+        the printed address gets the student's edition.
+    exercises : bool, default False
+        Whether to run the code of a class, where this system can confine it.
+    poll : str, optional
+        The address of the class's poll, for the table of contents.
     """
-    lesson_file(lesson)
+    name = lesson_of(lesson).name if lesson else "index"
+    is_class = not _is_local(host)
+    if is_class and (lecturer or trust_exercises):
+        wrong = "--lecturer" if lecturer else "--trust-exercises"
+        raise ValueError(f"{wrong} must not be given with --host {brief(host)}: it is for you alone, not for a class")
     if trust_exercises:
         os.environ[TRUST] = "1"
-    with chdir(folder()):  # marimo takes settings, also where to import from, from the folder that it is started in
-        _serve(lesson, browser, port)
-
-
-def _serve(lesson: int, browser: bool, port: int | None) -> None:
-    app = build_app()
-    import uvicorn
-
-    chosen = _free_port(port)
-    guard = Guard(app, chosen)
-    address = f"http://{HOST}:{chosen}{guard.path(str(lesson or ''))}"
-    settings = uvicorn.Config(
-        guard, host=HOST, port=chosen, log_level="error", proxy_headers=False, timeout_graceful_shutdown=2
-    )
-    server = uvicorn.Server(settings)
+    live = can_run() if exercises or not is_class else False
+    if exercises and not live:
+        raise ValueError(f"--exercises must be left out on this system. {OFF}")
+    try:
+        import segno
+        import uvicorn
+    except ImportError:
+        raise ValueError(MISSING) from None
+    course = Course(lecturer, live, poll)
+    course.page(name)  # so that the first one is there at once
+    listening = listen(host, port)
+    chosen = listening.getsockname()[1]
+    guard = Guard(course.app, chosen, (*LOCAL, reachable(host)))
+    address = f"http://{reachable(host)}:{chosen}{guard.path('' if name == 'index' else f'{name}.html')}"
+    server = uvicorn.Server(uvicorn.Config(guard, **UVICORN))
     with (
         suppress(KeyboardInterrupt),
         tempfile.TemporaryDirectory(prefix="adobest-teach-") as private,
         raising_interrupts(signal.SIGTERM),  # so that the folder goes
     ):
-        door = Path(private) / "lessons.html" if browser else None
-        threading.Thread(target=_when_ready, args=(server, address, door), daemon=True).start()
-        server.run()
+        if is_class:
+            segno.make(address, error="m").terminal(compact=True)
+        door = Path(private) / "lessons.html" if browser and not is_class else None
+        who = "Students open the lessons at" if is_class else "The lessons are at"
+        threading.Thread(
+            target=_when_ready, args=(server, f"{who} {address} (Ctrl-C ends).", address, door), daemon=True
+        ).start()
+        server.run(sockets=[listening])
 
 
-def _when_ready(server: Any, address: str, door: Path | None) -> None:
+def _when_ready(server: Any, told: str, address: str, door: Path | None) -> None:
     """Print the address, and open it by way of a file: every user can see what a browser is started with."""
     while not server.started:
         time.sleep(0.05)
-    print(f"The lessons are at {address} (Ctrl-C ends).", flush=True)  # noqa: T201
+    print(told, flush=True)  # noqa: T201
     if door is not None:
         door.write_text(GO_ON.format(html.escape(address)), encoding="utf-8")
         webbrowser.open(door.as_uri())
 
 
-def _free_port(port: int | None) -> int:
-    """Return the port that is asked for, or any; raise ValueError if it is taken."""
+def _is_local(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens, or raise ValueError."""
     number = 0 if port is None else check_integer(port, "port", 1, 65535)
-    with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0][0]
+        # With its protocol, or asyncio would leave Nagle's algorithm on: 40 ms an answer.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, number))
+    except OSError as problem:
+        raise ValueError(
+            f"host and port must be free ones of this machine, got {brief(host)} and {number}: {problem}"
+        ) from None
+    return found
+
+
+def reachable(host: str) -> str:
+    """Return the address to print for a host: of a wildcard, that of this machine in its network. Nothing is sent."""
+    if host in ("0.0.0.0", "::", ""):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        return HOST
+    return f"[{host}]" if ":" in host else host
+
+
+class Course:
+    """The pages of an edition, and the exercises that run for those who read them.
+
+    `app` lets everybody in, also pages of other sites: serve it behind a `Guard`.
+
+    Parameters
+    ----------
+    lecturer : bool
+        Whether it is the lecturer's edition.
+    live : bool
+        Whether exercises are code, which runs here.
+    poll : str, optional
+        The address of the class's poll.
+    """
+
+    def __init__(self, lecturer: bool = False, live: bool = True, poll: str | None = None) -> None:
         try:
-            free.bind((HOST, number))
-        except OSError:
-            raise ValueError(f"port must be a free one of this machine, got {number}") from None
-        return int(free.getsockname()[1])
+            from starlette.applications import Starlette
+            from starlette.routing import Route
+        except ImportError:
+            raise ValueError(MISSING) from None
+        self._lecturer, self._live, self._poll = lecturer, live, poll
+        self._numbers = {lesson.name: number for number, lesson in enumerate(LESSONS, start=1)}
+        self._pages: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._wrong: dict[tuple[str, str], set[int]] = {}
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self.app: Application = Starlette(
+            routes=[
+                Route("/", self._show),
+                Route("/{name}.html", self._show),
+                *([Route("/check", self._check, methods=["POST"])] if live else []),
+            ]
+        )
+
+    def page(self, name: str) -> str | None:
+        """Return a page by the name of its file, without ending; None if there is none."""
+        with self._lock:
+            if name not in self._pages:
+                if name == "index":
+                    self._pages[name] = contents_page(self._lecturer, self._poll)
+                elif name in self._numbers:
+                    self._pages[name] = lesson_page(self._numbers[name], self._lecturer, self._live)
+            return self._pages.get(name)
+
+    async def _show(self, request: Any) -> Any:
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import HTMLResponse, PlainTextResponse
+
+        page = await run_in_threadpool(self.page, request.path_params.get("name", "index"))
+        return PlainTextResponse("There is no such page.\n", 404) if page is None else HTMLResponse(page)
+
+    async def _check(self, request: Any) -> Any:
+        """Run the code of an exercise, and say how it went; after three different wrong tries with the solution."""
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import JSONResponse, PlainTextResponse
+
+        if (
+            not request.headers.get("content-length", "").isdecimal()
+            or int(request.headers["content-length"]) > MOST_CODE
+        ):
+            return PlainTextResponse(f"The code must have at most {MOST_CODE:,} bytes.\n", 413)
+        try:
+            content = json.loads(await request.body())
+            lesson, name, code = self._numbers[content["lesson"]], str(content["exercise"]), str(content["code"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return PlainTextResponse("The request was not understood.\n", 400)
+        who = request.client.host if request.client else ""
+        if who in self._busy:
+            return PlainTextResponse("Your last try is still running.\n", 429)
+        if len(self._busy) >= MOST_WAITING:
+            return PlainTextResponse("Too many people are waiting. Try again in a minute.\n", 503)
+        self._busy.add(who)
+        try:
+            async with self._turns:  # first come, first served, each with one try at a time
+                exercise = (await run_in_threadpool(self._exercises, lesson)).get(name)
+                if exercise is None:
+                    return PlainTextResponse("There is no such exercise.\n", 404)
+                grade = await run_in_threadpool(exercise.grade, code)
+        finally:
+            self._busy.discard(who)
+        wrong = self._wrong.setdefault((who, exercise.name), set())
+        if not grade.right:
+            wrong.add(hash(code))
+        solution = exercise.solution if len(wrong) >= HINTS else None
+        return JSONResponse(grade._asdict() | {"hints": min(len(wrong), HINTS), "solution": solution})
+
+    def _exercises(self, number: int) -> dict[str, Exercise]:
+        with self._lock:
+            return {each.name: each for each in parts_of(number, Exercise)}
 
 
 # Who may talk to the server of the lessons: the person who was given its address, and nobody else.

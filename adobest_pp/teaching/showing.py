@@ -13,7 +13,8 @@ from typing import Any
 import marimo as mo
 from matplotlib.figure import Figure
 
-from adobest_pp.teaching import Exercise, Prediction
+from adobest_pp.teaching.old import OldExercise as Exercise
+from adobest_pp.teaching.old import OldPrediction as Prediction
 from adobest_pp.teaching.running import OFF, can_run
 
 BOX = "border:1px solid #c9d4e3;border-left:5px solid {};border-radius:6px;padding:0.7em 1em;margin:0.6em 0;"

@@ -1,4 +1,4 @@
-"""The course on the site: a list of the lessons, their files to download, and a page of each that needs no Python.
+"""The course on the site: a list of the lessons, and a page of each that needs no Python.
 
 The pages are made beside the rest of the build, and once for each state of the library, as the examples are.
 """
@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from adobest_pp.teaching.pages import LESSONS, folder
+from adobest_pp.teaching.pages import LESSONS
 
 PLACE = "lessons"
 
@@ -27,8 +27,8 @@ class Course(SphinxDirective):
         """Return a numbered list with the links of each lesson."""
         lines = []
         for lesson in LESSONS:
-            page = f"[read]({PLACE}/{Path(lesson.file).stem}.html) · " if _runs(self.env.app) else ""
-            lines += [f"1. **{lesson.title}.** {lesson.about} {page}[download]({PLACE}/{lesson.file})"]
+            title = f"[{lesson.title}]({PLACE}/{lesson.name}.html)" if _runs(self.env.app) else lesson.title
+            lines += [f"1. **{title}.** {lesson.about}"]
         parent = nodes.section()
         nested_parse_with_titles(self.state, StringList(lines, "lessons"), parent)
         # These are files of the finished site, and no documents: plain addresses.
@@ -54,7 +54,7 @@ def begin(app: Sphinx) -> None:
 
 
 def finish(app: Sphinx, failed: Exception | None) -> None:
-    """Put files and pages of the lessons beside the site."""
+    """Put the pages of the lessons beside the site."""
     making = getattr(app, "making", None)
     if making is not None:
         _, said = making.communicate()
@@ -63,12 +63,8 @@ def finish(app: Sphinx, failed: Exception | None) -> None:
         os.replace(f"{_cache(app)}.part", _cache(app))
     if failed is not None or app.builder.name != "html":
         return
-    out = Path(app.outdir) / PLACE
-    out.mkdir(exist_ok=True)
-    for lesson in LESSONS:
-        shutil.copy(folder() / lesson.file, out)
     if _runs(app):
-        shutil.copytree(_cache(app), out, dirs_exist_ok=True)
+        shutil.copytree(_cache(app), Path(app.outdir) / PLACE, dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

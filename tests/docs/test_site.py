@@ -144,19 +144,6 @@ def test_every_public_name_has_a_page(site):
     ] == []
 
 
-@pytest.mark.long
-def test_a_downloaded_lesson_runs(site, pages, tmp_path):
-    links = [address for address in pages[site / "course.html"].linked if address.endswith(".py")]
-    assert len(links) == len(LESSONS)
-    lesson = tmp_path / "lesson.py"
-    lesson.write_bytes((site / next(link for link in links if "sampling" in link)).read_bytes())  # it reads data
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, lesson], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
 @pytest.fixture(scope="module")
 def browser():
     with chromium() as started:

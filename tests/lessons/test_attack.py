@@ -1,21 +1,13 @@
-"""The attack on the lessons, played against the server that a person starts, by those who would.
-
-The attacker reads marimo's own token from the page, opens its socket, and hands in code for the exercise of lesson 1.
-"""
+"""The attack on the lessons, played against the server that a person starts, by those who would."""
 
 import http.client
 import json
-import re
-import socket
 from typing import NamedTuple
 
 import pytest
-from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
 
 from tests.lessons.test_running import confines
 
-SESSION = "s_attack"
 CODE = "print('it', 'ran')\nopen({place!r}, 'w')\n"
 
 
@@ -32,14 +24,12 @@ class Attacker(NamedTuple):
     origin: str | None
     cookie: str | None
 
-    def headers(self):
+    def request(self, method, path, body=None):
         given = {"Host": self.host, "Origin": self.origin, "Cookie": self.cookie}
-        return {name: value for name, value in given.items() if value is not None}
-
-    def request(self, method, path, body=None, **others):
+        headers = {name: value for name, value in given.items() if value is not None}
         connection = http.client.HTTPConnection(self.server.host, timeout=60)
         try:
-            connection.request(method, self.folder + path, body, headers=self.headers() | others)
+            connection.request(method, self.folder + path, body, headers=headers)
             reply = connection.getresponse()
             text = reply.read().decode()
         finally:
@@ -49,40 +39,11 @@ class Attacker(NamedTuple):
             assert reply.headers.get("Set-Cookie") is None
             assert self.server.token not in text
             raise Refused(403)
-        return text
+        return reply.status, text
 
-    def connect(self):
-        name, port = self.server.host.split(":")
-        try:
-            return connect(
-                f"ws://{self.host}{self.folder}1/ws?session_id={SESSION}",
-                sock=socket.create_connection((name, int(port)), 60),
-                origin=self.origin,
-                additional_headers={} if self.cookie is None else {"Cookie": self.cookie},
-            )
-        except InvalidStatus as problem:
-            raise Refused(problem.response.status_code) from None
-
-    def hand_in(self, code, token, element):
-        headers = {"Marimo-Session-Id": SESSION, "Marimo-Server-Token": token, "Content-Type": "application/json"}
-        body = json.dumps({"objectIds": [element], "values": [code]})
-        return self.request("POST", "1/api/kernel/set_ui_element_value", body, **headers)
-
-    def run(self, code):
-        """Play the whole attack; return what the lesson shows of the code."""
-        token = re.search(r'marimo-server-token data-token="([^"]+)"', self.request("GET", "1/")).group(1)
-        with self.connect() as lesson:
-            shown = heard(lesson, r"object-id='([^']+)' random-id='[^']+'><marimo-form")
-            self.hand_in(code, token, shown.group(1))
-            return heard(lesson, r"<b>(Right|Not yet)\.</b>[^/]*</div>.*?</div>").group()
-
-
-def heard(lesson, pattern):
-    """Wait until the lesson shows something."""
-    text = ""
-    while (found := re.search(pattern, text)) is None:
-        text += lesson.recv(60)
-    return found
+    def hand_in(self, code, **others):
+        content = {"lesson": "one_answer", "exercise": "belief", "code": code} | others
+        return self.request("POST", "check", json.dumps(content))
 
 
 def attacker(server, **others):
@@ -96,12 +57,25 @@ def attacker(server, **others):
 def test_the_person_can_hand_in_code_that_can_do_nothing(server, tmp_path):
     """The attack works as far as the person may go: their code is run, shows what it prints, and writes no file."""
     place = tmp_path / "written"
-    shown = attacker(server).run(CODE.format(place=str(place)))
-    assert "Not yet." in shown
-    assert "The code tries to do more than compute" in shown
-    assert "<pre>it ran\\n</pre>" in shown
+    status, text = attacker(server).hand_in(CODE.format(place=str(place)))
+    found = json.loads(text)
+    assert status == 200
+    assert not found["right"]
+    assert found["message"].startswith("The code tries to do more than compute")
+    assert found["printed"] == "it ran\n"
     assert not place.exists()
-    assert not server.trap.exists()  # of the folder that the server was started in
+
+
+@confines
+def test_what_is_not_understood_is_refused(server):
+    person = attacker(server)
+    assert person.hand_in("1", lesson="no such")[0] == 400
+    assert person.hand_in("1", exercise="no such")[0] == 404
+    assert person.hand_in("1", exercise=["belief"])[0] in (400, 404)
+    assert person.request("POST", "check", "[" * 50_000)[0] == 400
+    assert person.request("POST", "check", "x" * 200_000)[0] == 413
+    assert person.request("GET", "no_such.html")[0] == 404
+    assert person.request("GET", "../one_answer.py")[0] == 404
 
 
 EVIL = "http://evil.example"
@@ -123,10 +97,9 @@ ATTACKERS = {
 def test_nobody_else_gets_in(server, who):
     attack = attacker(server, **ATTACKERS[who])
     for act in (
-        lambda: attack.request("GET", "1/"),
-        lambda: attack.request("OPTIONS", "1/api/kernel/set_ui_element_value"),
-        attack.connect,
-        lambda: attack.hand_in("1", "x", "nWHF-2"),
+        lambda: attack.request("GET", "one_answer.html"),
+        lambda: attack.request("OPTIONS", "check"),
+        lambda: attack.hand_in("1"),
     ):
         with pytest.raises(Refused, match="403"):
             act()

@@ -17,7 +17,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 @pytest.fixture
 def guard():
-    """A guard of an application that is as open as marimo's, and notes what reaches it."""
+    """A guard of an application that is as open as can be, and notes what reaches it."""
     seen = []
 
     async def app(scope, receive, send):
@@ -28,7 +28,7 @@ def guard():
             headers = [(b"Access-Control-Allow-Origin", b"*"), (b"access-control-allow-credentials", b"true")]
             headers += [(b"content-type", b"text/plain"), (b"referrer-policy", b"unsafe-url")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": b"secret of marimo"})
+            await send({"type": "http.response.body", "body": b"what is guarded"})
 
     made = Guard(app, PORT)
     made.seen = seen
@@ -86,7 +86,7 @@ def test_the_printed_address_lets_in(guard):
     assert guard.token not in reply.body
 
     headers = [("host", HOST), ("cookie", f'other={{"a;b"}}; {cookie.OutputString().partition(";")[0]}; more')]
-    assert talk(guard, "3", headers=headers).body == "secret of marimo"
+    assert talk(guard, "3", headers=headers).body == "what is guarded"
     assert talk(guard, "3/api", "POST", headers=[*headers, ("origin", OWN)]).status == 200
     assert talk(guard, "3/ws", "SOCKET", headers=[*headers, ("origin", OWN)]).status == 101
     assert [scope["path"] for scope in guard.seen] == ["/3", "/3/api", "/3/ws"]

@@ -1,11 +1,19 @@
 """The PyMC programs that lesson 7 shows are models of the answers, with the density that the definitions give."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
 
 import adobest_pp as ad
-from tests.lessons.test_lessons import lesson
+from adobest_pp.teaching.pages import load
+
+
+@cache
+def programs():
+    return load(7).app.run()[1]["programs"]
+
 
 MECHANISM = ad.SRR(2, 1.0)
 ANSWERS = [0, 1, 1, 0, 1]
@@ -37,7 +45,7 @@ CASES = {
 def test_the_program_of_an_unknown_budget_has_the_density_of_each_budget():
     responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
     names = {"pm": pm, "np": np, "ad": ad, "responses": responses}
-    exec(lesson(7)[1]["programs"]["unknown ε"], names)
+    exec(programs()["unknown ε"], names)
     for epsilon in (0.3, 2.5):
         given = pm.do(names["model"], {"theta": np.array([0.3, 0.7]), "epsilon": epsilon})
         found = given.compile_fn(given["y"], inputs=[], on_unused_input="ignore")({})
@@ -49,7 +57,7 @@ def test_the_program_of_an_unknown_budget_has_the_density_of_each_budget():
 def test_a_program_is_the_model_that_it_claims_to_be(name):
     responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
     names = {"pm": pm, "np": np, "ad": ad, "responses": responses, "region": REGION, "labels": ["a", "b"], "age": AGE}
-    exec(lesson(7)[1]["programs"][name], names)
+    exec(programs()[name], names)
     values, theta = CASES[name]
     given = pm.do(names["model"], values)
     found = given.compile_logp(vars=[given["y"]])(given.initial_point(random_seed=1))
@@ -60,7 +68,7 @@ def test_the_prior_of_empty_categories_is_the_learned_one():
     """The lesson says that `prior="learned"` is the same."""
     responses = ad.Responses.from_arrays(MECHANISM, ANSWERS, categories=["yes", "no"])
     names = {"pm": pm, "np": np, "ad": ad, "responses": responses}
-    exec(lesson(7)[1]["programs"]["empty categories"], names)
+    exec(programs()["empty categories"], names)
     learned = ad.frequency_model(responses, "learned")
     at = np.array([0.01, 0.3, 2.0])
     shown, right = (pm.logp(model["concentration"], at).eval() for model in (names["model"], learned))

@@ -7,12 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from adobest_pp.teaching import Exercise, running
+from adobest_pp.teaching import Exercise, Numeric, running
 from adobest_pp.teaching.confined import MACHINES
 from adobest_pp.teaching.running import OFF, TRUST, Confined, NotRun, can_run
 
@@ -28,7 +27,9 @@ def double(function):
             raise AssertionError(f"double({x}) must be {2 * x}")
 
 
-EXERCISE = Exercise("Write `double(x)`.", "double", "def double(x):\n    return x\n", "", double)
+TWIN = Numeric("Twice 2?", ("4", 4.0), 0.1, "", "2 + 2.")
+HINTS = ["x", "x + x", "2 * x"]
+EXERCISE = Exercise("Write `double(x)`.", "double", "def double(x):\n    return x\n", "", double, HINTS, TWIN)
 
 
 def asserting(function):
@@ -36,7 +37,7 @@ def asserting(function):
         assert abs(function(x) - 2 * x) < 1e-9
 
 
-ASSERTING = Exercise("As the lessons do.", "double", "", "", asserting)
+ASSERTING = Exercise("As the lessons do.", "double", "", "", asserting, HINTS, TWIN)
 
 
 def grade(code, **others):
@@ -319,16 +320,6 @@ def test_code_is_not_sent_where_it_cannot_be_confined(monkeypatch):
     running._can_lock.cache_clear()
 
 
-def test_the_page_says_that_exercises_are_off(monkeypatch):
-    from adobest_pp.teaching import showing
-
-    monkeypatch.setattr(showing, "_live", lambda: True)
-    monkeypatch.setattr(showing, "can_run", lambda: False)
-    monkeypatch.setattr(Exercise, "grade", None)
-    for value in (None, "double = 1"):
-        assert OFF in showing.practise(EXERCISE, SimpleNamespace(value=value)).text
-
-
 @pytest.mark.parametrize(("option", "trusted"), [([], None), (["--trust-exercises"], "1")])
 def test_only_the_person_who_starts_the_lessons_can_trust_them(option, trusted, monkeypatch):
     from typer.testing import CliRunner
@@ -339,10 +330,16 @@ def test_only_the_person_who_starts_the_lessons_can_trust_them(option, trusted, 
     seen = []
     monkeypatch.setenv(TRUST, "0")
     monkeypatch.delenv(TRUST)
-    monkeypatch.setattr(serving, "_serve", lambda *given: seen.append((given, os.environ.get(TRUST))))
-    monkeypatch.setattr(os, "_exit", lambda code: None)
-    assert CliRunner().invoke(app, ["teach", "2", "--no-browser", *option]).exit_code == 0
-    assert seen == [((2, False, None), trusted)]
+
+    def stop(*given):
+        seen.append(os.environ.get(TRUST))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(serving, "Course", stop)
+    assert CliRunner().invoke(app, ["teach", "2", "--no-browser", *option]).exit_code
+    assert seen == [trusted]
+    assert CliRunner().invoke(app, ["teach", "--host", "0.0.0.0", "--trust-exercises"]).exit_code  # not for a class
+    assert seen == [trusted]
 
 
 def _unlocked(process):

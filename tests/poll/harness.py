@@ -82,6 +82,6 @@ def wait_for(server, count, question=0):
 
 def serious(page, axe):
     """Return the serious and critical findings of axe-core on a page."""
-    page.add_script_tag(content=axe)
+    page.evaluate(axe)  # a script in the page would be against its policy
     listed = "async () => (await axe.run()).violations.map((each) => [each.impact, each.id, each.nodes[0].html])"
     return [each for each in page.evaluate(listed) if each[0] in ("serious", "critical")]
