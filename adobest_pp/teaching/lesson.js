@@ -10,10 +10,12 @@ const memory = {
   key: `adobest-lesson:${page.name}`,
   kept: {},
   load() {
+    if (page.deck) return; // every class predicts anew
     try { this.kept = JSON.parse(localStorage.getItem(this.key)) ?? {}; } catch { /* nothing is remembered */ }
   },
   keep(name, value) {
     this.kept[name] = value;
+    if (page.deck) return;
     try { localStorage.setItem(this.key, JSON.stringify(this.kept)); } catch { /* nothing is remembered */ }
   },
   forget() {
@@ -50,7 +52,9 @@ function connectPicture(given, i) {
     const now = settings();
     const numbers = picture.compute(now, page.data);
     drawn = panels.clientWidth;
-    show(panels, picture.draw(numbers, now), drawn || 640);
+    let zoom = page.zoom ?? 1;
+    do show(panels, picture.draw(numbers, now), drawn || 640, zoom);
+    while (page.fit && document.documentElement.scrollHeight > innerHeight && (zoom -= 0.1) > 0.6); // a slide has no scrollbar
     const text = picture.say(numbers, now);
     if (reading.textContent !== text) reading.textContent = text;
   }
@@ -84,7 +88,7 @@ function connectPrediction(given, i) {
 
   function reveal() {
     if (behind) behind.hidden = false;
-    look.hidden = true;
+    if (look) look.hidden = true;
   }
 
   form.addEventListener("submit", (event) => {
@@ -96,7 +100,7 @@ function connectPrediction(given, i) {
     reveal();
     sumUp();
   });
-  look.addEventListener("click", () => {
+  look?.addEventListener("click", () => {
     memory.keep(name, null);
     remind(verdict, "Shown without a prediction.");
     reveal();

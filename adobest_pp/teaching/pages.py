@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -119,7 +119,7 @@ def _markdown() -> Any:
 
 def _unbroken(text: str) -> str:
     """Return a text whose formulas and percentages stay on one line."""
-    text = re.sub(r"P\([^()]*\)", lambda found: found.group().replace(" ", "\u00a0"), text)
+    text = re.sub(r"P\([^()]*\)", lambda found: found.group().replace("| ", "|\u2060 ").replace(" ", "\u00a0"), text)
     return re.sub(r" (?=[%=≈≤:] |%)|(?<= [=≈≤:]) ", "\u00a0", text)
 
 
@@ -242,6 +242,61 @@ def lesson_page(number: int, lecturer: bool = False, live: bool = False) -> str:
     )
 
 
+@dataclass
+class Slide:
+    """A slide: what it shows, what the speaker says, and when it is over."""
+
+    block: Block | None
+    says: list[str] = field(default_factory=list)
+    minutes: int = 0
+    over: int = 0
+
+
+def slides_of(parts: Iterable[Part]) -> list[Slide]:
+    """Return the slides of a lesson. Prose without a slide, and notes, are what the speaker says to the one before."""
+    found = [Slide(None)]
+    for block in _flat(blocks_of(parts)):
+        part = block.part
+        if not isinstance(part, Notes) and not (isinstance(part, Prose) and part.slide is None):
+            found.append(Slide(block))
+        if isinstance(part, Notes | Prose):
+            found[-1].says.append(part.text)
+        if isinstance(part, Notes):
+            found[-1].minutes += part.minutes
+        if isinstance(part, Exercise):
+            found[-1].says += [f"- {hint}" for hint in part.hints]
+        if isinstance(part, Prediction):
+            found[-1].says.append(f"**{part.right}** {part.options[part.right]}")
+    for before, slide in zip([Slide(None), *found], found, strict=False):
+        slide.over = before.over + slide.minutes
+    return found
+
+
+def _flat(blocks: Iterable[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        yield from block.behind
+
+
+def slides_page(number: int) -> str:
+    """Return the slides of a lesson, with the same pictures and with speaker notes."""
+    lesson, slides = lesson_of(number), slides_of(load(number).PARTS)
+    data = _data(number, live=False) | {"deck": True, "fit": True, "zoom": 1.6, "exercises": []}
+    script = script_of(number, "lesson.js", "slides.js")
+    title = f"{number} · {lesson.title}: slides"
+    return _page("slides.html", title, script, data, kind="deck", lesson=lesson, number=number, slides=slides)
+
+
+def handout_page(number: int) -> str:
+    """Return the handout of a lesson: one sheet of paper, without solutions."""
+    lesson = lesson_of(number)
+    data = _data(number, live=False) | {"deck": True, "zoom": 0.7, "predictions": [], "exercises": []}
+    blocks = list(_flat(blocks_of(load(number).PARTS)))
+    title = f"{number} · {lesson.title}: handout"
+    script = script_of(number, "lesson.js")
+    return _page("handout.html", title, script, data, kind="sheet", lesson=lesson, number=number, blocks=blocks)
+
+
 def contents_page(lecturer: bool = False, poll: str | None = None) -> str:
     """Return the table of contents; `poll` is the address of the class's poll, if there is one."""
     return _page("contents.html", "Lessons", lessons=LESSONS, lecturer=lecturer, poll=poll)
@@ -252,6 +307,9 @@ def pages(lecturer: bool = False) -> Mapping[str, str]:
     found = {"index.html": contents_page(lecturer)}
     for number, lesson in enumerate(LESSONS, start=1):
         found[f"{lesson.name}.html"] = lesson_page(number, lecturer)
+        if lecturer and is_converted(number):
+            found[f"{lesson.name}-slides.html"] = slides_page(number)
+            found[f"{lesson.name}-handout.html"] = handout_page(number)
     return found
 
 

@@ -266,14 +266,15 @@ function legendOf(panel) {
   return entries.length ? tag("ul", { class: "legend" }, ...entries) : "";
 }
 
-/** Draw panels into an element of the page, for its width. */
-function show(place, panels, width) {
-  const beside = width >= WIDE ? panels.length : 1;
-  const each = Math.floor((width - GAP * (beside - 1)) / beside);
+/** Draw panels into an element of the page, for its width; a zoom of 2 is twice as large, for a projector. */
+function show(place, panels, across, zoom = 1) {
+  const width = across / zoom;
+  const beside = across >= WIDE ? panels.length : 1;
+  const each = Math.floor((width - (GAP / zoom) * (beside - 1)) / beside);
   place.replaceChildren(...panels.map((panel) => {
     const svg = panel.corners ? drawTriangle(panel, each) : panel.values ? drawMatrix(panel, each) : drawPlot(panel, each);
     const made = tag("div", { class: "panel" }, panel.title ? tag("p", { class: "panel-title" }, panel.title) : "", legendOf(panel), svg);
-    made.style.width = `${each}px`;
+    made.style.width = `${each * zoom}px`;
     return made;
   }));
 }

@@ -1,5 +1,6 @@
 """The course as a person sees it: by keyboard, wide and narrow, light and dark, live and as a page without Python."""
 
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from adobest_pp.teaching import Exercise, Numeric, Picture, Prediction
-from adobest_pp.teaching.pages import LESSONS, contents_page, lesson_page, parts_of
+from adobest_pp.teaching.pages import LESSONS, contents_page, handout_page, lesson_page, parts_of, slides_page
 from tests.lessons.test_lessons import NUMBERS
 from tests.lessons.test_running import confines
 from tests.poll.conftest import axe  # noqa: F401
@@ -19,9 +20,9 @@ from tests.report.browser import CHROMIUM, chromium
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install the package chromium")
 
-WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
+SIZES = {"wide": (1280, 900), "narrow": (390, 844), "screen": (1280, 720)}
 # One lesson in one look stays in `make test`; the others are long.
-LOOKS = [(number, width, scheme) for number in NUMBERS for width in WIDTHS for scheme in ("light", "dark")]
+LOOKS = [(number, width, scheme) for number in NUMBERS for width in ("wide", "narrow") for scheme in ("light", "dark")]
 QUICK = (1, "narrow", "dark")
 EACH_LOOK = [pytest.param(*look, marks=[] if look == QUICK else [pytest.mark.long]) for look in LOOKS]
 FIRST_PICTURE = 1000  # milliseconds, on an idle machine
@@ -37,7 +38,7 @@ def browser():
 @contextmanager
 def visiting(browser, address, width="wide", scheme="light"):
     """Open a page; nothing may be logged, and nothing asked of another host."""
-    across, down = WIDTHS[width]
+    across, down = SIZES[width]
     with browser.new_context(viewport={"width": across, "height": down}, color_scheme=scheme) as context:
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE)
@@ -145,6 +146,38 @@ def test_a_page_without_python(browser, axe, tmp_path, number, width, scheme):  
         tab.reload()
         assert tab.locator("#behind-0").is_visible()  # remembered
         assert serious(tab, axe) == []
+
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[] if n == 1 else [pytest.mark.long]) for n in NUMBERS])
+def test_slides_and_handout(browser, axe, tmp_path, number):  # noqa: F811
+    """Every slide fits the screen, pictures move, notes are in the speaker's window; both print as they should."""
+    deck, sheet = tmp_path / "deck.html", tmp_path / "sheet.html"
+    deck.write_text(slides_page(number), encoding="utf-8")
+    sheet.write_text(handout_page(number), encoding="utf-8")
+    with visiting(browser, deck.as_uri(), "screen") as tab:
+        slides = tab.locator(".slide")
+        for i in range(slides.count()):
+            assert slides.nth(i).is_visible()
+            assert slides.locator("visible=true").count() == 1
+            tab.wait_for_function("document.documentElement.scrollHeight <= innerHeight")
+            assert not slides.nth(i).locator(".notes").is_visible()
+            if (knob := slides.nth(i).locator("input[type=range]")).count():
+                before = slides.nth(i).locator(".panels").inner_html()
+                knob.first.press("Home" if knob.first.input_value() != "0" else "End")
+                assert slides.nth(i).locator(".panels").inner_html() != before
+                assert serious(tab, axe) == []
+            tab.keyboard.press("PageDown")
+        with tab.expect_popup() as opened:
+            tab.get_by_role("button", name="Speaker notes").click()
+        opened.value.locator(f".slide:nth-child({slides.count()}) .notes").wait_for()
+        assert pages_printed(tab, landscape=True) == slides.count()
+    with visiting(browser, sheet.as_uri()) as tab:
+        assert pages_printed(tab, format="A4") == 1
+        assert serious(tab, axe) == []
+
+
+def pages_printed(tab, **options):
+    return len(re.findall(rb"/Type\s*/Page[^s]", tab.pdf(**options)))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
