@@ -32,7 +32,7 @@ class Lesson(NamedTuple):
 
 LESSONS = (
     Lesson("one_answer", "One private answer", "A coin answers with you. How much can one answer tell?"),
-    Lesson("many_answers", "Many answers", "The posterior, its intervals, and what privacy costs in people."),
+    Lesson("many_answers", "Many answers", "Noise averages out. What does privacy cost in people?"),
     Lesson("what_is_hidden", "What the collector may not see", "Audit a mechanism. Break one, and catch it."),
     Lesson("the_question", "Adapting the question", "Which subset to publish, and when it pays."),
     Lesson("sampling", "Sampling", "NUTS, Gibbs and SGLD on one posterior; why SGLD is too wide, and the cure."),

@@ -54,7 +54,7 @@ function say(value, digits = 3) {
 
 /** A share as a percentage: 0.232 is "23 %". */
 function percent(share, digits = 2) {
-  return `${say(100 * share, digits)} %`;
+  return `${say(100 * share, digits)}\u00a0%`;
 }
 
 /** Bars of a plot over an axis of names: one for each value, `width` wide, `offset` from the middle. */
