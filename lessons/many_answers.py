@@ -1,6 +1,7 @@
 """Lesson 2: what many private answers tell. Its pictures are in many_answers.js."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, betaincinv, xlogy
@@ -45,7 +46,7 @@ def simulated(epsilon, number):
 
 
 # How many say yes in each simulated class, by ε: what the pictures cannot compute themselves.
-DATA = {
+DATA: dict[str, Any] = {
     "truth": TRUTH,
     "people": PEOPLE,
     "yes": {f"{epsilon:g}": {str(i): simulated(epsilon, i) for i in CLASSES} for epsilon in [*EPSILONS, HONEST]},
