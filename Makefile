@@ -3,7 +3,7 @@
 # make test-all  the long tests, too                           make quick     lint, and the tests of a minute
 # make bench     every benchmark, one after another            make clean     remove .venv
 # make docs      the documentation, in docs/_build/html        make pictures  the pictures of README and docs
-# make lessons   the lessons as pages in build/lessons
+# make lessons   the lessons as pages in build/lessons, for lecturers in build/lecturer
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -59,7 +59,8 @@ bench: $(DEV)
 	set -e; for file in $$(ls benchmarks/*.py | grep -v timing); do $(BIN)/python $$file; done
 
 lessons: $(DEV)
-	$(BIN)/python -m adobest_pp.teaching.pages build/lessons
+	$(BIN)/adobest teach --pages build/lessons
+	$(BIN)/adobest teach --pages build/lecturer --lecturer
 
 # Offline, with every example executed, warnings as errors. Examples that did not change are not run again.
 docs: $(DEV)

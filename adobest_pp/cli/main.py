@@ -332,13 +332,35 @@ def teach(
     poll: Annotated[
         str | None, typer.Option(help="For a class: the address that `adobest class` printed, shown as lesson 0.")
     ] = None,
+    pages: Annotated[
+        Path | None, typer.Option(help="Write the pages to this folder, in place of serving them.", metavar="FOLDER")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="Grade students' files, STUDENT/EXERCISE.py or EXERCISE_STUDENT.py.", metavar="FOLDER"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where --check writes its table.")] = Path("grades.csv"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier table of --check.")] = False,
 ) -> None:
     """Open the course in the browser: lessons with sliders, questions and exercises. Ctrl-C ends it.
 
-    Nobody gets in without the secret in the printed address.
+    Nobody gets in without the secret in the printed address. With --host, a class in one network does.
 
     On Linux the code of an exercise can only compute. Other systems do not run it.
     """
+    if check is not None:
+        from adobest_pp.teaching.grading import grade_folder
+
+        graded = grade_folder(check, out, overwrite, progressbar=True)
+        right = sum(row.right for row in graded)
+        typer.echo(f"{right} of {len(graded)} are right, of {len({row.student for row in graded})} students: see {out}")
+        return
+    if pages is not None:
+        from adobest_pp.teaching.pages import export
+
+        written = export(pages, lecturer)
+        typer.echo(f"Wrote {len(written)} pages: open {written[0]}")
+        return
     from adobest_pp.teaching.serving import teach as serve
 
     serve(lesson, browser, port, trust_exercises, lecturer, host, exercises, poll)

@@ -210,7 +210,7 @@ function connectCode(given, form, i) {
     event.preventDefault();
     memory.keep(name, box.value);
     button.disabled = true;
-    remind(verdict, "Running. It is stopped after 5 seconds.");
+    remind(verdict, "Running. It is stopped within 5 seconds.");
     try {
       const reply = await fetch("check", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ lesson: page.name, exercise: given.name, code: box.value }) });
       if (!reply.ok) return remind(verdict, (await reply.text()).slice(0, 300));

@@ -297,9 +297,17 @@ def handout_page(number: int) -> str:
     return _page("handout.html", title, script, data, kind="sheet", lesson=lesson, number=number, blocks=blocks)
 
 
-def contents_page(lecturer: bool = False, poll: str | None = None) -> str:
+def contents_page(lecturer: bool = False, poll: str | None = None, is_class: bool = False) -> str:
     """Return the table of contents; `poll` is the address of the class's poll, if there is one."""
-    return _page("contents.html", "Lessons", lessons=LESSONS, lecturer=lecturer, poll=poll)
+    return _page("contents.html", "Lessons", lessons=LESSONS, lecturer=lecturer, poll=poll, is_class=is_class)
+
+
+def join_page(address: str) -> str:
+    """Return a page for the projector, with the address of the lessons and its QR code."""
+    import segno
+
+    code = segno.make(address, error="m").svg_inline(omitsize=True, border=3, dark="#000", light="#fff")
+    return _page("join.html", "Join the lessons", address=address, code=Markup(code))
 
 
 def pages(lecturer: bool = False) -> Mapping[str, str]:

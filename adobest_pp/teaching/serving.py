@@ -26,6 +26,7 @@ from adobest_pp.teaching.pages import (
     LESSONS,
     contents_page,
     handout_page,
+    join_page,
     lesson_of,
     lesson_page,
     parts_of,
@@ -98,7 +99,8 @@ def teach(
     except ImportError:
         raise ValueError(MISSING) from None
     course = Course(lecturer, live, poll)
-    course.page(name)  # so that the first one is there at once
+    if name != "index":
+        course.page(name)  # so that it is there at once
     listening = listen(host, port)
     chosen = listening.getsockname()[1]
     guard = Guard(course.app, chosen, (*LOCAL, reachable(host)))
@@ -110,6 +112,7 @@ def teach(
         raising_interrupts(signal.SIGTERM),  # so that the folder goes
     ):
         if is_class:
+            course.address = address
             segno.make(address, error="m").terminal(compact=True)
         door = Path(private) / "lessons.html" if browser and not is_class else None
         who = "Students open the lessons at" if is_class else "The lessons are at"
@@ -186,6 +189,7 @@ class Course:
         except ImportError:
             raise ValueError(MISSING) from None
         self._lecturer, self._live, self._poll = lecturer, live, poll
+        self.address: str | None = None  # where a class finds the lessons
         self._numbers = {lesson.name: number for number, lesson in enumerate(LESSONS, start=1)}
         self._pages: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -207,7 +211,9 @@ class Course:
                 lesson, _, kind = name.partition("-")
                 number = self._numbers.get(lesson)
                 if name == "index":
-                    self._pages[name] = contents_page(self._lecturer, self._poll)
+                    self._pages[name] = contents_page(self._lecturer, self._poll, is_class=self.address is not None)
+                elif name == "join" and self.address is not None:
+                    self._pages[name] = join_page(self.address)
                 elif number and not kind:
                     self._pages[name] = lesson_page(number, self._lecturer, self._live)
                 elif number and self._lecturer and kind in ("slides", "handout"):
