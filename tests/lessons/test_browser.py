@@ -25,7 +25,6 @@ SIZES = {"wide": (1280, 900), "narrow": (390, 844), "screen": (1280, 720)}
 LOOKS = [(number, width, scheme) for number in NUMBERS for width in ("wide", "narrow") for scheme in ("light", "dark")]
 QUICK = (1, "narrow", "dark")
 EACH_LOOK = [pytest.param(*look, marks=[] if look == QUICK else [pytest.mark.long]) for look in LOOKS]
-FIRST_PICTURE = 1000  # milliseconds, on an idle machine
 PATIENCE = 30_000
 
 
@@ -136,9 +135,7 @@ def test_a_page_without_python(browser, axe, tmp_path, number, width, scheme):  
     path.write_text(lesson_page(number), encoding="utf-8")
     with visiting(browser, path.as_uri(), width, scheme) as tab:
         assert tab.locator("h1").inner_text() == f"{number} · {LESSONS[number - 1].title}"
-        drawn = tab.evaluate("performance.now()")
         assert tab.locator("#picture-0 svg").count() >= 1
-        assert drawn < 5 * FIRST_PICTURE  # the clock of a busy machine; test_the_first_picture_is_quick measures it
         predict(tab, number)
         move_everything(tab, number)
         practise_without_python(tab, number)
@@ -178,6 +175,20 @@ def test_slides_and_handout(browser, axe, tmp_path, number):  # noqa: F811
 
 def pages_printed(tab, **options):
     return len(re.findall(rb"/Type\s*/Page[^s]", tab.pdf(**options)))
+
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[] if n == 1 else [pytest.mark.long]) for n in NUMBERS])
+def test_the_first_picture_is_there_within_a_second(browser, tmp_path, number):
+    """The script draws before the document is interactive. The best of five, because other tests may run beside it."""
+    path = tmp_path / "lesson.html"
+    path.write_text(lesson_page(number), encoding="utf-8")
+    times = []
+    with visiting(browser, path.as_uri()) as tab:
+        for _ in range(5):
+            tab.reload()
+            assert tab.locator("#picture-0 svg").count() >= 1
+            times.append(tab.evaluate("performance.getEntriesByType('navigation')[0].domInteractive"))
+    assert min(times) < 1000, times
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -233,22 +244,28 @@ def hand_in(tab, form, code):
 
 
 @confines
-@pytest.mark.parametrize("number", [pytest.param(n, marks=[] if n == 1 else [pytest.mark.long]) for n in NUMBERS])
-def test_exercises_live(server, browser, number):
+@pytest.mark.parametrize(("number", "width", "scheme"), EACH_LOOK)
+def test_a_lesson_live(server, browser, axe, number, width, scheme):  # noqa: F811
     """Wrong tries bring hints and then the solution, prints and errors are shown, and the lesson goes on."""
-    with visiting(browser, server.page(f"{LESSONS[number - 1].name}.html")) as tab:
+    with visiting(browser, server.page(f"{LESSONS[number - 1].name}.html"), width, scheme) as tab:
         predict(tab, number)
         move_everything(tab, number)
         for i, exercise in enumerate(parts_of(number, Exercise)):
             form = tab.locator(f"#exercise-{i}")
             assert form.locator("textarea").input_value() == exercise.start
-            for tries, wrong in enumerate(("print('here')\nx = 1", "import os\nos.listdir('/')", "1 / 0"), start=1):
+            # What an earlier visitor of this address has tried counts: all looks share the server.
+            before = 0
+            for wrong in ("print('here')\nx = 1", "import os\nos.listdir('/')", "1 / 0"):
                 assert hand_in(tab, form, wrong).startswith("Not yet.")
-                assert form.locator(".hints li").count() == tries
-                assert form.locator(".printed").is_visible() == (tries == 1)
-                assert form.locator("details").is_visible() == (tries == 3)
+                assert form.locator(".hints li").count() >= before + 1 or before == 3
+                before = form.locator(".hints li").count()
+                assert form.locator(".printed").is_visible() == ("print" in wrong)
+                assert form.locator("details").is_visible() == (before == 3)
+            assert before == 3
             assert form.locator("details pre").text_content() == exercise.solution
             assert hand_in(tab, form, exercise.solution) == "Right."
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert serious(tab, axe) == []
 
 
 @confines
