@@ -218,3 +218,27 @@ def test_what_a_prediction_hides():
     blocks = blocks_of(parts)
     assert [block.kind for block in blocks] == ["Prose", "Prediction", "Prose", "Prediction", "Takeaway"]
     assert [[inner.part.text for inner in block.behind] for block in blocks] == [[], ["1", "2"], [], ["4"], []]
+
+
+def test_colors_have_the_contrast_of_wcag_aa():
+    """Text at 4.5 and lines at 3, on every background that they have, light and dark."""
+    style = (Path(where.__file__).parent / "lesson.css").read_text(encoding="utf-8")
+    light, dark, *_ = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    for theme in (light, dark):
+        colors = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", theme))
+        for back in ("page", "card", "chosen", "code"):
+            for text in ("ink", "soft", "accent", "right", "wrong", *(f"c{i}" for i in range(6))):
+                assert contrast(colors[text], colors[back]) >= 4.5, (text, back)
+            assert contrast(colors["line"], colors[back]) >= 3
+
+
+def contrast(one, other):
+    """The contrast ratio of two colors as WCAG 2 defines it."""
+
+    def luminance(color):
+        channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
