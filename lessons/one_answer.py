@@ -108,7 +108,7 @@ PARTS = [
         """,
     ),
     Prediction(
-        "You believe with 10 % that a person cheated. The person answers “yes” with the two coins. What do you believe now?",
+        "You think there is a 10 % chance that a person cheated. The person answers “yes” with the two coins. What is the chance now?",
         {
             "Still 10 %: the coin could have said it.": "It could. But a “yes” is three times as likely from a cheater, "
             "so it counts for something.",
@@ -214,7 +214,7 @@ PARTS = [
             "Odds o are the probability o / (1 + o).",
         ],
         twin=Numeric(
-            "You believe with 20 % that a person cheated. At ε = 2, the person answers “yes”. What do you believe now?",
+            "You think there is a 20 % chance that a person cheated. At ε = 2, the person answers “yes”. What is the chance now?",
             ("65", 100 * belief(0.2, 2)),
             1,
             "%",

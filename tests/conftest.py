@@ -47,9 +47,8 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
 
-# Marked `long` as a whole: validation programs and the paper, what a browser shows of lessons, programs of models.
+# Marked `long` as a whole: validation programs and the paper, programs of models.
 LONG = (
-    "lessons/test_browser.py",
     "models/test_anes96.py",
     "models/test_programs.py",
     "paper",

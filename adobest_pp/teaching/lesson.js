@@ -88,7 +88,7 @@ function connectPrediction(given, i) {
 
   function reveal() {
     if (behind) behind.hidden = false;
-    if (look) look.hidden = true;
+    for (const each of [look, byId(`waiting-${i}`)]) if (each) each.hidden = true;
   }
 
   form.addEventListener("submit", (event) => {

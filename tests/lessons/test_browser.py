@@ -145,7 +145,8 @@ def test_a_page_without_python(browser, axe, tmp_path, number, width, scheme):  
         assert serious(tab, axe) == []
 
 
-@pytest.mark.parametrize("number", [pytest.param(n, marks=[] if n == 1 else [pytest.mark.long]) for n in NUMBERS])
+@pytest.mark.long
+@pytest.mark.parametrize("number", NUMBERS)
 def test_slides_and_handout(browser, axe, tmp_path, number):  # noqa: F811
     """Every slide fits the screen, pictures move, notes are in the speaker's window; both print as they should."""
     deck, sheet = tmp_path / "deck.html", tmp_path / "sheet.html"
@@ -177,7 +178,8 @@ def pages_printed(tab, **options):
     return len(re.findall(rb"/Type\s*/Page[^s]", tab.pdf(**options)))
 
 
-@pytest.mark.parametrize("number", [pytest.param(n, marks=[] if n == 1 else [pytest.mark.long]) for n in NUMBERS])
+@pytest.mark.long
+@pytest.mark.parametrize("number", NUMBERS)
 def test_the_first_picture_is_there_within_a_second(browser, tmp_path, number):
     """The script draws before the document is interactive. The best of five, because other tests may run beside it."""
     path = tmp_path / "lesson.html"
@@ -191,6 +193,7 @@ def test_the_first_picture_is_there_within_a_second(browser, tmp_path, number):
     assert min(times) < 1000, times
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_table_of_contents(browser, axe, tmp_path, scheme):  # noqa: F811
     path = tmp_path / "index.html"
@@ -201,6 +204,7 @@ def test_the_table_of_contents(browser, axe, tmp_path, scheme):  # noqa: F811
         assert serious(tab, axe) == []
 
 
+@pytest.mark.long
 def test_looking_first_is_counted_as_such(browser, tmp_path):
     path = tmp_path / "lesson.html"
     path.write_text(lesson_page(1), encoding="utf-8")
@@ -221,6 +225,7 @@ def test_looking_first_is_counted_as_such(browser, tmp_path):
         assert tab.locator("#summary p").first.inner_text() == "No predictions yet."
 
 
+@pytest.mark.long
 def test_the_lesson_that_was_asked_for_is_opened(server, browser):
     limit = time.monotonic() + 60
     while not server.opened.is_file() and time.monotonic() < limit:
@@ -244,7 +249,8 @@ def hand_in(tab, form, code):
 
 
 @confines
-@pytest.mark.parametrize(("number", "width", "scheme"), EACH_LOOK)
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "width", "scheme"), LOOKS)
 def test_a_lesson_live(server, browser, axe, number, width, scheme):  # noqa: F811
     """Wrong tries bring hints and then the solution, prints and errors are shown, and the lesson goes on."""
     with visiting(browser, server.page(f"{LESSONS[number - 1].name}.html"), width, scheme) as tab:
@@ -269,22 +275,22 @@ def test_a_lesson_live(server, browser, axe, number, width, scheme):  # noqa: F8
 
 
 @confines
-def test_the_code_box_by_keyboard(server, browser):
+def test_an_exercise_by_keyboard(server, browser):
     with visiting(browser, server.page("one_answer.html")) as tab:
         box = tab.locator("#exercise-0 textarea")
         box.fill("")
         tab.keyboard.press("Tab")
         tab.keyboard.type("x = 1")
         assert box.input_value() == "    x = 1"
+        box.fill(parts_of(1, Exercise)[0].solution)
         tab.keyboard.press("Escape")
         tab.keyboard.press("Tab")
-        assert (
-            tab.locator("#exercise-0")
-            .get_by_role("button", name="Check it")
-            .evaluate("it => it === document.activeElement")
-        )
+        assert tab.locator("#exercise-0 button[type=submit]").evaluate("it => it === document.activeElement")
+        tab.keyboard.press("Enter")
+        tab.locator("#exercise-0 .verdict.right").wait_for()
 
 
+@pytest.mark.long
 def test_other_sites_can_link_to_the_lessons_and_nothing_else(server, browser):
     """A terminal in a web page has the address as a link: a redirect with a strict cookie would not arrive there."""
     with _other_site(f'<a href="{server.page()}">lessons</a>') as (port, cookies), browser.new_context() as context:
