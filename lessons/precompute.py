@@ -1,7 +1,7 @@
-"""Runs that take longer than a slider may: draws, verdicts and a small study, kept in `lessons/data`.
+"""Numbers that take longer than a slider may: draws, verdicts, estimates and bounds, kept in `lessons/data` as JSON.
 
     python lessons/precompute.py            # makes all of them again, in some minutes
-    python lessons/precompute.py adapting   # one of them
+    python lessons/precompute.py adapting   # one of them: those of the lesson of this name
 
 Every number is a function of the seeds in this file; `tests/lessons/test_data.py` makes some of them again.
 """
@@ -12,26 +12,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arviz_stats.base import array_stats
 
 import adobest_pp as ad
 from adobest_pp.likelihood import grid_posterior
 
 DATA = Path(__file__).parent / "data"
+UNIT = 10_000  # draws of shares are kept in units of 1/10,000
 
 TRUTH = np.array([0.6, 0.3, 0.1])
 LABELS = ["never", "once", "often"]
-PEOPLE = (30, 300, 3000, 30_000)
+PEOPLE, BATCHES, DRAWN = (30, 300, 3000, 30_000), (10, 50, 200, 0), 200
 EXACT_SAMPLERS = ("nuts", "gibbs", "sgld_cv")
-STEPS, BATCHES = (0.05, 0.2, 0.5, 2.0), (10, 50, 200, 0)
 
-GRADED_PEOPLE = 3000
-EMPTY_EPSILONS, EMPTY_PEOPLE = (1.0, 2.0, 3.0), (1000, 3000, 10_000, 30_000)
+GRADED_PEOPLE, GRADED_DRAWS, LENGTHS = 3000, 500, (20, 50, 100, 200, 500)
+
+MODEL_EPSILONS, MODEL_PEOPLE = (1.0, 2.0, 3.0), (1000, 3000, 10_000, 30_000)
 PRODUCTS, HELD = 30, {2: 0.4, 11: 0.3, 17: 0.2, 23: 0.1}
-RHOS, ADAPTING_RUNS, ADAPTING_PEOPLE = (0.01, 0.1, 1.0), 16, 2000
+REGIONS = {"coast": 0.5, "hills": 0.25, "plains": 0.15, "lakes": 0.07, "islands": 0.03}
+REGION_TRUTH = np.array([0.32, 0.27, 0.36, 0.3, 0.25])
+
+RATIOS, BOUND_EPSILONS = (1, 1.2, 1.5, 2, 3, 5, 10), (0.5, 1, 2, 3, 5)
+STUDY = Path(__file__).parents[1] / "validation" / "results" / "mechanisms.json"
+STUDY_CATEGORIES = 10
+STUDY_METHODS = {
+    "SRR": "randomized response",
+    "subset selection": "sets (lesson 4)",
+    "RRRR, fisher": "by fisher",
+    "RRRR, tv1": "by tv1",
+    "RRRR, honest": "by honest",
+    "semi-adaptive, α = 0.2": "by mass, α = 0.2",
+    "semi-adaptive, α = 0.9": "by mass, α = 0.9",
+}
 
 
 def three_categories(n):
-    """Answers of n people at ε = 1, as in lesson 5."""
+    """Answers of n people at ε = 1."""
     rng = np.random.default_rng(5)
     mechanism = ad.SRR(3, 1.0)
     x = rng.choice(3, size=n, p=TRUTH)
@@ -39,20 +55,40 @@ def three_categories(n):
 
 
 def sampling():
-    """Draws of every sampler of lesson 5, as 16-bit shares of the first two categories, 300 of each; and the sd of all."""
-    draws: dict[str, Any] = {}
-    for n in PEOPLE:
-        made = {f"{name}_{n}": exact_draws(n, name) for name in EXACT_SAMPLERS}
-        made |= {f"sgld_{n}_{step:g}_{batch}": sgld_draws(n, step, batch) for step in STEPS for batch in BATCHES}
-        draws |= {key: packed(theta) for key, theta in made.items()}
-        draws |= {f"sd_{key}": theta.std(axis=(0, 1)).astype(np.float32) for key, theta in made.items()}
-    np.savez_compressed(DATA / "sampling.npz", **draws)
+    """For each number of people: the answers, the exact posterior, and draws of SGLD with each batch and of the others."""
+    return {str(n): sampled(n) for n in PEOPLE}
+
+
+def sampled(n):
+    """What `sampling` has for n people. `edges`: Σ counts·ln h(θ) at the edge of the smallest region with 50 and 95 %."""
+    responses = three_categories(n)
+    exact = grid_posterior(responses, cells=400)
+    draws = {name: exact_draws(n, name) for name in EXACT_SAMPLERS}
+    draws |= {f"sgld_{batch}": sgld_draws(n, batch) for batch in BATCHES}
+    counts = np.bincount(responses.answers, minlength=3)
+    mode = exact.theta.reshape(-1, 3)[exact.log_density.argmax()]
+    below = np.array([exact.level(each) for each in (0.5, 0.95)]) - exact.log_density.max()
+    return {
+        "counts": counts.tolist(),
+        "mean": rounded(exact.mean()),
+        "sd": rounded(exact.sd()),
+        "edges": (counts @ np.log(ad.SRR(3, 1.0).transition_matrix() @ mode) + below).tolist(),
+        "draws": {name: packed(theta) for name, theta in draws.items() if name.startswith("sgld")},
+        "width": {name: rounded(np.mean(theta.std(axis=(0, 1)) / exact.sd())) for name, theta in draws.items()},
+    }
 
 
 def packed(theta):
-    """300 evenly spaced draws as 16-bit integers."""
+    """Evenly spaced draws of the first two shares, as integers."""
     flat = theta.reshape(-1, 3)
-    return np.rint(flat[:: len(flat) // 300][:300, :2] * 65535).astype(np.uint16)
+    return np.rint(flat[:: len(flat) // DRAWN][:DRAWN, :2] * UNIT).astype(int).tolist()
+
+
+def rounded(values):
+    """Numbers with six significant digits, so that the files are small."""
+    if np.ndim(values):
+        return [rounded(each) for each in values]
+    return float(f"{values:.6g}")
 
 
 def exact_draws(n, name):
@@ -61,7 +97,7 @@ def exact_draws(n, name):
     return tree.posterior.theta.values
 
 
-def sgld_draws(n, step, batch):
+def sgld_draws(n, batch, step=0.5):
     """Draws of SGLD with steps of step/n, far enough apart to be nearly independent; a batch of 0 is all answers."""
     responses = three_categories(n)
     sd = grid_posterior(responses).sd().max()
@@ -82,8 +118,8 @@ def sgld_draws(n, step, batch):
     return tree.posterior.theta.values
 
 
-def graded():
-    """Draws of good and bad samplers, and what `compare` says of them."""
+def graded_trees():
+    """Draws of good and bad samplers of the same posterior: four chains of 2,000 draws each."""
     responses = three_categories(GRADED_PEOPLE)
     common: dict[str, Any] = {"draws": 2000, "chains": 4, "random_seed": 2, "progressbar": False}
     steps: dict[str, dict[str, Any]] = {
@@ -97,22 +133,29 @@ def graded():
     }
     for name, options in steps.items():
         trees[f"SGLD, {name}"] = ad.sample(responses, "sgld", **common, **options)
+    return trees
+
+
+def is_it_right():
+    """Of each sampler the first share of 500 draws of each chain, R-hat and effective draws by length, and a verdict."""
+    trees = graded_trees()
     found = ad.diagnostics.compare(trees, reference="NUTS")
-    words = {}
-    for name in trees:
+    made = {}
+    for name, tree in trees.items():
+        chains = tree.posterior.theta.values[:, :GRADED_DRAWS, 0]
         row = found.sel(sampler=name)
         stein, threshold = float(row.stein_discrepancy), float(row.stein_threshold)
-        words[name] = {
+        made[name] = {
+            "chains": np.rint(chains * UNIT).astype(int).tolist(),
+            "r_hat": [rounded(array_stats.rhat(chains[:, :n], 0, 1)) for n in LENGTHS],
+            "effective": [rounded(array_stats.ess(chains[:, :n], 0, 1, method="bulk")) for n in LENGTHS],
+            "sd": rounded(chains.std()),
             "verdict": str(row.verdict.values),
             "words": ad.diagnostics.verdict_in_words(row),
-            "stein": None if np.isnan(stein) else stein,
-            "stein_threshold": None if np.isnan(threshold) else threshold,
+            "stein": None if np.isnan(stein) else rounded(stein),
+            "stein_threshold": None if np.isnan(threshold) else rounded(threshold),
         }
-    kept = {name: tree.posterior.theta.values[:, :500, :2] for name, tree in trees.items()}
-    np.savez_compressed(
-        DATA / "graded.npz", **{name: np.rint(values * 65535).astype(np.uint16) for name, values in kept.items()}
-    )
-    write("graded", words)
+    return made
 
 
 def products(epsilon, n):
@@ -121,7 +164,7 @@ def products(epsilon, n):
     shares = np.zeros(PRODUCTS)
     shares[list(HELD)] = list(HELD.values())
     mechanism = ad.SRR(PRODUCTS, epsilon)
-    x = rng.choice(PRODUCTS, size=max(EMPTY_PEOPLE), p=shares)[:n]
+    x = rng.choice(PRODUCTS, size=max(MODEL_PEOPLE), p=shares)[:n]
     return ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng)), shares
 
 
@@ -133,59 +176,100 @@ def estimate(epsilon, n, prior):
     return np.array([found["mean"].values, found["lower"].values, found["upper"].values])
 
 
-def empty():
-    """The estimates of thirty products under a flat and a learned prior."""
-    found = {
-        f"{name}_{epsilon:g}_{n}": estimate(epsilon, n, prior).astype(np.float32)
-        for epsilon in EMPTY_EPSILONS
-        for n in EMPTY_PEOPLE
-        for name, prior in (("flat", 1.0), ("learned", "learned"))
+def regions(epsilon, n):
+    """Mean and ends of the 95 % interval of each region's share: of each region alone, and partially pooled, on grids."""
+    rng = np.random.default_rng(3)
+    low, high = ad.SRR(2, epsilon).transition_matrix()[0, [1, 0]]
+    sizes = np.array([round(n * part) for part in REGIONS.values()])
+    yes = rng.binomial(sizes, low + (high - low) * REGION_TRUTH)
+    logit = np.linspace(-6, 5, 400)
+    share = 1 / (1 + np.exp(-logit))
+    h = low + (high - low) * share
+    value = np.multiply.outer(yes, np.log(h)) + np.multiply.outer(sizes - yes, np.log1p(-h))
+    likelihood = np.exp(value - value.max(axis=1, keepdims=True))
+    alone = [summarize(share, mass / mass.sum()) for mass in likelihood * share * (1 - share)]  # flat in the share
+    common, spread = (grid.ravel()[:, None] for grid in np.meshgrid(np.linspace(-3, 2, 50), np.linspace(0.02, 1.5, 30)))
+    near = np.exp(-0.5 * ((logit - common) / spread) ** 2)
+    near /= near.sum(axis=1, keepdims=True)
+    fits = near @ likelihood.T
+    weight = np.exp(-0.5 * (common / 1.5) ** 2 - 0.5 * (spread / 0.5) ** 2).ravel() * fits.prod(axis=1)
+    pooled = []
+    for each, fit in zip(likelihood, fits.T, strict=True):
+        mass = np.divide(weight, fit, out=np.zeros_like(weight), where=fit > 0) @ near * each
+        pooled.append(summarize(share, mass / mass.sum()))
+    return np.array(alone), np.array(pooled)
+
+
+def summarize(grid, mass):
+    """Mean and ends of the 95 % interval of a mass on a grid."""
+    cumulative = np.cumsum(mass)
+    return np.array([mass @ grid, *np.interp([0.025, 0.975], cumulative - mass / 2, grid)])
+
+
+def your_model():
+    """Estimates of thirty products under a flat and a learned prior, and of five regions alone and pooled."""
+    cells = [(epsilon, n) for epsilon in MODEL_EPSILONS for n in MODEL_PEOPLE]
+    priors = {"flat": 1.0, "learned": "learned"}
+    pooling = {f"{epsilon:g}_{n}": regions(epsilon, n) for epsilon, n in cells}
+    return {
+        "products": {
+            f"{name}_{epsilon:g}_{n}": rounded(estimate(epsilon, n, prior))
+            for epsilon, n in cells
+            for name, prior in priors.items()
+        },
+        "regions": {cell: {"alone": rounded(a), "pooled": rounded(p)} for cell, (a, p) in pooling.items()},
+        "held": HELD,
+        "region_truth": dict(zip(REGIONS, REGION_TRUTH.tolist(), strict=True)),
     }
-    np.savez_compressed(DATA / "empty.npz", **found)
 
 
-def adapting_errors(rho, run):
-    """Errors ½Σ|θ̂ − θ*| of SRR, subset selection and two kinds of adaptive RRRR on the same people, K = 10, ε = 1."""
-    rng = np.random.default_rng([run, int(1000 * rho)])
-    k = 10
-    theta = ad_dirichlet(rng, rho, k)
-    x = rng.choice(k, size=ADAPTING_PEOPLE, p=theta)
-    collections = {}
-    for name, mechanism in (("SRR", ad.SRR(k, 1.0)), ("subset selection", ad.SubsetSelection(k, 1.0))):
-        collections[name] = ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng))
-    adaptive = ad.simulate_adaptive(None, ad.AdaptiveSubset(ad.RRRR(k, 1.0, 0.9), "honest"), people=x, random_seed=run)
-    collections["adaptive RRRR"] = adaptive.responses
-    by_mass = ad.simulate_adaptive(
-        None, ad.AdaptiveSubset(ad.RRRR(k, 1.0, 1.0), "semi_adaptive", alpha=0.9), people=x, random_seed=run
-    )
-    collections["semi-adaptive RRRR"] = by_mass.responses
-    errors = {}
-    for name, responses in collections.items():
-        tree = ad.sample(responses, "nuts", draws=300, tune=300, chains=2, random_seed=run, progressbar=False)
-        mean = tree.posterior.theta.mean(("chain", "draw")).values
-        errors[name] = float(0.5 * np.abs(mean - theta).sum())
-    return errors
+def geometric(ratio, k=5):
+    """θ in which each category is `ratio` times as common as the next."""
+    weights = float(ratio) ** -np.arange(k)
+    return weights / weights.sum()
 
 
-def ad_dirichlet(rng, rho, k):
-    """A draw of Dirichlet(ρ), by logarithms: for ρ = 0.01 most shares are zero."""
-    log_phi = np.log(rng.gamma(rho + 1, size=k)) + np.log(rng.random(k)) / rho
-    phi = np.exp(log_phi - log_phi.max())
-    return phi / phi.sum()
+def bound(ratio, epsilon):
+    """The summed variance that no ε-LDP question falls below, for one answer: a proved bound."""
+    return ad.optimal_mechanism(geometric(ratio), epsilon).lower_bound
 
 
 def adapting():
-    """The small study of lesson 4."""
-    write("adapting", {str(rho): [adapting_errors(rho, run) for run in range(ADAPTING_RUNS)] for rho in RHOS})
+    """Variances of the best question (a bound) and of subset selection by ε and ratio; errors of a study by prior, ε and ρ."""
+    blocks = [each for each in json.loads(STUDY.read_text(encoding="utf-8"))["blocks"] if isinstance(each, dict)]
+    errors = {}
+    for block in blocks:
+        setting = block.get("setting", {})
+        if block["table"] != "errors" or setting["K"] != STUDY_CATEGORIES:
+            continue
+        for i, rho in enumerate(setting["rho"]):
+            cell = {STUDY_METHODS[row[0]]: rounded(row[1 + 2 * i]) for row in block["rows"] if row[0] in STUDY_METHODS}
+            errors[f"{setting['prior']}_{setting['epsilon']:g}_{rho:g}"] = cell
+    cells = [(epsilon, ratio) for epsilon in BOUND_EPSILONS for ratio in RATIOS]
+    return {
+        "bound": {f"{epsilon:g}_{ratio:g}": rounded(bound(ratio, epsilon)) for epsilon, ratio in cells},
+        "selection": {
+            f"{epsilon:g}_{ratio:g}": rounded(ad.asymptotic_variance(ad.SubsetSelection(5, epsilon), geometric(ratio)))
+            for epsilon, ratio in cells
+        },
+        "errors": errors,
+    }
 
 
-def write(name, content):
-    """Write a JSON file that is easy to compare."""
-    (DATA / f"{name}.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+MAKERS = {
+    "sampling": sampling,
+    "is_it_right": is_it_right,
+    "your_model": your_model,
+    "adapting": adapting,
+}
 
 
-MAKERS = {"sampling": sampling, "graded": graded, "empty": empty, "adapting": adapting}
+def write(name):
+    """Make the numbers of one lesson again, and write them."""
+    text = json.dumps(MAKERS[name](), ensure_ascii=False, separators=(",", ":"))
+    (DATA / f"{name}.json").write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
+
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MAKERS:
-        MAKERS[name]()
+        write(name)

