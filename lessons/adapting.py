@@ -215,11 +215,11 @@ PARTS = [
     ),
     Notes("Go through the three values of ρ. Then choose the learned prior: most of the difference goes away.", 6),
     Exercise(
-        "Write `best_size(theta, matrices)`: the k whose table `matrices[k]` gives the greatest probability "
+        "Write `most_honest(theta, matrices)`: the k whose table `matrices[k]` gives the greatest probability "
         "of a true answer, P(Y = X). Ties go to the smallest k.",
-        "best_size",
-        "def best_size(theta, matrices):\n    return 1\n",
-        "def best_size(theta, matrices):\n    honest = [sum(t * G[x][x] for x, t in enumerate(theta)) for G "
+        "most_honest",
+        "def most_honest(theta, matrices):\n    return 1\n",
+        "def most_honest(theta, matrices):\n    honest = [sum(t * G[x][x] for x, t in enumerate(theta)) for G "
         "in matrices]\n"
         "    return max(range(len(honest)), key=lambda k: round(honest[k], 12))\n",
         check,

@@ -184,7 +184,7 @@ PARTS = [
             "20 options, ε = 1. Which size of the sets needs the fewest people? Compute (d·e + 20 − d)²/(d · (20 "
             "− d)) for d near 20/(e + 1).",
             ("5", best_size(20, 1)),
-            0,
+            0.4,
             "options",
             state("20/(e + 1) ≈ {}. The formula is smallest at d = 5.", ("5.4", 20 / (math.e + 1))),
         ),

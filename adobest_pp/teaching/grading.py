@@ -8,7 +8,7 @@ from typing import NamedTuple
 from adobest_pp._files import check_target, replacing
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief, csv_cell, visible
-from adobest_pp.teaching.pages import LESSONS, is_converted, parts_of
+from adobest_pp.teaching.pages import LESSONS, parts_of
 from adobest_pp.teaching.parts import Exercise
 from adobest_pp.teaching.running import LONGEST_CODE, OFF, can_run
 
@@ -24,12 +24,7 @@ class Graded(NamedTuple):
 
 def exercises() -> dict[str, Exercise]:
     """Return the exercises of all lessons by the names of their functions."""
-    return {
-        each.name: each
-        for number in range(1, len(LESSONS) + 1)
-        if is_converted(number)
-        for each in parts_of(number, Exercise)
-    }
+    return {each.name: each for number in range(1, len(LESSONS) + 1) for each in parts_of(number, Exercise)}
 
 
 def handed_in(folder: Path, names: list[str]) -> Iterator[tuple[str, str, Path]]:

@@ -128,6 +128,7 @@ def _unbroken(text: str) -> str:
 def md(text: str) -> Markup:
     """Return Markdown of a lesson as HTML."""
     html = _markdown().render(inspect.cleandoc(text))
+    html = html.replace("<pre>", '<pre tabindex="0">')  # programs may be wider than a phone: keys can scroll them
     return Markup(html.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>"))
 
 
@@ -225,8 +226,6 @@ def _exercise(exercise: Exercise, live: bool) -> dict[str, Any]:
 def lesson_page(number: int, lecturer: bool = False, live: bool = False) -> str:
     """Return the page of a lesson: for students or for the lecturer, with code to write if a server can run it."""
     lesson = lesson_of(number)
-    if not is_converted(number):
-        return _old_page(number)
     module = load(number)
     return _page(
         "lesson.html",
@@ -317,7 +316,7 @@ def pages(lecturer: bool = False) -> Mapping[str, str]:
     found = {"index.html": contents_page(lecturer)}
     for number, lesson in enumerate(LESSONS, start=1):
         found[f"{lesson.name}.html"] = lesson_page(number, lecturer)
-        if lecturer and is_converted(number):
+        if lecturer:
             found[f"{lesson.name}-slides.html"] = slides_page(number)
             found[f"{lesson.name}-handout.html"] = handout_page(number)
     return found
@@ -341,21 +340,6 @@ def export(folder: str | Path, lecturer: bool = False) -> Sequence[Path]:
             Path(temporary).write_text(page, encoding="utf-8")
         written.append(place / name)
     return written
-
-
-# Until every lesson is converted: those that are still notebooks.
-
-
-def is_converted(number: int) -> bool:
-    """Return whether a lesson has its pictures in JavaScript."""
-    return (folder() / f"{lesson_of(number).name}.js").is_file()
-
-
-def _old_page(number: int) -> str:
-    outputs, _ = load(number).app.run()
-    parts = [Markup(str(output.text)) for output in outputs if output is not None]
-    title = f"{number} · {lesson_of(number).title}"
-    return render("adobest_pp.teaching", "old.html", title=title, parts=parts, number=number)
 
 
 if __name__ == "__main__":
