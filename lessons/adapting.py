@@ -68,7 +68,7 @@ def check(function):
 
 
 TABLE = ad.RRRR(3, 1, KAPPA).transition_matrix([0])
-HONEST = np.array([0.6, 0.3, 0.1]) @ TABLE.diagonal()
+HONEST = float(np.array([0.6, 0.3, 0.1]) @ TABLE.diagonal())
 
 PARTS = [
     Prose(

@@ -71,7 +71,7 @@ def most_likely(counts: list[int], epsilon: float) -> np.ndarray:
     return theta
 
 
-def classic_r_hat(chains: list[list[float]]) -> float:
+def classic_r_hat(chains: list[list[int]]) -> float:
     """R-hat = √(((n − 1)/n · W + B)/W), with W the mean variance within chains and B the variance of their means."""
     values = np.array(chains)
     within, between = values.var(axis=1, ddof=1).mean(), values.mean(axis=1).var(ddof=1)
