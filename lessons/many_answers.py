@@ -189,7 +189,7 @@ PARTS = [
         Begin with 10 people and raise their number slowly. Let the class say where the truth is before you reveal it. Then
         another class: the funnel wobbles, and nearly always holds the dashed line. Then halve ε.
         """,
-        12,
+        10,
     ),
     Prose(
         state(

@@ -37,6 +37,11 @@ class Problem:
     after: int
     points: int = 10
 
+    @property
+    def solution_text(self) -> str:
+        """The solution as one text. A part that begins with a number in bold begins a paragraph."""
+        return "".join(("\n\n" if part.startswith("**") else " ") + part for part in self.solution)
+
 
 def belief(prior: float, factor: float) -> float:
     """The probability after the odds have changed by a factor, in percent."""
@@ -139,7 +144,7 @@ def pair_loss() -> float:
 
 HOMEWORK = (
     Problem(
-        "Find e^ε in a table",
+        "Find e<sup>ε</sup> in a table",
         """
 A device has three categories and three answers. Columns are truths, rows are answers:
 
@@ -155,7 +160,10 @@ A device has three categories and three answers. Columns are truths, rows are an
    loss allows?
 """,
         (
-            "**1.** Divide the largest number of each row by the smallest: 2.5, 2 and 2. Answer 1 reveals most.",
+            state(
+                "**1.** Divide the largest number of each row by the smallest: {}, {} and {}. Answer 1 reveals most.",
+                *zip(("2.5", "2", "2"), TABLE.max(axis=1) / TABLE.min(axis=1), strict=True),
+            ),
             state("The loss is ln 2.5 ≈ {}.", ("0.92", ad.privacy_loss(TABLE))),
             "**2.** The odds of A against B were 1 : 4. Answer 1 multiplies them by 0.5/0.2 = 2.5.",
             state("The belief in A rises to {} %.", ("38", belief(0.2, TABLE[0, 0] / TABLE[0, 1]))),
@@ -193,10 +201,10 @@ A device has three categories and three answers. Columns are truths, rows are an
     Problem(
         "An answer is a set",
         """
-A mechanism is *extremal* if every answer z has only two probabilities: P(z | x) = e^ε · w(z) for the truths x in a set
+A mechanism is *extremal* if every answer z has only two probabilities: P(z | x) = e<sup>ε</sup> · w(z) for the truths x in a set
 A(z), and P(z | x) = w(z) for all others.
 
-1. Show that P(z) = w(z) · (1 + (e^ε − 1) · θ(A(z))), where θ(A) is the share of people with a category in A.
+1. Show that P(z) = w(z) · (1 + (e<sup>ε</sup> − 1) · θ(A(z))), where θ(A) is the share of people with a category in A.
 2. Why does w(z) not matter for the posterior of θ?
 3. Subset selection with four categories, sets of two and ε = ln 3. How likely is it that the answer contains the truth?
    What is w?
@@ -204,16 +212,19 @@ A(z), and P(z | x) = w(z) for all others.
    if all categories are equally common?
 """,
         (
-            "**1.** P(z) = Σ P(z | x) θ(x) = w(z) · (e^ε · θ(A) + 1 − θ(A)), which is the formula.",
+            "**1.** P(z) = Σ P(z | x) θ(x) = w(z) · (e<sup>ε</sup> · θ(A) + 1 − θ(A)), which is the formula.",
             "**2.** It is a factor of the likelihood that does not contain θ. Factors without θ cancel when the "
             "posterior is "
             "normalized. So an answer *is* its set.",
-            "**3.** p = d·e^ε/(d·e^ε + K − d) = 6/8.",
+            "**3.** p = d·e<sup>ε</sup>/(d·e<sup>ε</sup> + K − d) = 6/8.",
             state(
                 "The answer contains the truth with probability {}.",
                 ("0.75", PAIRS.transition_matrix()[[0 in pair for pair in PAIRS.outputs().tolist()], 0].sum()),
             ),
-            "Three of the six sets contain a given truth, so each of these has probability 0.25, and the others have",
+            state(
+                "Three of the six sets contain a given truth, so each of these has probability {}, and the others have",
+                ("0.25", PAIRS.transition_matrix().max()),
+            ),
             state("w = {}.", ("0.083", PAIRS.transition_matrix().min())),
             "**4.** If everybody has A, each answer has probability w · (1 + 2 · 1). If all are equally common, "
             "it is w · (1 + 2 · ½).",
@@ -309,12 +320,15 @@ A phone asks a yes/no question every day and randomizes the answer afresh with �
 4. What can you believe at most, after any number of days?
 """,
         (
-            "**1.** Each *yes* multiplies the odds by e^0.5, each *no* divides them by it: e^(0.5 · (8 − 2)) = "
+            "**1.** Each *yes* multiplies the odds by e<sup>0.5</sup>, each *no* divides them by it: e<sup>0.5 · (8 − 2)</sup> = "
             "e³ in all.",
             state("The belief is {} %.", ("95", belief(0.5, math.exp(3)))),
             "**2.** Budgets add up: 10 · 0.5 = 5.",
             state("The odds change by a factor of at most e⁵ ≈ {}.", ("148", math.exp(5))),
-            "**3.** Multiply the two tables: p = 0.731² + 0.269² and 1 − p.",
+            state(
+                "**3.** Multiply the two tables: p = {}² + {}² and 1 − p.",
+                *zip(("0.731", "0.269"), ad.SRR(2, 1.0).transition_matrix()[0], strict=True),
+            ),
             state("The loss of one day is ln(p/(1 − p)) ≈ {}.", ("0.43", DAILY.wave_epsilon)),
             "**4.** Even someone who knows the kept result knows no more than one answer with ε = 1 tells.",
             state("The belief is at most {} %.", ("73", belief(0.5, math.exp(1)))),
@@ -332,13 +346,21 @@ response with ε = 1.
    likeliest.)
 3. After which answer do you *not* guess what you heard?
 4. With ε = 3, how often are you right? Compare with the most that any mechanism with this ε allows, the largest of
-   e^ε · (θ₁ + … + θⱼ)/(e^ε + j − 1) over j.
+   e<sup>ε</sup> · (θ₁ + … + θⱼ)/(e<sup>ε</sup> + j − 1) over j.
 """,
         (
             state("**1.** Guess the most common one: right in {} % of cases.", ("40", 100 * SPECIES[0])),
-            "**2.** An answer is true with probability e/(e + 3) = 0.475, and each false one has 0.175. Take the "
-            "largest θ(x) · P(y | x) "
-            "for each y, and add: 0.190 + 0.143 + 0.095 + 0.070.",
+            state(
+                "**2.** An answer is true with probability e/(e + 3) = {}, and each false one has {}. Take the largest "
+                "θ(x) · P(y | x) for each y, and add: {} + {} + {} + {}.",
+                ("0.475", ad.SRR(4, 1.0).transition_matrix()[0, 0]),
+                ("0.175", ad.SRR(4, 1.0).transition_matrix()[0, 1]),
+                *zip(
+                    ("0.190", "0.143", "0.095", "0.070"),
+                    (ad.SRR(4, 1.0).transition_matrix() * SPECIES).max(axis=1),
+                    strict=True,
+                ),
+            ),
             state("You are right in {} % of cases.", ("50", 100 * ad.SRR(4, 1.0).best_guess(SPECIES))),
             "**3.** After the rarest category: 0.1 · 0.475 is less than 0.4 · 0.175, so you still guess the most "
             "common one.",
@@ -463,8 +485,11 @@ Randomized response with ten categories.
 """,
         (
             state("**1.** In e²/(e² + 9) ≈ {} % of cases.", ("45", 100 * ad.SRR(10, 2.0).transition_matrix()[0, 0])),
-            state("**2.** e^ε = 9, so ε = ln 9 ≈ {}.", ("2.2", math.log(9))),
-            "**3.** (0.4 − q)/(p − q) with p = 0.451 and q = 1/(e² + 9) = 0.061.",
+            state("**2.** e<sup>ε</sup> = 9, so ε = ln 9 ≈ {}.", ("2.2", math.log(9))),
+            state(
+                "**3.** (0.4 − q)/(p − q) with p = {} and q = 1/(e² + 9) = {}.",
+                *zip(("0.451", "0.061"), ad.SRR(10, 2.0).transition_matrix()[0, :2], strict=True),
+            ),
             state(
                 "The share is {} %.",
                 (
@@ -481,14 +506,19 @@ Randomized response with ten categories.
     Problem(
         "Two populations",
         """
-Three categories, randomized response with e^ε = 3. Of 10 people, 5 answer A, 3 answer B and 2 answer C.
+Three categories, randomized response with e<sup>ε</sup> = 3. Of 10 people, 5 answer A, 3 answer B and 2 answer C.
 
 1. Write P(answer A) as base + own · θ(A).
 2. Compare θ = (0.8, 0.2, 0) with θ′ = (⅓, ⅓, ⅓). Which one makes the answers more likely, and by which factor?
 """,
         (
             "**1.** P(A) = 1/5 + (2/5) · θ(A).",
-            "**2.** Under θ the answers have probabilities 0.52, 0.28 and 0.20, under θ′ each has ⅓.",
+            state(
+                "**2.** Under θ the answers have probabilities {}, {} and {}, under θ′ each has ⅓.",
+                *zip(
+                    ("0.52", "0.28", "0.20"), ad.SRR(3, math.log(3)).transition_matrix() @ [0.8, 0.2, 0.0], strict=True
+                ),
+            ),
             state(
                 "The factor is 0.52⁵ · 0.28³ · 0.20² · 3¹⁰ ≈ {}: the answers hardly tell the two apart.",
                 (
@@ -506,19 +536,19 @@ Three categories, randomized response with e^ε = 3. Of 10 people, 5 answer A, 3
     Problem(
         "Unary encoding",
         """
-A person with category x sends K bits. Bit x is 1 with probability ½. Each other bit is 1 with probability q = 1/(e^ε +
+A person with category x sends K bits. Bit x is 1 with probability ½. Each other bit is 1 with probability q = 1/(e<sup>ε</sup> +
 1). All bits are independent.
 
-1. Show that any message z has only two probabilities, and that their ratio is e^ε. To which set of categories does z
+1. Show that any message z has only two probabilities, and that their ratio is e<sup>ε</sup>. To which set of categories does z
    point?
-2. With e^ε = 3, somebody sends the bits 1, 0, 1 for A, B, C. How many times more likely is that from a person with A
+2. With e<sup>ε</sup> = 3, somebody sends the bits 1, 0, 1 for A, B, C. How many times more likely is that from a person with A
    than from one with B?
 3. All three categories are equally likely beforehand. What is the probability that this person has B?
 """,
         (
-            "**1.** Let z have m ones. If bit x is 1: ½ · q^(m−1) · (1 − q)^(K−m). If bit x is 0: ½ · q^m · (1 − "
-            "q)^(K−m−1). The ratio is "
-            "(1 − q)/q = e^ε. So z points to the categories whose bits are 1.",
+            "**1.** Let z have m ones. If bit x is 1: ½ · q<sup>m−1</sup> · (1 − q)<sup>K−m</sup>. If bit x is 0: ½ · q<sup>m</sup> · (1 − "
+            "q)<sup>K−m−1</sup>. The ratio is "
+            "(1 − q)/q = e<sup>ε</sup>. So z points to the categories whose bits are 1.",
             state("**2.** {} times.", ("3", (1 - 1 / 4) / (1 / 4))),
             state("**3.** 1/(3 + 1 + 3) ≈ {} %.", ("14", 100 / 7)),
         ),
@@ -528,7 +558,7 @@ A person with category x sends K bits. Bit x is 1 with probability ½. Each othe
     Problem(
         "The price of privacy",
         """
-Two categories, about half of the people in each. An answer with ε carries the share s = (e^ε − 1)/(e^ε + 1) of the
+Two categories, about half of the people in each. An answer with ε carries the share s = (e<sup>ε</sup> − 1)/(e<sup>ε</sup> + 1) of the
 signal.
 
 1. At ε = 1, 5,000 people give an interval that is narrow enough. How many do you need at ε = 0.5?
@@ -536,9 +566,14 @@ signal.
 3. You can pay for 20,000 answers. Find the smallest ε for which they suffice.
 """,
         (
-            state("**1.** 5,000 · (0.4621/0.2449)² ≈ {} people.", ("17,800", 5000 * (signal(1) / signal(0.5)) ** 2)),
+            state(
+                "**1.** 5,000 · ({}/{})² ≈ {} people.",
+                ("0.4621", signal(1)),
+                ("0.2449", signal(0.5)),
+                ("17,800", 5000 * (signal(1) / signal(0.5)) ** 2),
+            ),
             state("**2.** 5,000 · 0.4621² ≈ {} people.", ("1,068", 5000 * signal(1) ** 2)),
-            "**3.** s may be half of 0.4621. From s = (e^ε − 1)/(e^ε + 1) follows e^ε = (1 + s)/(1 − s).",
+            "**3.** s may be half of 0.4621. From s = (e<sup>ε</sup> − 1)/(e<sup>ε</sup> + 1) follows e<sup>ε</sup> = (1 + s)/(1 − s).",
             state("ε ≈ {}.", ("0.47", math.log((1 + signal(1) / 2) / (1 - signal(1) / 2)))),
         ),
         after=2,
@@ -556,8 +591,8 @@ with ε = 1.
 """,
         (
             state("**1.** Budgets add up: {}.", ("2.5", 3 * 0.5 + 1)),
-            state("The odds change by a factor of at most e^2.5 ≈ {}.", ("12.2", math.exp(2.5))),
-            state("**2.** e^1.5 ≈ {}.", ("4.5", math.exp(1.5))),
+            state("The odds change by a factor of at most e<sup>2.5</sup> ≈ {}.", ("12.2", math.exp(2.5))),
+            state("**2.** e<sup>1.5</sup> ≈ {}.", ("4.5", math.exp(1.5))),
             "**3.** Three fresh answers with ε = ⅓ each; or one permanent answer with ε = 1 that each wave "
             "randomizes again, with any ε for the second step.",
         ),

@@ -1,6 +1,8 @@
 """Plans for one hour, one day and one term. The minutes of a lesson are those of its notes for the lecturer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from adobest_pp.teaching import Exercise, Notes, pages
 
@@ -57,10 +59,28 @@ class Plan:
     before: str
     steps: tuple[Step, ...]
 
+    weekly: bool = False
+
     @property
     def minutes(self) -> int:
         """How long all of it takes, without breaks."""
         return sum(step.minutes for step in self.steps)
+
+    @property
+    def table(self) -> str:
+        """The steps with their minutes, or by week with their homework, as a table in Markdown."""
+        if self.weekly:
+            weeks = [(step.title, ", ".join(map(str, step.homework))) for step in self.steps]
+            return as_table(("week", "what", "homework"), [(str(i), *week) for i, week in enumerate(weeks, start=1)])
+        ends = accumulate(step.minutes for step in self.steps)
+        rows = [(f"{end - step.minutes}–{end}", step.title) for step, end in zip(self.steps, ends, strict=True)]
+        return as_table(("minutes", "what"), rows)
+
+
+def as_table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def minutes(number: int, exercise: bool = True) -> int:
@@ -153,5 +173,6 @@ PLANS = (
                 90,
             ),
         ),
+        weekly=True,
     ),
 )

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -57,10 +57,15 @@ def lesson_of(number: int) -> Lesson:
     return LESSONS[check_integer(number, "lesson", 1, len(LESSONS)) - 1]
 
 
-@cache
 def load(number: int) -> ModuleType:
     """Run the Python file of a lesson, once; it has `PARTS`, and `DATA` if its pictures need some."""
-    path = folder() / f"{lesson_of(number).name}.py"
+    return load_file(lesson_of(number).name)
+
+
+@cache
+def load_file(name: str) -> ModuleType:
+    """Run a Python file of `lessons/`, once: a lesson, `problems` or `syllabus`."""
+    path = folder() / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"adobest_lesson_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -311,9 +316,37 @@ def join_page(address: str) -> str:
     return _page("join.html", "Join the lessons", address=address, code=Markup(code))
 
 
+def homework_page(lecturer: bool = False) -> str:
+    """Return the homework, with solutions for the lecturer."""
+    given = load_file("problems").HOMEWORK
+    return _page("problems.html", "Homework", problems=given, solved=lecturer, is_paper=False)
+
+
+def exam_page(solved: bool) -> str:
+    """Return the exam, for the lecturer: as a paper to hand out, or with solutions."""
+    return _page("problems.html", "Exam", problems=load_file("problems").EXAM, solved=solved, is_paper=not solved)
+
+
+def syllabus_page(lecturer: bool = False) -> str:
+    """Return the plans for one hour, one day and one term."""
+    return _page("syllabus.html", "Syllabus", plans=load_file("syllabus").PLANS, lecturer=lecturer)
+
+
+def other_pages(lecturer: bool = False) -> Mapping[str, Callable[[], str]]:
+    """Return what makes the pages of an edition beside the lessons, by their names. Students do not get the exam."""
+    found: dict[str, Callable[[], str]] = {
+        "syllabus": lambda: syllabus_page(lecturer),
+        "homework": lambda: homework_page(lecturer),
+    }
+    if lecturer:
+        found |= {"exam": lambda: exam_page(solved=True), "exam-paper": lambda: exam_page(solved=False)}
+    return found
+
+
 def pages(lecturer: bool = False) -> Mapping[str, str]:
     """Return all pages of an edition by their file names."""
     found = {"index.html": contents_page(lecturer)}
+    found |= {f"{name}.html": make() for name, make in other_pages(lecturer).items()}
     for number, lesson in enumerate(LESSONS, start=1):
         found[f"{lesson.name}.html"] = lesson_page(number, lecturer)
         if lecturer:

@@ -29,6 +29,7 @@ from adobest_pp.teaching.pages import (
     join_page,
     lesson_of,
     lesson_page,
+    other_pages,
     parts_of,
     slides_page,
 )
@@ -214,6 +215,8 @@ class Course:
                     self._pages[name] = contents_page(self._lecturer, self._poll, is_class=self.address is not None)
                 elif name == "join" and self.address is not None:
                     self._pages[name] = join_page(self.address)
+                elif name in (others := other_pages(self._lecturer)):
+                    self._pages[name] = others[name]()
                 elif number and not kind:
                     self._pages[name] = lesson_page(number, self._lecturer, self._live)
                 elif number and self._lecturer and kind in ("slides", "handout"):

@@ -11,7 +11,15 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from adobest_pp.teaching import Exercise, Numeric, Picture, Prediction
-from adobest_pp.teaching.pages import LESSONS, contents_page, handout_page, lesson_page, parts_of, slides_page
+from adobest_pp.teaching.pages import (
+    LESSONS,
+    contents_page,
+    handout_page,
+    lesson_page,
+    other_pages,
+    parts_of,
+    slides_page,
+)
 from tests.lessons.test_lessons import NUMBERS
 from tests.lessons.test_running import confines
 from tests.poll.conftest import axe  # noqa: F401
@@ -205,6 +213,16 @@ def test_the_table_of_contents(browser, axe, tmp_path, scheme):  # noqa: F811
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["homework", "syllabus", "exam"])
+def test_problems_and_plans(browser, axe, tmp_path, name):  # noqa: F811
+    path = tmp_path / "page.html"
+    path.write_text(other_pages(lecturer=True)[name](), encoding="utf-8")
+    for scheme in ("light", "dark"):
+        with visiting(browser, path.as_uri(), "narrow", scheme) as tab:
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert serious(tab, axe) == []
+
+
 def test_looking_first_is_counted_as_such(browser, tmp_path):
     path = tmp_path / "lesson.html"
     path.write_text(lesson_page(1), encoding="utf-8")
