@@ -5,6 +5,8 @@ known margins, and blanks (`validation.simulated_survey`). Shares differ by regi
 
 - Coverage: how often the 95 % intervals that the report shows hold the share of the population, for everybody, in
   every group with at least 50 answers, and for the change between two waves.
+- The same people again: how often the interval of a change holds it if people answer in both waves, drawn anew or
+  memoized, and few or many of them change.
 - Budgets: the errors of estimates when the budget is split, when one question is drawn for each person, and when a
   pair is, against the ratio of errors that the plan computes.
 
@@ -21,8 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adobest_pp import SRR, Memoized
+from adobest_pp._checks import MAX_EPSILON
 from adobest_pp.answers.responses import Responses
 from adobest_pp.answers.store import PublicColumns
+from adobest_pp.estimates.changes import Measured, change_between
+from adobest_pp.estimates.estimate import smooth, terms_of_people
+from adobest_pp.intervals import covering_intervals
 from adobest_pp.likelihood.without_prior import direct_estimate
 from adobest_pp.mechanisms import build_mechanism
 from adobest_pp.survey.budget import Spending, spending, ways_to_spend
@@ -33,7 +40,7 @@ from validation.common import Finding, Options, each, finding, keep, main, table
 from validation.simulated_survey import CELLS, LABELS, WAVES, People, simulate, survey_text, truth_of
 
 PEOPLE, EPSILON = 3000, 3.0
-SURVEYS, ERRORS = 200, 400
+SURVEYS, ERRORS, PANEL_RUNS = 200, 400, 500
 # The log-odds of later categories move so far from wave to wave.
 SHIFTS = (0.0, 0.1, 0.25)
 # What coverage must be: over all cells, and in every group with this many answers.
@@ -108,7 +115,7 @@ def covered(seed: int, number: int) -> tuple[Cells, tuple[int, int]]:
 def coverage(options: Options) -> list[Finding]:
     """Return whether the intervals hold the truth as often as they say."""
     n = 3 if options.quick else SURVEYS
-    found = each(partial(covered, options.seed), range(n), "surveys")
+    found = each(partial(covered, options.seed), range(n), "surveys", not options.quick)
     groups: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for cells, _ in found:
         for key, (inside, of) in cells.items():
@@ -118,13 +125,17 @@ def coverage(options: Options) -> list[Finding]:
     by_survey = np.array([sum(a for a, _ in cells.values()) / sum(b for _, b in cells.values()) for cells, _ in found])
     overall = float(by_survey.mean())
     error = float(by_survey.std(ddof=1) / np.sqrt(n))
-    changes = sum(inside for _, (inside, _) in found) / sum(of for _, (_, of) in found)
+    of_changes = np.array([inside / of for _, (inside, of) in found])
+    changes, change_error = float(of_changes.mean()), float(of_changes.std(ddof=1) / np.sqrt(n))
     print(
         f"\nCoverage of 95 % intervals in {n} surveys, {PEOPLE:,} people a wave, {len(WAVES)} waves, ε = {EPSILON:g}:\n"
     )
     rows = [[column or "–", group, groups[column, group][1], rates[column, group]] for column, group in groups]
     table(["column", "group", "intervals", "coverage"], rows, 3, "survey coverage")
     worst = min(rates, key=lambda key: rates[key])
+    # Categories of a question depend on each other, so the error is that over surveys.
+    of_worst = [cells[worst][0] / cells[worst][1] for cells, _ in found if worst in cells]
+    worst_error = float(np.std(of_worst, ddof=1) / np.sqrt(len(of_worst)))
     slack = 0.15 if options.quick else 0.0
     interval = (overall - 1.96 * error, overall + 1.96 * error)
     return [
@@ -140,6 +151,7 @@ def coverage(options: Options) -> list[Finding]:
             "survey coverage in groups",
             f"in the worst group with {LEAST_PEOPLE} answers or more ({worst[1]}), they hold {rates[worst]:.1%}",
             rates[worst] >= IN_GROUPS - slack,
+            (rates[worst] - 1.96 * worst_error, rates[worst] + 1.96 * worst_error),
             coverage=rates[worst],
             groups=len(rates),
         ),
@@ -147,8 +159,70 @@ def coverage(options: Options) -> list[Finding]:
             "changes between waves",
             f"intervals of changes between waves hold {changes:.1%} of them",
             changes >= OVERALL[0] - slack,
+            (changes - 1.96 * change_error, changes + 1.96 * change_error),
             coverage=changes,
         ),
+    ]
+
+
+# The same people again: people, the share of them who move to the last category, and how they answer.
+PANELS = {
+    f"{n} people, {moved:.0%} move, {kind}": (n, moved, kind)
+    for n in (100, 800)
+    for moved in (0.0, 0.02, 0.25)
+    for kind in ("drawn anew", "memoized", "open")
+}
+PANEL_SHARES = np.array([0.62, 0.25, 0.13])
+
+
+def change_of_panel(seed: int, panel: str, number: int) -> NDArray[np.bool_]:
+    """Return whether the interval of each change holds it, for people of whom some answer in one wave only."""
+    n, moved, kind = PANELS[panel]
+    rng, k = np.random.default_rng([seed, 3, number]), PANEL_SHARES.size
+    first = rng.choice(k, size=n, p=PANEL_SHARES)
+    x = [first, np.where(rng.random(n) < moved, k - 1, first)]
+    mechanism: Any = SRR(k, MAX_EPSILON if kind == "open" else EPSILON)
+    kept = np.tile(np.arange(k), (n, 1))
+    if kind == "memoized":
+        mechanism = Memoized.from_budgets(k, EPSILON, EPSILON / 2, 1)
+        kept = mechanism.permanent.privatize(kept, rng=rng)
+    waves = []
+    for true in x:
+        people = np.flatnonzero(rng.random(n) < 0.9)
+        drawn = (mechanism.instantaneous if kind == "memoized" else mechanism).privatize(
+            kept[people, true[people]], rng=rng
+        )
+        answers = drawn.reshape(-1, *mechanism.answer_dims.values())
+        responses = Responses.from_arrays(mechanism, answers)
+        direct = direct_estimate(responses, smooth(responses))
+        assert direct is not None
+        terms = terms_of_people(responses, np.ones(people.size), None)
+        waves.append(Measured(direct.estimate, *covering_intervals(direct), terms, people.tolist()))
+    found = change_between(*waves)
+    truth = moved * (np.arange(k) == k - 1) - moved * PANEL_SHARES
+    return np.asarray((found.lower - 1e-12 <= truth) & (truth <= found.upper + 1e-12))
+
+
+def panels(options: Options) -> list[Finding]:
+    """Return whether intervals of changes hold them for the same people."""
+    n = 40 if options.quick else PANEL_RUNS
+    rows = []
+    for panel in PANELS:
+        held = np.array(each(partial(change_of_panel, options.seed, panel), range(n), panel))
+        rows.append([panel, n, float(held.mean()), float(held.mean(axis=0).min())])
+    print(f"\nChanges of the same people, {n} panels each:\n")
+    table(["panel", "panels", "coverage", "least of a category"], rows, 3, "changes of the same people")
+    mean, least = float(np.mean([row[2] for row in rows])), float(min(row[2] for row in rows))
+    error = float(np.sqrt(0.05 * 0.95 / n))
+    return [
+        finding(
+            "changes of the same people",
+            f"intervals of changes of the same people hold {mean:.1%} of them, and {least:.1%} in the worst of "
+            f"{len(rows)} panels",
+            least >= OVERALL[0] - 3 * error,
+            coverage=mean,
+            least=least,
+        )
     ]
 
 
@@ -218,7 +292,7 @@ def budgets(options: Options) -> list[Finding]:
 
 def findings(options: Options) -> list[Finding]:
     """Return all findings."""
-    return [*budgets(options), *coverage(options)]
+    return [*budgets(options), *panels(options), *coverage(options)]
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ from adobest_pp.likelihood.core import row_probabilities
 from adobest_pp.likelihood.without_prior import UNKNOWN, Direct, counts_say_all, direct_of_variance
 from adobest_pp.mechanisms import Mechanism, Published
 
+# Groups of fewer effective people are counted by those of the largest weight.
+FEW_PEOPLE = 50
+
 
 class Scores(NamedTuple):
     """The scores of all answers.
@@ -61,6 +64,8 @@ class Weighted(NamedTuple):
         Of each share, from the terms of its sum: right whatever the weights have to do with x.
     left : array of shape (K,)
         What calibration to margins leaves of the variance: 1 without it.
+    terms : array of shape (people, K)
+        What each person of the group adds to the error of the estimate, after calibration.
     """
 
     estimate: Floats
@@ -68,6 +73,7 @@ class Weighted(NamedTuple):
     inverse: Floats
     variance: Floats
     left: Floats
+    terms: Floats
 
 
 def one_answer_each(responses: Responses) -> tuple[Integers, Integers]:
@@ -139,7 +145,7 @@ def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers |
     # What each person adds to the estimate, per unit of weight.
     inside = np.flatnonzero(weights)
     expected = (scores.slopes @ step)[scores.kind[inside]]
-    terms = (scores.of_row[scores.row[inside]] - expected) @ inverse.T
+    terms = rest = (scores.of_row[scores.row[inside]] - expected) @ inverse.T
     squares = weights[inside] ** 2
     variance = squares @ terms**2 * (inside.size / max(inside.size - 1, 1))
     left = np.ones(variance.size)
@@ -148,7 +154,8 @@ def weighted_estimate(scores: Scores, weights: Floats, calibrated_by: Integers |
         everybody[inside] = terms
         rest = (everybody - _explained(everybody, weights, calibrated_by))[inside]
         left = np.divide(squares @ rest**2, squares @ terms**2, out=left, where=variance > 0)
-    return Weighted(scores.near + step, basis @ inner @ basis.T, inverse, variance, left)
+    slopes = basis @ inner @ basis.T
+    return Weighted(scores.near + step, slopes, inverse, variance, left, weights[inside, None] * rest)
 
 
 def _explained(terms: Floats, weights: Floats, cells: Integers) -> Floats:
@@ -170,7 +177,7 @@ def direct_of_group(
     found = weighted_estimate(scores, weights, calibrated_by)
     if found is None:
         return None
-    n = np.full(scores.near.size, effective_people(weights))
+    n = np.full(scores.near.size, cautious_people(weights))
     naming = mechanism.naming()
     is_even = np.ptp(weights[weights > 0]) == 0
     if naming is not None and counts_say_all(mechanism):
@@ -185,8 +192,7 @@ def direct_of_group(
             scores.near, found.estimate, np.diag(found.inverse) * found.left, n[0], naming, mechanism.epsilon
         )
     # No more than as many people of equal weight know: a few heavy weights may not show how much they vary.
-    people = weights[weights > 0]
-    equal = np.diag(found.inverse) * (np.sum(people**2) / people.sum())
+    equal = np.diag(found.inverse) * (weights.sum() / n[0])
     variance = np.maximum(found.variance, equal) * found.left
     near = scores.near if naming is None else np.clip(found.estimate, 0.0, 1.0)
     return direct_of_variance(near, found.estimate, variance, n[0], naming, mechanism.epsilon)
@@ -200,6 +206,26 @@ def effective_people(weights: Floats) -> float:
     .. [1] L. Kish (1965), Survey Sampling, Wiley, section 11.7.
     """
     return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
+def heaviest_people(weights: Floats) -> float:
+    """Return how many people of the largest weight there would be: Σw/max w, at most the effective people."""
+    return float(weights.sum() / weights.max())
+
+
+def cautious_people(weights: Floats) -> float:
+    """Return how many people of equal weight an interval counts: if they are few, those of the largest weight alone.
+
+    An answer that only few people give may be missing in a small group. If these people have large weights, the group
+    does not show how much is missing, and its effective people are too many [1]_.
+
+    References
+    ----------
+    .. [1] E. L. Korn and B. I. Graubard (1998), Confidence intervals for proportions with small expected number of
+       positive counts estimated from survey data, Survey Methodology 24(2).
+    """
+    effective = effective_people(weights)
+    return effective if effective >= FEW_PEOPLE else heaviest_people(weights)
 
 
 def rake(weights: Floats, cells: Integers, margins: list[Floats], tolerance: float = 1e-10) -> Floats:

@@ -25,6 +25,7 @@ from adobest_pp.estimates.direct import (
     direct_of_group,
     effective_people,
     efficient_scores,
+    heaviest_people,
     naming_scores,
     rake,
     weighted_estimate,
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 # The group of all people.
 EVERYBODY = "everybody"
 
-# Groups with fewer answers are not estimated: their intervals would be the whole range. They count for everybody.
+# Groups with fewer answers, or in which one weighs more than this part of all, are not estimated: their intervals would
+# be nearly the whole range. They count for everybody.
 LEAST_PEOPLE = 5
 
 # How far the shares of a margin may be from a sum of one: they are often rounded to per cent.
@@ -135,9 +137,7 @@ def estimate(
     columns = _check_groups(groups, n)
     if columns and responses.n_categories > MOST_CATEGORIES:
         raise ValueError(f"groups must be left out with more than {MOST_CATEGORIES} categories")
-    given = check_weights(weights, n)
-    cells, shares = _check_margins(margins, columns, n)
-    raked = given if cells is None else rake(given, cells, shares)
+    raked, cells = raked_weights(columns or None, weights, margins, n)
     wanted = [Group("", EVERYBODY, raked), *_groups_of(columns, raked)]
     shares_of = smoothed_shares if check_flag(ordered, "ordered") else learned_shares
     found, left_out = _estimated(responses, wanted, cells, seed, shares_of)
@@ -181,7 +181,8 @@ def _estimated(
     for group in groups:
         people = int(np.count_nonzero(group.weights))
         found, direct = None, None
-        if people >= LEAST_PEOPLE or group.name == EVERYBODY:
+        # Rounding: the sum of five equal weights over one of them may be below five.
+        if heaviest_people(group.weights) > LEAST_PEOPLE - 1e-9 or group.name == EVERYBODY:
             found = weighted_estimate(scores, group.weights)
             direct = direct_of_group(scores if counts is None else counts, group.weights, cells, mechanism)
         if found is None or direct is None:
@@ -364,11 +365,26 @@ def check_weights(weights: Any, n: int) -> Floats:
     return values * (n / values.sum())
 
 
-def raked_weights(groups: Any, weights: ArrayLike | None, margins: Mapping[Any, Any] | None, n: int) -> Floats:
-    """Return the weights of everybody as `estimate` adjusts them to margins: positive, and their sum is n."""
+def raked_weights(
+    groups: Any, weights: ArrayLike | None, margins: Mapping[Any, Any] | None, n: int
+) -> tuple[Floats, Integers | None]:
+    """Return the weights of everybody as `estimate` adjusts them to margins, whose sum is n, and the margins' cells."""
     given = check_weights(weights, n)
     cells, shares = _check_margins(margins, _check_groups(groups, n), n)
-    return given if cells is None else rake(given, cells, shares)
+    return (given if cells is None else rake(given, cells, shares)), cells
+
+
+def terms_of_people(responses: Responses, weights: Floats, cells: Integers | None) -> Floats:
+    """Return what each person adds to the error of everybody's unbiased estimate, of shape (n, K).
+
+    `weights` and `cells` are those of `raked_weights`. The sum of the squares is the variance of the estimate.
+    """
+    near = smooth(responses)
+    scores = naming_scores(responses, near)
+    found = weighted_estimate(efficient_scores(responses, near) if scores is None else scores, weights, cells)
+    if found is None:
+        raise ValueError("responses must determine the share of every category, got answers that do not")
+    return found.terms
 
 
 def _margins_by_column(margins: Mapping[Any, Any], columns: Mapping[str, Any]) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +17,11 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_flag, check_path
 from adobest_pp._files import replacing
 from adobest_pp._text import csv_cell
-from adobest_pp._types import Floats
+from adobest_pp._types import Floats, Integers
 from adobest_pp.answers.responses import Responses
 from adobest_pp.estimates import association, estimate, numbers_in_bins, ordered_quantiles
-from adobest_pp.estimates.estimate import raked_weights
+from adobest_pp.estimates.changes import Measured, change_between
+from adobest_pp.estimates.estimate import raked_weights, terms_of_people
 from adobest_pp.survey.budget import spending
 from adobest_pp.survey.collecting import PERSON, Answers, read_answers
 from adobest_pp.survey.definition import Survey, SurveyQuestion, read_survey
@@ -57,7 +58,7 @@ class SurveyResult(NamedTuple):
         numbers if the question has bins, otherwise labels.
     changes : pandas.DataFrame
         One row for each question, category and two waves that follow each other: the ``change`` of everybody's share,
-        with its interval.
+        with its interval, and how many people answered in both.
     response : pandas.DataFrame
         One row for each wave, question and group: how many were ``asked``, and how many ``answered``.
     associations : pandas.DataFrame
@@ -126,6 +127,7 @@ def estimate_answers(
     datasets: dict[tuple[str, str], xr.Dataset] = {}
     response: list[dict[str, Any]] = []
     scales: list[dict[str, Any]] = []
+    measured: dict[tuple[str, str], Measured] = {}
     for (wave, name), given in answers.items():
         response += _response(survey, wave, name, given)
         known = given.public.answered
@@ -141,8 +143,9 @@ def estimate_answers(
                 ordered=question.has_order,
                 random_seed=random_seed,
             )
+            raked, cells = raked_weights(columns or None, weights, margins, len(given.responses))
+            measured[wave, name] = _measured(datasets[wave, name], given, raked, cells)
             if question.has_order:
-                raked = raked_weights(columns or None, weights, margins, len(given.responses))
                 about = {"wave": wave, "question": name}
                 scales += [about | row for row in _scales(question, given.responses, raked, random_seed)]
         except ValueError as problem:
@@ -156,7 +159,7 @@ def estimate_answers(
     ]
     estimates = pd.DataFrame(rows)
     measures = pd.DataFrame(scales, columns=["wave", "question", "measure", "value", "lower", "upper", "in_words"])
-    tables = (estimates, measures, _changes(survey, estimates), pd.DataFrame(response))
+    tables = (estimates, measures, _changes(survey, measured), pd.DataFrame(response))
     return SurveyResult(survey, datasets, *tables, _associations(survey, answers, random_seed), left_out, random_seed)
 
 
@@ -269,42 +272,30 @@ def _some(responses: Responses, places: list[int]) -> Responses:
     return Responses.from_xarray(responses.to_xarray().isel(response=places))
 
 
-def _changes(survey: Survey, estimates: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the change of everybody's shares between waves that follow each other, with 95 % intervals.
+def _measured(found: "xr.Dataset", answers: Answers, weights: Floats, cells: Integers | None) -> Measured:
+    """Return everybody's shares in a wave, as the change to another wave needs them."""
+    direct, lower, upper = (found[name].values[0] for name in ("direct", "lower", "upper"))
+    people = answers.public.answered.get(PERSON, ())  # nobody is known on their own devices
+    terms = terms_of_people(answers.responses, weights, cells) if people else np.empty((0, direct.size))
+    return Measured(direct, lower, upper, terms, people)
 
-    The interval of a difference follows from those of the two shares [1]_: their distances to the estimates are added
-    as independent errors are. Errors of the same people are positively correlated, so it is then wider than needed.
 
-    References
-    ----------
-    .. [1] G. Y. Zou and A. Donner (2008), Construction of confidence limits about effect measures: a general approach,
-       Statistics in Medicine 27, 1693-1702.
-    """
+def _changes(survey: Survey, measured: dict[tuple[str, str], Measured]) -> "pd.DataFrame":
+    """Return the change of everybody's shares between waves that follow each other, with 95 % intervals."""
     import pandas as pd
 
-    everybody = estimates[estimates["column"] == ""].set_index(["wave", "question", "category"])
     rows = []
-    for before, after in zip(survey.waves, survey.waves[1:], strict=False):
-        for question in survey.questions:
-            for category in question.labels:
-                keys = (before, question.name, category), (after, question.name, category)
-                if not all(key in everybody.index for key in keys):
-                    continue
-                (p1, l1, u1), (p2, l2, u2) = (_point_and_ends(everybody.loc[key]) for key in keys)
-                change = p2 - p1
-                lower = max(change - float(np.hypot(p2 - l2, u1 - p1)), -1.0)
-                upper = min(change + float(np.hypot(u2 - p2, p1 - l1)), 1.0)
-                rows.append(
-                    {"question": question.name, "category": category, "before": before, "after": after}
-                    | {"change": change, "lower": lower, "upper": upper}
-                )
-    return pd.DataFrame(rows, columns=["question", "category", "before", "after", "change", "lower", "upper"])
-
-
-def _point_and_ends(row: Any) -> tuple[float, float, float]:
-    """Return the unbiased estimate within its interval, and the ends."""
-    lower, upper = float(row["lower"]), float(row["upper"])
-    return min(max(float(row["direct"]), lower), upper), lower, upper
+    for (before, after), question in product(pairwise(survey.waves), survey.questions):
+        keys = (before, question.name), (after, question.name)
+        if not all(key in measured for key in keys):
+            continue
+        found = change_between(*(measured[key] for key in keys))
+        about = {"question": question.name, "before": before, "after": after, "people_in_both": found.people}
+        for i, category in enumerate(question.labels):
+            ends = {"change": found.change[i], "lower": found.lower[i], "upper": found.upper[i]}
+            rows.append(about | {"category": category} | {name: float(value) for name, value in ends.items()})
+    columns = ["question", "category", "before", "after", "change", "lower", "upper", "people_in_both"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def change_in_words(change: float, lower: float, upper: float) -> str:
