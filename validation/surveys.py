@@ -197,7 +197,8 @@ def change_of_panel(seed: int, panel: str, number: int) -> NDArray[np.bool_]:
         direct = direct_estimate(responses, smooth(responses))
         assert direct is not None
         terms = terms_of_people(responses, np.ones(people.size), None)
-        waves.append(Measured(direct.estimate, *covering_intervals(direct), terms, people.tolist()))
+        lower, upper = covering_intervals(direct)
+        waves.append(Measured(direct.estimate, lower, upper, terms, people.tolist()))
     found = change_between(*waves)
     truth = moved * (np.arange(k) == k - 1) - moved * PANEL_SHARES
     return np.asarray((found.lower - 1e-12 <= truth) & (truth <= found.upper + 1e-12))
@@ -206,7 +207,7 @@ def change_of_panel(seed: int, panel: str, number: int) -> NDArray[np.bool_]:
 def panels(options: Options) -> list[Finding]:
     """Return whether intervals of changes hold them for the same people."""
     n = 40 if options.quick else PANEL_RUNS
-    rows = []
+    rows: list[list[Any]] = []
     for panel in PANELS:
         held = np.array(each(partial(change_of_panel, options.seed, panel), range(n), panel))
         rows.append([panel, n, float(held.mean()), float(held.mean(axis=0).min())])

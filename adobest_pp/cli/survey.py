@@ -69,10 +69,22 @@ def check(
 
 def _about(survey: "Survey", made: "Budgeted") -> list[str]:
     """Return what a survey means for one person, and what to look at, in a sentence each."""
+    from adobest_pp.survey.budget import epsilon_of_changes
+
     way, people = made.spending, survey.people
     waves = f", {len(survey.waves)} waves" * (len(survey.waves) > 1)
     lines = [f"Each person spends at most ε = {survey.budget.epsilon:.3g} in all{waves}: {WAYS[way.way]}."]
-    if len(survey.waves) > 1 and people.same:
+    if survey.is_memoized:
+        once, always = (f"{epsilon_of_changes(survey, way, n):.3g}" for n in (1, len(survey.waves)))
+        often = "" if once == always else f", and if they change more often at most ε = {always}"
+        lines = [
+            f"{WAYS[way.way].capitalize()}, the same in every wave.",
+            f"The same people answer in {len(survey.waves)} waves, memoized: ε = {survey.budget.epsilon:.3g} bounds "
+            f"what all waves together tell, and ε = {survey.wave_epsilon:.3g} what one wave alone tells.",
+            f"ε = {survey.budget.epsilon:.3g} is for people whose answers stay the same. If somebody's answers are "
+            f"others in one wave, all waves together tell at most ε = {once}{often}.",
+        ]
+    elif len(survey.waves) > 1 and people.same:
         lines.append(f"The same people answer in {len(survey.waves)} waves: ε = {survey.wave_epsilon:.3g} in each.")
     elif len(survey.waves) > 1:
         lines.append("Other people answer in each wave: nobody may be in two of them.")
@@ -167,8 +179,10 @@ def collect(
         for name, each in found.items()
     ]
     lines = [
-        f"Randomized answers: {folder_of(path)}. Nobody has spent more than ε = {survey.budget.epsilon:.3g} in all.",
-        f"Keep {path.with_suffix('.key')} until the last wave, and apart from the answers: it links them to ids.",
+        f"Randomized answers: {folder_of(path)}. Nobody has spent more than ε = {survey.budget.epsilon:.3g} in all"
+        + (", if answers stay the same." if survey.is_memoized else "."),
+        f"Keep {path.with_suffix('.key')} until the last wave, and apart from the answers: it links them to ids"
+        + (", and has the permanent answers." if survey.is_memoized else "."),
         CENTRAL,
     ]
     title = f"Wave {survey.wave(wave)}: who was asked, and who answered"

@@ -44,6 +44,7 @@ from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.people_table import NO_VALUE, as_categories, read_texts
 from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
 from adobest_pp.design.utilities import UTILITY_CODES, Utility
+from adobest_pp.mechanisms.published_question import PublishedQuestion
 
 logger = logging.getLogger("adobest_pp")
 
@@ -484,14 +485,19 @@ class Asked(NamedTuple):
         return "<Asked: x is not shown>"
 
 
-def ask_in_turn(collection: Collection, people: Sequence[Asked], advance: Callable[[], None]) -> None:
+def ask_in_turn(
+    collection: Collection,
+    people: Sequence[Asked],
+    advance: Callable[[], None],
+    draw: Callable[[PublishedQuestion, int], Any] = PublishedQuestion.privatize,
+) -> None:
     """Randomize the value of everybody, and record who has none, a few at a time: nobody has seen them before."""
     with collection.holding():
         written = time.monotonic()
         for each in people:
             if each.x != NO_VALUE:
                 question = collection.next_question()
-                collection.record(question.privatize(each.x), question, person=each.person, public=each.public)
+                collection.record(draw(question, each.x), question, person=each.person, public=each.public)
             elif each.public is not None:
                 collection.record_silent(each.public)
             advance()

@@ -9,6 +9,9 @@ The budgets of all answers of one person add up, whatever the questions. Three w
 For small ε, the variance of an estimate is proportional to 1/(n ε²): splitting multiplies it by d², drawing one by d,
 and a pair by 2d. So drawing one is better, unless associations are wanted, which need two answers of one person. For
 large ε, where privacy costs little, splitting is better: everybody's answers count.
+
+If answers are memoized, each person has a permanent answer to each of these questions, of budget ε, ε/d or ε/2, for all
+waves, and the questions that are drawn for a person are the same in every wave.
 """
 
 import math
@@ -17,8 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adobest_pp._text import brief
+from adobest_pp.collect.policies import Policy, SameQuestion, policy_by_name
 from adobest_pp.design.overview import DESIGN, LEAST_EPSILON, candidate, unit_half_widths
 from adobest_pp.design.plan import non_private_unit
+from adobest_pp.mechanisms import Memoized
 from adobest_pp.survey.definition import Survey, SurveyQuestion
 
 # Half-widths within this share of the least count as equal: then everybody answers everything.
@@ -38,17 +43,20 @@ class Spending(NamedTuple):
         The budget of one answer.
     share : float
         The share of the people who are asked a question.
+    permanent : float, optional
+        The budget of a permanent answer, for all waves, if answers are memoized; `epsilon` is then that of one wave.
     """
 
     way: str
     questions_each: int
     epsilon: float
     share: float
+    permanent: float | None = None
 
     @property
     def person_epsilon(self) -> float:
-        """What one person spends in one wave."""
-        return self.questions_each * self.epsilon
+        """What one person spends in one wave, or in all waves if answers are memoized."""
+        return self.questions_each * (self.epsilon if self.permanent is None else self.permanent)
 
 
 class Prospect(NamedTuple):
@@ -87,15 +95,40 @@ def ways_to_spend(survey: Survey) -> dict[str, Spending]:
         ways["one"] = Spending("one", 1, epsilon, 1 / d)
     if d > 2:
         ways["pair"] = Spending("pair", 2, epsilon / 2, 2 / d)
+    if survey.is_memoized:
+        total = survey.budget.epsilon
+        ways = {name: way._replace(permanent=total / way.questions_each) for name, way in ways.items()}
     return {name: way for name, way in ways.items() if way.epsilon >= LEAST_EPSILON}
 
 
-def half_width(question: SurveyQuestion, epsilon: float, people: float) -> float:
+def policy_of(survey: Survey, question: SurveyQuestion, way: Spending, n_people: int) -> Policy:
+    """Return how a sensitive question is asked in one wave."""
+    k = len(question.labels)
+    if way.permanent is not None:
+        return SameQuestion(Memoized.from_budgets(k, way.permanent, way.epsilon, n_waves=1))
+    return policy_by_name(question.mechanism, k, way.epsilon, n_people, {})
+
+
+def all_waves(question: SurveyQuestion, way: Spending, n_waves: int) -> Memoized:
+    """Return the mechanism of all memoized answers of one person to a question."""
+    assert way.permanent is not None
+    return Memoized.from_budgets(len(question.labels), way.permanent, way.epsilon, n_waves)
+
+
+def epsilon_of_changes(survey: Survey, way: Spending, changes: int) -> float:
+    """Return what a person can lose whose memoized answers differ in so many waves from those in the others."""
+    losses = [all_waves(each, way, len(survey.waves)).epsilon_of_changes(changes) for each in survey.private_questions]
+    return math.fsum(sorted(losses)[-way.questions_each :])
+
+
+def half_width(question: SurveyQuestion, way: Spending, people: float) -> float:
     """Return the mean half-width of the 95 % intervals of a question, by the formula for many people."""
     theta = np.array(question.shares)
     # A design and RRRR adapt to the shares; before any answers they are at best what they approach.
     name = question.mechanism if question.mechanism != DESIGN or theta.size <= 12 else "subset-selection"
-    unit = unit_half_widths(candidate(name, theta, epsilon), theta)
+    # One wave of memoized answers is randomized response.
+    name = name if way.permanent is None else "srr"
+    unit = unit_half_widths(candidate(name, theta, way.epsilon), theta)
     return float(unit.mean()) / math.sqrt(people)
 
 
@@ -123,7 +156,7 @@ def spending(survey: Survey, people: int | None = None) -> Budgeted:
     ways = ways_to_spend(survey)
     prospects = {
         name: {
-            each.name: Prospect(round(n * way.share), half_width(each, way.epsilon, n * way.share))
+            each.name: Prospect(round(n * way.share), half_width(each, way, n * way.share))
             for each in survey.private_questions
         }
         for name, way in ways.items()
@@ -166,7 +199,7 @@ def people_needed(survey: Survey, budgeted: Budgeted) -> int | None:
     if wanted is None:
         return None
     way = budgeted.spending
-    units = [half_width(each, way.epsilon, 1) for each in survey.private_questions]
+    units = [half_width(each, way, 1) for each in survey.private_questions]
     return math.ceil((float(np.mean(units)) / wanted) ** 2 / way.share)
 
 

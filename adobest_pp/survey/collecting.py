@@ -8,6 +8,10 @@ belong together. Who was asked and gave no answer is recorded, too.
 What a person has spent is counted from the answers that are there, so no other file can be lost or forgotten: a wave
 that would spend more than the survey's ε is refused before anybody is asked.
 
+If answers are memoized, every person has a permanent answer to each question that is drawn for them: one for every
+category, drawn before x is looked at. They are what people's devices would keep, and are in ``survey.key``, too. They
+are on disk before anybody is asked, and a wave is refused if those of somebody who has answered are not there.
+
 Which question is drawn for a person follows from the key, the wave and the person's name: a wave that was stopped goes
 on with the same questions, and nobody answers two of them.
 """
@@ -34,9 +38,10 @@ from adobest_pp.answers.store import PublicColumns, read_collection, read_public
 from adobest_pp.collect.collection import Collection
 from adobest_pp.collect.people_file import ROW, Asked, Ledger, Values, ask_in_turn, new_entry
 from adobest_pp.collect.people_table import NO_VALUE, as_bins, as_categories, as_numbers, read_texts
-from adobest_pp.collect.policies import SameQuestion, policy_by_name
-from adobest_pp.mechanisms import SRR
-from adobest_pp.survey.budget import Spending, spending
+from adobest_pp.collect.policies import SameQuestion
+from adobest_pp.mechanisms import SRR, Memoized
+from adobest_pp.mechanisms.published_question import PublishedQuestion
+from adobest_pp.survey.budget import Spending, all_waves, policy_of, spending
 from adobest_pp.survey.definition import Survey, SurveyQuestion, folder_of, read_survey
 
 logger = logging.getLogger("adobest_pp")
@@ -46,6 +51,8 @@ PERSON = "person"
 POLL = "poll.db"
 # Of the file of the key.
 SCHEMA = "adobest_pp.survey_key"
+# The wave of what is spent on permanent answers, once for all waves: no wave has this name.
+ALL_WAVES = ""
 # Budgets that differ by rounding only are equal.
 ROUNDING = 1e-9
 
@@ -227,7 +234,8 @@ def collect_wave(
         )
     way = spending(survey).spending
     found = read_people(survey, people)
-    key = _key(path)
+    secret = _secret(path)
+    key = secret.key
     persons = _persons(key, name, found)
     before = _answered_before(path, survey)
     _check_same_people(survey, persons, found, before)
@@ -252,11 +260,14 @@ def collect_wave(
     if known is None and len(ledger.entries) > 1:
         logger.warning("%s", ledger.in_words())
     n_each = max(1, round(len(persons) * way.share))
-    todo = {each.name: _to_ask(path, survey, each, name, way, persons, found, key) for each in survey.questions}
+    if survey.is_memoized:
+        secret = _with_permanent_answers(path, survey, way, secret, persons, before)
+    todo = {each.name: _to_ask(path, survey, each, name, way, persons, found, secret) for each in survey.questions}
     with SlowProgress(sum(map(len, todo.values())), "collecting", progressbar) as progress:
         for question in survey.questions:
-            with _opened(path, name, question, way, n_each, random_seed) as collection:
-                ask_in_turn(collection, todo[question.name], lambda: progress.advance(1))
+            draw = _draw_again if survey.is_memoized and question.sensitive else PublishedQuestion.privatize
+            with _opened(path, survey, name, question, way, n_each, random_seed) as collection:
+                ask_in_turn(collection, todo[question.name], lambda: progress.advance(1), draw)
     return counts(path, survey, name)
 
 
@@ -268,18 +279,22 @@ def _to_ask(
     way: Spending,
     persons: list[str],
     found: PeopleRead,
-    key: bytes,
+    secret: "_Secret",
 ) -> list[Asked]:
-    """Return who is still to be asked a question: those for whom it was drawn, and who have not answered it."""
+    """Return who is still to be asked a question: those for whom it was drawn, and who have not answered it.
+
+    If answers are memoized, the value of a person is the permanent answer of the person's category.
+    """
     done = read_answers(path, wave, question.name)
     over = set() if done is None else {*done.public.answered.get(PERSON, ())}
     noted = set() if done is None else {*done.public.silent.get(PERSON, ())}
-    names = [each.name for each in survey.private_questions]
+    kept = secret.permanent[question.name]["answers"] if survey.is_memoized and question.sensitive else None
     people = []
     for row, (person, x) in enumerate(zip(persons, found.codes[question.name].tolist(), strict=True)):
-        is_drawn = not question.sensitive or question.name in _drawn(key, wave, person, names, way.questions_each)
+        is_drawn = not question.sensitive or question.name in _drawn(secret.key, survey, wave, person, way)
         if is_drawn and person not in over and (x != NO_VALUE or person not in noted):
-            people.append(Asked(x, {PERSON: person, **found.public[row]}))
+            value = x if kept is None or x == NO_VALUE else kept[person][x]
+            people.append(Asked(value, {PERSON: person, **found.public[row]}))
     return people
 
 
@@ -294,13 +309,26 @@ def counts(path: str | os.PathLike[str], survey: Survey, wave: str) -> dict[str,
     return result
 
 
+def _draw_again(question: PublishedQuestion, permanent: int) -> list[int]:
+    """Randomize a permanent answer as a device does in one wave."""
+    mechanism = question.mechanism
+    assert isinstance(mechanism, Memoized)
+    return [int(mechanism.instantaneous.privatize(permanent))]
+
+
 def _opened(
-    path: str | os.PathLike[str], wave: str, question: SurveyQuestion, way: Spending, n_people: int, seed: int | None
+    path: str | os.PathLike[str],
+    survey: Survey,
+    wave: str,
+    question: SurveyQuestion,
+    way: Spending,
+    n_people: int,
+    seed: int | None,
 ) -> Collection:
     """Return the collection of a question in a wave, new or resumed, or raise FileExistsError if it asks otherwise."""
     file, k = file_of(path, wave, question.name), len(question.labels)
     if question.sensitive:
-        policy: Any = policy_by_name(question.mechanism, k, way.epsilon, n_people, {})
+        policy: Any = policy_of(survey, question, way, n_people)
     else:
         # Asked openly: at the largest ε that there is, an answer is what the person said.
         policy = SameQuestion(SRR(k, MAX_EPSILON))
@@ -319,8 +347,24 @@ def _opened(
     return saved
 
 
-def _key(path: str | os.PathLike[str]) -> bytes:
-    """Return the key of a survey, which is made at the first wave."""
+class _Secret(NamedTuple):
+    """The key of a survey, and by question how permanent answers were drawn, and those of each person."""
+
+    key: bytes
+    permanent: dict[str, dict[str, Any]]
+
+    def __repr__(self) -> str:
+        return "<_Secret: nothing of it is shown>"
+
+
+def _write_secret(file: Path, secret: _Secret, overwrite: bool) -> None:
+    with replacing(file, overwrite=overwrite) as temporary:
+        os.chmod(temporary, 0o600)
+        temporary.write_bytes(seal({"schema": SCHEMA, "key": secret.key.hex(), "permanent": secret.permanent}))
+
+
+def _secret(path: str | os.PathLike[str]) -> _Secret:
+    """Return the key of a survey, which is made at the first wave, and the permanent answers so far."""
     file = Path(check_path(path)).with_suffix(".key")
     if not file.exists():
         if folder_of(path).exists():
@@ -328,17 +372,48 @@ def _key(path: str | os.PathLike[str]) -> bytes:
                 f"the key of the survey, {str(file)!r}, must be there, because answers are: restore it, as nobody "
                 "could tell who has answered"
             )
-        with replacing(file, overwrite=False) as temporary:
-            os.chmod(temporary, 0o600)
-            temporary.write_bytes(seal({"schema": SCHEMA, "key": secrets.token_hex(32)}))
+        _write_secret(file, _Secret(secrets.token_bytes(32), {}), overwrite=False)
     try:
         content = unseal(file.read_bytes())
         if content["schema"] != SCHEMA:
             raise ValueError
-        key = bytes.fromhex(content["key"])
+        return _Secret(bytes.fromhex(content["key"]), dict(content.get("permanent", {})))
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"the key of the survey, {str(file)!r}, is damaged: restore it from a copy") from None
-    return key
+
+
+def _with_permanent_answers(
+    path: str | os.PathLike[str],
+    survey: Survey,
+    way: Spending,
+    secret: _Secret,
+    persons: list[str],
+    before: "dict[str, _Before]",
+) -> _Secret:
+    """Return permanent answers of everybody to the questions that are drawn for them; those that are new are kept."""
+    file, permanent = Path(path).with_suffix(".key"), dict(secret.permanent)
+    for question in survey.private_questions:
+        mechanism = all_waves(question, way, 1)
+        settings = {"mechanism": mechanism.permanent.settings(), "labels": question.labels}
+        known = permanent.get(question.name, settings | {"answers": {}})
+        if {name: known[name] for name in settings} != settings:
+            raise ValueError(
+                f"the survey must ask {question.name!r} in every wave as it began, got other labels or another budget "
+                "than permanent answers have: undo the change"
+            )
+        asked = [each for each in persons if question.name in _drawn(secret.key, survey, "", each, way)]
+        new = [each for each in asked if each not in known["answers"]]
+        if any(each in before and (ALL_WAVES, question.name) in before[each].spent for each in new):
+            raise ValueError(
+                f"the key of the survey, {str(file)!r}, must have the permanent answers of everybody who has answered "
+                f"{question.name!r}, got an older copy: restore the latest, for new ones would cost their budget again"
+            )
+        drawn = mechanism.permanent.privatize(np.tile(np.arange(mechanism.n_categories), (len(new), 1)))
+        made = known["answers"] | dict(zip(new, np.asarray(drawn).tolist(), strict=True))
+        permanent[question.name] = settings | {"answers": made}
+    found = _Secret(secret.key, permanent)
+    _write_secret(file, found, overwrite=True)
+    return found
 
 
 def _persons(key: bytes, wave: str, found: PeopleRead) -> list[str]:
@@ -347,12 +422,16 @@ def _persons(key: bytes, wave: str, found: PeopleRead) -> list[str]:
     return [hmac.digest(key, each.encode(), "sha256").hex()[:16] for each in ids]
 
 
-def _drawn(key: bytes, wave: str, person: str, names: Sequence[str], number: int) -> Sequence[str]:
-    """Return the questions that are drawn for a person in a wave: at random, in public, and always the same."""
-    if number == len(names):
+def _drawn(key: bytes, survey: Survey, wave: str, person: str, way: Spending) -> Sequence[str]:
+    """Return the questions that are drawn for a person in a wave: at random, in public, and always the same.
+
+    They are the same in all waves if answers are memoized.
+    """
+    names = [each.name for each in survey.private_questions]
+    if way.questions_each == len(names):
         return names
-    sets = list(combinations(names, number))
-    digest = hmac.digest(key, f"draw {wave} {person}".encode(), "sha256")
+    sets = list(combinations(names, way.questions_each))
+    digest = hmac.digest(key, f"draw {ALL_WAVES if survey.is_memoized else wave} {person}".encode(), "sha256")
     return sets[int.from_bytes(digest, "big") % len(sets)]
 
 
@@ -371,11 +450,11 @@ def _answered_before(path: str | os.PathLike[str], survey: Survey) -> dict[str, 
         wave, question = file.parent.name, file.stem
         answers = Answers(read_collection(file), read_public(file))
         epsilons = answers.responses.epsilons.tolist()
-        columns = answers.public.answered
+        columns, is_memoized = answers.public.answered, isinstance(answers.responses.mechanism, Memoized)
         for i, person in enumerate(columns.get(PERSON, ())):
             before = found[str(person)]
             if question not in open_questions:
-                before.spent[wave, question] = epsilons[i]
+                before.spent[ALL_WAVES if is_memoized else wave, question] = epsilons[i]
             before.fixed.update({name: columns[name][i] for name in survey.people.fixed if name in columns})
     return dict(found)
 
@@ -400,8 +479,9 @@ def _check_budget(survey: Survey, wave: str, way: Spending, persons: list[str], 
     worst, who = 0.0, 0
     for row, person in enumerate(persons, start=1):
         spent = before[person].spent if person in before else {}
-        others = sum(epsilon for (each, _), epsilon in spent.items() if each != wave)
-        mine = sum(epsilon for (each, _), epsilon in spent.items() if each == wave)
+        current = ALL_WAVES if survey.is_memoized else wave
+        others = sum(epsilon for (each, _), epsilon in spent.items() if each != current)
+        mine = sum(epsilon for (each, _), epsilon in spent.items() if each == current)
         total = others + max(mine, way.person_epsilon)
         if total > worst:
             worst, who = total, row

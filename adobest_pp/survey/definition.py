@@ -116,6 +116,7 @@ class Budget(_Part):
 
     epsilon: Annotated[float, Field(gt=0, le=MAX_EPSILON)]
     spend: Literal["auto", "split", "one", "pair"] = "auto"
+    wave_epsilon: Annotated[float, Field(gt=0, le=MAX_EPSILON)] | None = None
     associations: bool = False
     half_width: Annotated[float, Field(gt=0, lt=0.5)] | None = None
 
@@ -181,6 +182,7 @@ class Survey(_Part):
                 raise _At(
                     ("margins", column), f"must be shares of the population that sum to 1, got a sum of {total:g}"
                 )
+        self._check_memoized(sensitive)
         least = self.wave_epsilon / len(sensitive)
         if least < LEAST_EPSILON and self.budget.spend in ("auto", "split"):
             waves = f" in {len(self.waves)} waves" if people.same and len(self.waves) > 1 else ""
@@ -191,6 +193,26 @@ class Survey(_Part):
                 'each person (spend = "one")',
             )
         return self
+
+    def _check_memoized(self, sensitive: list[SurveyQuestion]) -> None:
+        """Raise `_At` if answers cannot be memoized as the survey says."""
+        wave, people, place = self.budget.wave_epsilon, self.people, ("budget", "wave_epsilon")
+        if wave is None:
+            return
+        if not people.same or len(self.waves) < 2:
+            raise _At(place, "must come with people.same = true and several waves: it is for people who answer again")
+        if wave >= self.budget.epsilon:
+            raise _At(place, f"must be below budget.epsilon, {self.budget.epsilon:g}, got {wave:g}")
+        if people.on_devices:
+            raise _At(place, "must be left out if people answer in browsers, which keep no permanent answer")
+        other = next((each for each in sensitive if each.mechanism not in (DEFAULT_MECHANISM, "srr")), None)
+        if other is not None:
+            raise _At(place, f"must be left out, or the mechanism of {other.name!r}: memoized answers have their own")
+
+    @property
+    def is_memoized(self) -> bool:
+        """Whether everybody keeps a permanent answer to each question, which is randomized again in each wave."""
+        return self.budget.wave_epsilon is not None
 
     @property
     def public(self) -> list[str]:
@@ -206,7 +228,9 @@ class Survey(_Part):
 
     @property
     def wave_epsilon(self) -> float:
-        """What one person spends in one wave: all, unless the same people answer in several."""
+        """What one wave alone tells of a person: all, unless the same people answer in several."""
+        if self.budget.wave_epsilon is not None:
+            return self.budget.wave_epsilon
         return self.budget.epsilon / (len(self.waves) if self.people.same else 1)
 
     def question(self, name: str) -> SurveyQuestion:
@@ -384,6 +408,9 @@ epsilon = 2.0
 # How a person's budget is spent in a wave: "split" over all questions; "one" question is drawn for each person, and
 # has all of it; a "pair" is drawn, and each has half; "auto" takes what gives the narrowest intervals.
 spend = "auto"
+# For people who answer in every wave: what one wave alone may tell. Then everybody's answer is randomized once for all
+# waves, and this permanent answer again in each. epsilon holds for all waves of people whose answers stay the same.
+# wave_epsilon = 1.0
 # Do you want to know how answers to two questions go together? Then somebody must answer both.
 associations = false
 # The half-width of a 95 % interval that you would like, on average. Leave it out if you have none in mind.
@@ -393,7 +420,8 @@ half_width = 0.05
 expected = 3000
 # Do people answer on their own devices (adobest survey serve)? Otherwise you hold a file of their answers.
 on_devices = false
-# Do the same people answer in every wave? Then their budget is divided by the number of waves.
+# Do the same people answer in every wave? Then their budget is divided by the number of waves,
+# unless wave_epsilon is set.
 same = false
 # The column that tells who is who. It is never kept, only a random name in its place.
 id = "id"

@@ -15,9 +15,8 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import render
-from adobest_pp.collect.policies import policy_by_name
-from adobest_pp.mechanisms import audit, guess_bound
-from adobest_pp.survey.budget import spending
+from adobest_pp.mechanisms import Mechanism, audit, guess_bound
+from adobest_pp.survey.budget import all_waves, epsilon_of_changes, policy_of, spending
 from adobest_pp.survey.definition import Survey
 
 TEXTS = ("consent.html", "data-protection.html")
@@ -67,11 +66,21 @@ def values_of(survey: Survey) -> dict[str, Any]:
         "sure": _sure(survey.budget.epsilon),
         "answer_sure": _sure(way.epsilon),
         "several": several,
+        "changed": _changed(survey),
         "public": survey.public,
         "on_devices": survey.people.on_devices,
         "has_id": survey.people.id is not None,
         "version": __version__,
     }
+
+
+def _changed(survey: Survey) -> dict[str, str] | None:
+    """Return how sure somebody can become of people whose memoized answers change: in one wave, and at all."""
+    if not survey.is_memoized:
+        return None
+    way = spending(survey).spending
+    once, always = (epsilon_of_changes(survey, way, n) for n in (1, len(survey.waves)))
+    return {"once": f"{once:.3g}", "always": f"{always:.3g}", "once_sure": _sure(once), "always_sure": _sure(always)}
 
 
 def protection_in_words(survey: Survey) -> list[str]:
@@ -89,6 +98,12 @@ def protection_in_words(survey: Survey) -> list[str]:
         f"How strong this is: somebody who thinks that two answers of a person are equally likely, and then sees "
         f"everything that was kept of this person, can be at most {_sure(survey.budget.epsilon)} sure of one of them.",
     ]
+    if (changed := _changed(survey)) is not None:
+        sentences.append(
+            "The same people answered in every wave. A person's answer was changed once for all waves, and this "
+            "changed answer again in each wave. So more waves do not tell more about somebody whose answer stays the "
+            f"same. If a person's answer was another in one wave, one can be at most {changed['once_sure']} sure."
+        )
     if made.spending.way != "split":
         each = {1: "one question", 2: "two questions"}[made.spending.questions_each]
         sentences.append(f"Nobody answered all questions: {each} were drawn for each person at random.")
@@ -105,17 +120,23 @@ def _question(survey: Survey, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"text": question.text, "labels": question.labels, "sensitive": question.sensitive}
     if not question.sensitive:
         return found
-    epsilon, theta = spending(survey).spending.epsilon, np.array(question.shares)
-    policy = policy_by_name(question.mechanism, len(question.labels), epsilon, survey.people.expected, {})
-    mechanism = policy.mechanism
+    way, theta = spending(survey).spending, np.array(question.shares)
+    times = len(survey.waves) if survey.people.same else 1
+    if survey.is_memoized:
+        mechanism: Mechanism = all_waves(question, way, times)
+    else:
+        mechanism = policy_of(survey, question, way, survey.people.expected).mechanism
     adapts = mechanism.publishes_subset or question.mechanism == "design"
-    # What may change with the answers is not known yet: then the bound for every mechanism of this ε is told.
-    guess = guess_bound(epsilon, theta) if adapts else mechanism.best_guess(theta)
+    is_one_answer = times == 1 or survey.is_memoized
+    # What may change with the answers is not known yet, and answers of several waves are many: then the bound for every
+    # mechanism of this ε is told.
+    exact = is_one_answer and not adapts
+    guess = mechanism.best_guess(theta) if exact else guess_bound(times * way.epsilon, theta)
     return found | {
         "with_answer": f"{100 * guess:.0f} %",
         "without": f"{100 * theta.max():.0f} %",
         "is_guess": question.guess is not None,
-        "mechanism": question.mechanism,
+        "mechanism": "memoized randomized response" if survey.is_memoized else question.mechanism,
         "loss": f"{float(audit(mechanism).loss):.6g}",
     }
 

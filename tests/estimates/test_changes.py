@@ -10,7 +10,7 @@ from adobest_pp.estimates.estimate import terms_of_people
 
 
 def measured(answers, people, mechanism):
-    """One survey with normal intervals, from the definition: L inverts the channel, and a share is the mean of L[:, y]."""
+    """One survey with normal intervals, from the definition: a share is the mean of L[:, y], L inverts the channel."""
     responses = ad.Responses.from_arrays(mechanism, answers)
     each = np.linalg.inv(mechanism.transition_matrix()).T[answers]
     share = each.mean(axis=0)

@@ -10,6 +10,7 @@ from adobest_pp.answers.store import read_content
 from adobest_pp.survey import collect_wave, read_answers, read_survey
 from adobest_pp.survey import collecting as module
 from adobest_pp.survey.collecting import file_of, read_people
+from adobest_pp.survey.results import estimate_survey
 from validation.simulated_survey import LABELS, ODD, rows_of, simulate, survey_text, write_people
 
 N = 120
@@ -75,9 +76,9 @@ def test_a_wave_goes_on_where_it_stopped_and_asks_nobody_twice(survey, tmp_path,
     whole = module.ask_in_turn
     asked = 0
 
-    def stops(collection, people, advance):
+    def stops(collection, people, advance, draw):
         nonlocal asked
-        whole(collection, people[:10], advance)
+        whole(collection, people[:10], advance, draw)
         asked += len(people[:10])
         if asked >= 20:
             raise KeyboardInterrupt
@@ -234,3 +235,82 @@ def test_people_are_read_as_they_are_written(survey, tmp_path):
         for code, row in zip(found.codes[name].tolist(), simulated, strict=True):
             spellings = {spelling(labels[code]) for spelling in ODD} if code >= 0 else {"", "n/a", " "}
             assert row[name] in spellings
+
+
+def memoized_survey(folder, n=40, epsilon=4.0, wave_epsilon=2.0, spend="one"):
+    path = folder / "survey.toml"
+    text = survey_text(n, epsilon=epsilon, spend=spend, same=True)
+    path.write_text(text.replace("[people]", f"wave_epsilon = {wave_epsilon}\n\n[people]"), encoding="utf-8")
+    return path
+
+
+def test_memoized_waves_keep_permanent_answers_and_spend_them_once(tmp_path):
+    path = memoized_survey(tmp_path)
+    people, _ = file_of_people(tmp_path, n=40, blank=0.0)
+    for wave in ("2026", "2027", "2028"):
+        collect_wave(path, people, wave, progressbar=False)
+    permanent = module._secret(path).permanent
+    for name in LABELS:
+        waves = [read_answers(path, wave, name) for wave in ("2026", "2027", "2028")]
+        for each in waves:  # the same people answer the same question in every wave
+            assert set(each.public.answered["person"]) == set(permanent[name]["answers"])
+            assert each.responses.mechanism.epsilon == 4.0
+            assert each.responses.mechanism.wave_epsilon == pytest.approx(2.0)
+        assert {len(row) for row in permanent[name]["answers"].values()} == {len(LABELS[name])}
+    assert sum(len(part["answers"]) for part in permanent.values()) == 40
+    assert "person-" not in (tmp_path / "survey.key").read_text()
+    # A fourth wave costs nothing more.
+    path.write_text(path.read_text(encoding="utf-8").replace('"2028"', '"2028", "2029"'), encoding="utf-8")
+    collect_wave(path, people, "2029", progressbar=False)
+    assert module._secret(path).permanent == permanent
+
+
+def test_memoized_answers_are_randomized_from_the_permanent_answer(tmp_path):
+    # With a wave that tells nearly all of the permanent answer, three waves agree with it and not with x.
+    path = memoized_survey(tmp_path, epsilon=1.0, wave_epsilon=0.999999, spend="split")
+    path.write_text(path.read_text(encoding="utf-8").replace('spend = "split"', 'spend = "one"'), encoding="utf-8")
+    people, rows = file_of_people(tmp_path, n=40, blank=0.0, odd=False)
+    for wave in ("2026", "2027"):
+        collect_wave(path, people, wave, progressbar=False)
+    permanent, lies = module._secret(path).permanent, 0
+    for name in LABELS:
+        first, second = (read_answers(path, wave, name) for wave in ("2026", "2027"))
+        for answers in (first, second):
+            columns = answers.public.answered
+            for person, row, answer in zip(
+                columns["person"], columns["row"], answers.responses.answers[:, 0].tolist(), strict=True
+            ):
+                x = LABELS[name].index(rows[row - 1][name])
+                assert answer == permanent[name]["answers"][person][x]
+                lies += answer != x
+    assert lies > 10
+
+
+def test_memoized_waves_are_refused_if_permanent_answers_are_lost_or_do_not_fit(tmp_path):
+    path = memoized_survey(tmp_path)
+    people, _ = file_of_people(tmp_path, n=40, blank=0.0)
+    collect_wave(path, people, "2026", progressbar=False)
+    key, text = tmp_path / "survey.key", path.read_text(encoding="utf-8")
+    kept = key.read_bytes()
+    module._write_secret(key, module._Secret(module._secret(path).key, {}), overwrite=True)
+    _refused(path, people, "2027", "must have the permanent answers of everybody who has answered")
+    key.write_bytes(kept)
+    path.write_text(text.replace("epsilon = 4.0", "epsilon = 5.0", 1), encoding="utf-8")
+    _refused(path, people, "2027", "the survey must ask 'cannabis' in every wave as it began")
+    path.write_text(text, encoding="utf-8")
+    assert collect_wave(path, people, "2027", progressbar=False)
+
+
+def test_changes_of_memoized_waves_use_that_people_are_the_same(tmp_path):
+    path = memoized_survey(tmp_path, n=400, epsilon=6.0, wave_epsilon=5.0)
+    people, _ = file_of_people(tmp_path, n=400, blank=0.0)
+    for wave in ("2026", "2027"):
+        collect_wave(path, people, wave, progressbar=False)
+    result = estimate_survey(path)
+    shares = result.estimates[result.estimates["column"] == ""].set_index(["wave", "question", "category"])
+    for row in result.changes.to_dict("records"):
+        assert row["people_in_both"] > 60
+        assert row["lower"] <= 0 <= row["upper"] or row["upper"] - row["lower"] < 0.5
+        ends = [shares.loc[(wave, row["question"], row["category"])] for wave in (row["before"], row["after"])]
+        apart = np.hypot(*(float(each["upper"] - each["lower"]) for each in ends))
+        assert row["upper"] - row["lower"] < 0.9 * apart

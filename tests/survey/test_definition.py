@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adobest_pp.survey import EXAMPLE, Survey, read_survey, spending
-from adobest_pp.survey.budget import half_width, people_needed, ways_to_spend
+from adobest_pp.survey.budget import Spending, epsilon_of_changes, half_width, people_needed, ways_to_spend
 from tests.cli.test_main import run_here
 
 
@@ -96,7 +96,7 @@ def test_what_is_missing_and_what_is_no_toml_is_told(path):
         read_survey(path.parent / "none.toml")
     same = EXAMPLE.replace("same = false", "same = true").replace('id = "id"\n', "")
     path.write_text(same, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"line 30: people.same must come with id"):
+    with pytest.raises(ValueError, match=r"line 34: people.same must come with id"):
         read_survey(path)
 
 
@@ -154,7 +154,7 @@ def test_the_choice_is_the_narrowest_and_associations_need_two_answers():
 def test_for_small_budgets_variances_are_those_of_the_formula():
     """Splitting multiplies the variance by d², drawing one question by d, a pair by 2 d (math.md, section 10)."""
     d, survey = 5, survey_of(5, 0.2)
-    alone = half_width(survey.questions[0], 0.2, 3000)
+    alone = half_width(survey.questions[0], Spending("split", 1, 0.2, 1.0), 3000)
     made = spending(survey)
     ratio = {name: (found["q0"].half_width / alone) ** 2 for name, found in made.prospects.items()}
     assert ratio["one"] == pytest.approx(d, rel=1e-6)
@@ -189,3 +189,34 @@ def test_new_check_and_plan_by_commands(tmp_path, capsys):
     done = run_here(capsys, "survey", "check", wrong)
     assert done.returncode == 2
     assert "budget.epsilon must be greater than 0, got -1.0" in done.stderr
+
+
+MEMOIZED = EXAMPLE.replace("# wave_epsilon", "wave_epsilon").replace("same = false", "same = true")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("same = true", "same = false", "must come with people.same = true and several waves"),
+        ("wave_epsilon = 1.0", "wave_epsilon = 2.0", "must be below budget.epsilon, 2, got 2"),
+        ("on_devices = false", "on_devices = true", "must be left out if people answer in browsers"),
+        ('name = "drink_drive"', 'name = "drink_drive"\nmechanism = "rrrr"', "or the mechanism of 'drink_drive'"),
+    ],
+)
+def test_memoized_waves_that_cannot_be_are_refused_at_their_line(path, before, after, told):
+    path.write_text(MEMOIZED.replace(before, after), encoding="utf-8")
+    at = next(i for i, each in enumerate(MEMOIZED.splitlines(), start=1) if each.startswith("wave_epsilon"))
+    with pytest.raises(ValueError, match=f"line {at}: budget.wave_epsilon ") as info:
+        read_survey(path)
+    assert told in str(info.value)
+
+
+def test_memoized_budgets_are_for_all_waves_and_for_one(path, capsys):
+    path.write_text(MEMOIZED, encoding="utf-8")
+    survey = read_survey(path)
+    way = spending(survey).spending
+    assert (way.person_epsilon, way.epsilon * way.questions_each) == (2.0, 1.0)
+    assert epsilon_of_changes(survey, way, 0) == 2.0 < epsilon_of_changes(survey, way, 1)
+    told = " ".join(run_here(capsys, "survey", "check", path).stdout.split())
+    assert "memoized: ε = 2 bounds what all waves together tell, and ε = 1 what one wave alone tells" in told
+    assert f"others in one wave, all waves together tell at most ε = {epsilon_of_changes(survey, way, 1):.3g}" in told
