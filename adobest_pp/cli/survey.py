@@ -81,8 +81,8 @@ def _about(survey: "Survey", made: "Budgeted") -> list[str]:
             f"{WAYS[way.way].capitalize()}, the same in every wave.",
             f"The same people answer in {len(survey.waves)} waves, memoized: ε = {survey.budget.epsilon:.3g} bounds "
             f"what all waves together tell, and ε = {survey.wave_epsilon:.3g} what one wave alone tells.",
-            f"ε = {survey.budget.epsilon:.3g} is for people whose answers stay the same. If somebody's answers are "
-            f"others in one wave, all waves together tell at most ε = {once}{often}.",
+            f"ε = {survey.budget.epsilon:.3g} is for people whose answers stay the same. If somebody's answers "
+            f"differ in one wave, all waves together tell at most ε = {once}{often}.",
         ]
     elif len(survey.waves) > 1 and people.same:
         lines.append(f"The same people answer in {len(survey.waves)} waves: ε = {survey.wave_epsilon:.3g} in each.")

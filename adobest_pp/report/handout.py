@@ -30,7 +30,7 @@ PAPER = (
     "Privacy. ACM Transactions on Knowledge Discovery from Data, 2025. doi:10.1145/3706584"
 )
 CITE = (
-    f"Shares were estimated from answers that were randomized on people's devices (local differential privacy), with "
+    f"Shares were estimated from answers that were changed at random (local differential privacy), with "
     f"adobest_pp {__version__}."
 )
 

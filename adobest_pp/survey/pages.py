@@ -103,7 +103,14 @@ def _question(result: SurveyResult, name: str, waves: list[str]) -> dict[str, An
         (measure, [scales.loc[measure, wave] for wave in known])
         for measure in scales.index.get_level_values("measure").unique()
     ]
-    return {"text": question.text, "waves": known, "rows": rows, "measures": measures, "bins": question.bins}
+    return {
+        "name": name,
+        "text": question.text,
+        "waves": known,
+        "rows": rows,
+        "measures": measures,
+        "bins": question.bins,
+    }
 
 
 def _response(result: SurveyResult) -> list[dict[str, Any]]:

@@ -102,7 +102,7 @@ def protection_in_words(survey: Survey) -> list[str]:
         sentences.append(
             "The same people answered in every wave. A person's answer was changed once for all waves, and this "
             "changed answer again in each wave. So more waves do not tell more about somebody whose answer stays the "
-            f"same. If a person's answer was another in one wave, one can be at most {changed['once_sure']} sure."
+            f"same. If a person's answer differed in one wave, one can be at most {changed['once_sure']} sure."
         )
     if made.spending.way != "split":
         each = {1: "one question", 2: "two questions"}[made.spending.questions_each]

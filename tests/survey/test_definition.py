@@ -219,4 +219,4 @@ def test_memoized_budgets_are_for_all_waves_and_for_one(path, capsys):
     assert epsilon_of_changes(survey, way, 0) == 2.0 < epsilon_of_changes(survey, way, 1)
     told = " ".join(run_here(capsys, "survey", "check", path).stdout.split())
     assert "memoized: ε = 2 bounds what all waves together tell, and ε = 1 what one wave alone tells" in told
-    assert f"others in one wave, all waves together tell at most ε = {epsilon_of_changes(survey, way, 1):.3g}" in told
+    assert f"differ in one wave, all waves together tell at most ε = {epsilon_of_changes(survey, way, 1):.3g}" in told
