@@ -199,8 +199,8 @@ def serve(
 ) -> None:
     """Ask the sensitive questions of a wave on people's own devices, until Ctrl-C; the same command resumes.
 
-    Browsers randomize before they send. People are asked neither for public columns nor for an id, so estimates are for
-    everybody together, and nobody can tell who answered in two waves.
+    Browsers randomize before they send. People are also asked for the public columns whose labels the survey has
+    (people.choices, margins), and for no id: nobody can tell who answered in two waves, and there are no weights.
     """
     from adobest_pp.poll.polls import ALL, ONE, PollQuestion, create_poll
     from adobest_pp.poll.server import serve_poll
@@ -220,7 +220,9 @@ def serve(
         n = max(1, round(survey.people.expected * made.share))
         asked = [PollQuestion(q.text, q.labels, made.epsilon, q.mechanism, n) for q in survey.private_questions]
         poll.parent.mkdir(parents=True, exist_ok=True)
-        create_poll(poll, asked, title=survey.title, each_person=ONE if made.way == "one" else ALL)
+        create_poll(
+            poll, asked, title=survey.title, each_person=ONE if made.way == "one" else ALL, public=survey.asked_columns
+        )
     serve_poll(poll, host, port, address)
 
 

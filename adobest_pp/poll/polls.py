@@ -15,7 +15,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from typing import Any
 
 from adobest_pp._checks import check_count, check_epsilon, check_path
 from adobest_pp._files import as_os_error, check_target, connect, lock, telling, unlock
-from adobest_pp._text import brief
+from adobest_pp._text import brief, check_labels
 from adobest_pp.answers.responses import Responses
 from adobest_pp.collect import Collection
 from adobest_pp.collect.policies import DEFAULT_MECHANISM, mechanism_name, policy_by_name
@@ -83,6 +83,7 @@ def create_poll(
     *,
     title: str | None = None,
     each_person: str = ALL,
+    public: Mapping[str, Sequence[str]] | None = None,
     steps: Sequence[dict[str, Any]] | None = None,
     random_seed: int | None = None,
 ) -> None:
@@ -98,6 +99,9 @@ def create_poll(
         The heading of the pages; the first question by default.
     each_person : {"all", "one"}
         Whether a person answers all questions, which adds up their ε, or one that is drawn at random.
+    public : mapping, optional
+        Public columns that everybody is asked for, such as the region, with the possible labels. They are sent as they
+        are, and kept with the answer.
     steps : sequence of dict, optional
         A lesson plan for the projector.
     random_seed : int, optional
@@ -108,6 +112,9 @@ def create_poll(
         raise ValueError(f"questions must be 1 to {MAX_QUESTIONS}, got {len(questions)}")
     if each_person not in (ALL, ONE):
         raise ValueError(f"each_person must be {ALL!r} or {ONE!r}, got {brief(each_person)}")
+    asked_for = {
+        _checked_text(name): list(check_labels(labels, len(labels))) for name, labels in (public or {}).items()
+    }
     texts = [_checked_text(question.text) for question in questions]
     collections = [_collection(question, random_seed) for question in questions]
     files = [
@@ -120,6 +127,7 @@ def create_poll(
         "title": _checked_text(title or texts[0]),
         "name": secrets.token_urlsafe(9),
         "each_person": each_person,
+        "public": asked_for,
         "steps": None if steps is None else list(steps),
         "questions": [
             {
@@ -225,15 +233,16 @@ class Desk:
         first = body.partition(".")[0]
         return None if first == "a" else int(first)
 
-    def take(self, token: str, question: int, number: int, answer: Any) -> None:
-        """Keep a checked answer on disk, or raise Refusal if the token is spent."""
+    def take(self, token: str, question: int, number: int, answer: Any, public: Any = None) -> None:
+        """Keep a checked answer on disk, with what is public of the person, or raise Refusal if the token is spent."""
         if not self.is_open:
             raise Refusal(410, "This poll is closed.")
         only = self.question_of(token)
         if only is not None and only != question:
             raise Refusal(403, "Another question was drawn for you.")
         key = hmac.digest(self._secret, f"{question} {token}".encode(), "sha256")[:16]
-        row = (secrets.token_bytes(16), question, number, json.dumps(answer))
+        kept = answer if public is None else {"answer": answer, "public": public}
+        row = (secrets.token_bytes(16), question, number, json.dumps(kept))
         try:
             with self._transaction():
                 self._connection.execute("INSERT INTO spent VALUES (?)", (key,))
@@ -342,6 +351,15 @@ class OpenPoll:
             raise Refusal(400, "No such question was published.")
         return self.known[index][number]
 
+    def public(self, given: Any) -> dict[str, str] | None:
+        """Return what a person says of the public columns, or raise Refusal; None if the poll asks for none."""
+        asked: dict[str, list[str]] = self.settings.get("public") or {}
+        if not asked:
+            return None
+        if not isinstance(given, dict) or any(given.get(name) not in labels for name, labels in asked.items()):
+            raise Refusal(400, f"Choose one of the labels of each of: {', '.join(asked)}.")
+        return {name: given[name] for name in asked}
+
     @property
     def total_epsilon(self) -> float:
         """What a person spends in all: the sum over the questions, or the most if one is drawn."""
@@ -369,7 +387,12 @@ class OpenPoll:
         collection = self._collections[note["question"]]
         arrived = len(collection) - note["before"]
         if arrived == 0 and answers:
-            collection.record(answers, note["number"])
+            if self.settings.get("public"):
+                with collection.holding():  # all of them, or none
+                    for each in answers:
+                        collection.record([each["answer"]], note["number"], public=each["public"])
+            else:
+                collection.record(answers, note["number"])
         elif arrived != len(answers):
             raise ValueError(
                 f"{collection.path!r} must be left alone between two runs of its poll: its answers changed"

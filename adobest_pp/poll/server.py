@@ -173,6 +173,7 @@ class PollServer:
                 "name": settings["name"],
                 "open": self.poll.desk.is_open,
                 "each_person": settings["each_person"],
+                "public": settings.get("public") or {},
                 "total_epsilon": self.poll.total_epsilon,
                 "hash": integrity(),
                 "languages": LANGUAGES,
@@ -199,7 +200,8 @@ class PollServer:
         if len(checked) != 1:
             raise Refusal(400, "The answer must be one.")
         # As it was checked: an answer of another shape would not go into one list with the others.
-        await self._at_desk(self.poll.desk.take, content.get("token"), index, number, checked.tolist()[0])
+        kept = checked.tolist()[0], self.poll.public(content.get("public"))
+        await self._at_desk(self.poll.desk.take, content.get("token"), index, number, *kept)
         return _json({"counted": True})
 
     # What the projector asks for.

@@ -130,6 +130,7 @@ class People(_Part):
     id: str | None = None
     fixed: list[str] = []
     groups: list[str] = []
+    choices: dict[str, list[str]] = {}
     weight: str | None = None
     ignore_case: bool = False
     missing: list[str] = []
@@ -173,6 +174,13 @@ class Survey(_Part):
             raise _At(("people",), f"must name other columns than {', '.join(KEPT)}, got {reserved!r}")
         if people.same and len(self.waves) > 1 and people.id is None:
             raise _At(("people", "same"), "must come with id, the column that tells who is who in the next wave")
+        for column, labels in people.choices.items():
+            if column not in people.groups:
+                raise _At(("people", "choices"), f"must be of columns of people.groups, got {column!r}")
+            if len(set(labels)) < max(2, len(labels)):
+                raise _At(("people", "choices"), f"must have at least two different labels, got others for {column!r}")
+            if column in self.margins and set(labels) != set(self.margins[column]):
+                raise _At(("people", "choices"), f"must have the labels of margins.{column} for {column!r}")
         unknown = [column for column in self.margins if column not in people.groups]
         if unknown:
             raise _At(("margins", unknown[0]), "must be of a column of people.groups")
@@ -215,9 +223,17 @@ class Survey(_Part):
         return self.budget.wave_epsilon is not None
 
     @property
+    def asked_columns(self) -> dict[str, list[str]]:
+        """The public columns that people are asked for on their own devices: those whose labels the survey has."""
+        known = {column: list(margin) for column, margin in self.margins.items()} | self.people.choices
+        return {column: known[column] for column in self.people.groups if column in known}
+
+    @property
     def public(self) -> list[str]:
         """The public columns that are kept with the answers, without the identifier."""
         people = self.people
+        if people.on_devices:
+            return list(self.asked_columns)
         named = [*people.groups, *people.fixed, *([] if people.weight is None else [people.weight])]
         return list(dict.fromkeys(named))
 
@@ -430,6 +446,8 @@ fixed = ["born"]
 # Public columns to estimate by, and the column of weights. They are kept with the answers, so they are no secret.
 groups = ["region", "age"]
 weight = "weight"
+# On their own devices, people are asked for the groups that have margins below, or labels here:
+# choices = { region = ["north", "south"] }
 # Read "NEVER" as "never", and these values as no answer.
 ignore_case = true
 missing = ["n/a"]

@@ -69,7 +69,7 @@ def values_of(survey: Survey) -> dict[str, Any]:
         "changed": _changed(survey),
         "public": survey.public,
         "on_devices": survey.people.on_devices,
-        "has_id": survey.people.id is not None,
+        "has_id": survey.people.id is not None and not survey.people.on_devices,
         "version": __version__,
     }
 

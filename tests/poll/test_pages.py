@@ -226,6 +226,20 @@ def test_keyboard_alone(browser, tmp_path, problems):
         page.context.close()
 
 
+def test_public_columns_are_chosen_openly(browser, tmp_path, problems):
+    with served(tmp_path / "poll.db", PollQuestion("How often?", LABELS, 1.0), public={"region": ["a", "b"]}) as server:
+        page = phone(browser, server, problems)
+        page.locator("#question-0 input").nth(1).check()
+        assert page.locator("#question-0 button").is_disabled()  # until the region is chosen
+        page.locator("#about select").select_option("b")
+        page.locator("#question-0 button").click()
+        counted(page)
+        (sent,) = posted(page, "/answer")
+        assert sent["public"] == {"region": "b"}
+        assert page.locator("#about").is_hidden()
+        page.context.close()
+
+
 def test_german(browser, tmp_path, problems):
     with served(tmp_path / "poll.db", PollQuestion("Which?", LABELS, 1.0)) as server:
         page = phone(browser, server, problems, locale="de-DE")

@@ -307,3 +307,18 @@ def test_the_command_prints_the_address_and_the_key_once(tmp_path, monkeypatch, 
     assert "█" in said  # the QR code
     app.poll.close()
     listening.close()
+
+
+def test_public_columns_come_with_the_answer(tmp_path):
+    asked = {"region": ["north", "south"], "age": ["young", "old"]}
+    with served(tmp_path / "poll.db", COLORS, public=asked) as server:
+        assert json.loads(ask(server, "/poll").text)["public"] == asked
+        token, sent = join(server)["token"], {"question": 0, "number": 0, "answer": [1]}
+        for wrong in (None, {}, {"region": "north"}, {"region": "east", "age": "old"}, {"region": ["north"], "age": 1}):
+            assert refused(ask(server, "/answer", sent | {"token": token, "public": wrong}), [400])
+        told = {"region": "south", "age": "old", "name": "Ada"}
+        assert ask(server, "/answer", sent | {"token": token, "public": told}).status == 200
+    found = ad.Collection.open(tmp_path / "poll.db")
+    assert found.public.answered == {"region": ["south"], "age": ["old"]}  # what was not asked for is not kept
+    assert found.responses.answers.tolist() == [[1]]
+    found.close()

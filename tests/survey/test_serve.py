@@ -20,7 +20,7 @@ def survey(tmp_path, monkeypatch):
     return path, served
 
 
-def test_a_wave_is_served_as_a_poll_and_estimated_for_everybody(survey, capsys):
+def test_a_wave_is_served_as_a_poll_and_estimated_by_the_columns_that_people_choose(survey, capsys):
     path, served = survey
     for _ in range(2):  # the second time it resumes
         done = run_here(capsys, "survey", "serve", path, "--wave", "2026")
@@ -31,18 +31,19 @@ def test_a_wave_is_served_as_a_poll_and_estimated_for_everybody(survey, capsys):
         assert collection.mechanism.epsilon == 2.0  # one question is drawn for each person
         question = collection.next_question()
         for x in rng.choice(2, size=300, p=[0.7, 0.3]):
-            collection.record(question.privatize(int(x)), question)
+            age = "65+" if rng.random() < 0.5 else "18-39"
+            collection.record(question.privatize(int(x)), question, public={"age": age})
     answers = read_answers(path, "2026", "drink_drive")
     assert len(answers.responses) == 300
     assert read_answers(path, "2026", "sport") is None  # asked openly, so not here
     result = estimate_survey(path)
     assert list(result.datasets) == [("2026", "drink_drive")]
-    assert set(result.estimates["group"]) == {"everybody"}
-    yes = result.estimates.set_index("category").loc["yes"]
+    assert set(result.estimates["group"]) == {"everybody", "18-39", "65+"}  # the labels of margins.age
+    yes = result.estimates[result.estimates["column"] == ""].set_index("category").loc["yes"]
     assert yes["lower"] < 0.3 < yes["upper"]
-    assert result.response.to_dict("records") == [
+    assert result.response.to_dict("records")[0] == (
         {"wave": "2026", "question": "drink_drive", "column": "", "group": "everybody", "asked": 300, "answered": 300}
-    ]
+    )
 
 
 def test_files_and_devices_are_not_mixed_up(survey, tmp_path, capsys):

@@ -9,6 +9,7 @@ const RETRY = 3000;
 let texts = {};
 let poll = null;
 const agreed = []; // by question: the ε that this page showed first, which later rounds must keep
+const about = {}; // by public column: what the person chose, which is sent as it is
 const sent = []; // by question: what was sent, to show it until the page is left
 
 // What this browser remembers: a random token, which questions are answered, and a randomized answer until it is taken.
@@ -139,6 +140,26 @@ function receipt({ question, answer }) {
   ];
 }
 
+/** What is sent as it is: one choice for each public column. */
+function aboutForm() {
+  const columns = Object.entries(poll.public);
+  const choices = columns.map(([name, labels]) => {
+    const options = ["", ...labels].map((label) => element("option", { value: label }, label));
+    const select = element("select", { autocomplete: "off" }, ...options);
+    select.value = about[name] ?? "";
+    select.addEventListener("change", () => {
+      about[name] = select.value;
+      document.querySelectorAll("form").forEach((form) => form.dispatchEvent(new Event("change")));
+    });
+    return element("label", { class: "about" }, element("span", { dir: "auto" }, name), select);
+  });
+  const heading = element("legend", {}, texts.about);
+  $("about").hidden = !columns.length || !mine().some((index) => stateOf(index) === "open");
+  $("about").replaceChildren(element("fieldset", {}, heading, element("p", { class: "note" }, texts.about_note), ...choices));
+}
+
+const isToldAll = () => Object.keys(poll.public).every((name) => about[name]);
+
 /** Whether a question is answered, on its way, still open, or closed: the same in every tab. */
 function stateOf(index) {
   if (shelf.get(`done:${index}`) !== null) return "done";
@@ -159,6 +180,7 @@ function show(index, focus = false) {
     section.append(heading, live, ...(state === "done" && sent[index] ? receipt(sent[index]) : []));
   }
   $(`question-${index}`).replaceWith(section);
+  $("about").hidden ||= !mine().some((each) => stateOf(each) === "open");
   if (focus) (section.querySelector("h2") ?? section).focus();
 }
 
@@ -179,7 +201,7 @@ function form(index, asked, live) {
   const curious = element("details", {}, element("summary", {}, texts.odds));
   curious.addEventListener("toggle", () => curious.children.length > 1 || curious.append(oddsTable(question)));
   const made = element("form", { autocomplete: "off" }, element("fieldset", {}, legend, element("p", { class: "note" }, fill(texts.epsilon, values)), ...choices), send, live, curious);
-  made.addEventListener("change", () => { send.disabled = false; });
+  made.addEventListener("change", () => { send.disabled = made.querySelector("input:checked") === null || !isToldAll(); });
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     answer(index, question, made);
@@ -189,11 +211,12 @@ function form(index, asked, live) {
 
 function answer(index, question, made) {
   const chosen = made.querySelector("input:checked");
-  if (chosen === null) return;
+  if (chosen === null || !isToldAll()) return;
   if (stateOf(index) === "open") { // in other tabs, too
     const randomized = question.privatize(Number(chosen.value));
     sent[index] = { question, answer: randomized };
-    shelf.set(`waiting:${index}`, JSON.stringify({ question: index, number: question.number, answer: randomized }));
+    const open = Object.keys(poll.public).length ? { public: { ...about } } : {};
+    shelf.set(`waiting:${index}`, JSON.stringify({ question: index, number: question.number, answer: randomized, ...open }));
   }
   made.reset();
   show(index);
@@ -214,6 +237,7 @@ async function speak(language) {
   const values = { count: poll.questions.length, total: short(poll.total_epsilon) };
   $("sum").hidden = poll.questions.length < 2;
   $("sum").textContent = fill(poll.each_person === "one" ? texts.sum_one : texts.sum_all, values);
+  aboutForm();
   for (const index of mine()) show(index);
 }
 
