@@ -373,8 +373,3 @@ def export(folder: str | Path, lecturer: bool = False) -> Sequence[Path]:
             Path(temporary).write_text(page, encoding="utf-8")
         written.append(place / name)
     return written
-
-
-if __name__ == "__main__":
-    for _path in export(sys.argv[1], lecturer="--lecturer" in sys.argv[2:]):
-        print(_path)  # noqa: T201

@@ -49,7 +49,7 @@ def _cache(app: Sphinx) -> Path:
 def begin(app: Sphinx) -> None:
     """Start to make the pages, where there are none of this state."""
     if app.builder.name == "html" and _runs(app) and not (_cache(app) / "index.html").is_file():
-        command = [sys.executable, "-m", "adobest_pp.teaching.pages", f"{_cache(app)}.part"]
+        command = [sys.executable, "-m", "adobest_pp", "teach", "--pages", f"{_cache(app)}.part"]
         app.making = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
