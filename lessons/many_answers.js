@@ -1,7 +1,7 @@
 // The pictures of lesson 2. `compute` has the same numbers as the functions in many_answers.py.
 
 const HONEST = 30;
-const CELLS = 8000;
+const CELLS = 4000;
 
 function truthful(epsilon) {
   return 1 / (1 + Math.exp(-epsilon));

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -332,26 +332,34 @@ def syllabus_page(lecturer: bool = False) -> str:
     return _page("syllabus.html", "Syllabus", plans=load_file("syllabus").PLANS, lecturer=lecturer)
 
 
-def other_pages(lecturer: bool = False) -> Mapping[str, Callable[[], str]]:
-    """Return what makes the pages of an edition beside the lessons, by their names. Students do not get the exam."""
+def makers(
+    lecturer: bool = False, live: bool = False, poll: str | None = None, address: str | None = None
+) -> Mapping[str, Callable[[], str]]:
+    """Return what makes each page of an edition, by the name of its file without ending.
+
+    Parameters
+    ----------
+    lecturer : bool
+        Whether it is the lecturer's edition. Students get no slides, handouts and exam.
+    live : bool
+        Whether a server runs the code of exercises.
+    poll, address : str, optional
+        Where a class finds its poll and the lessons.
+    """
     found: dict[str, Callable[[], str]] = {
-        "syllabus": lambda: syllabus_page(lecturer),
-        "homework": lambda: homework_page(lecturer),
+        "index": partial(contents_page, lecturer, poll, is_class=address is not None),
+        "syllabus": partial(syllabus_page, lecturer),
+        "homework": partial(homework_page, lecturer),
     }
-    if lecturer:
-        found |= {"exam": lambda: exam_page(solved=True), "exam-paper": lambda: exam_page(solved=False)}
-    return found
-
-
-def pages(lecturer: bool = False) -> Mapping[str, str]:
-    """Return all pages of an edition by their file names."""
-    found = {"index.html": contents_page(lecturer)}
-    found |= {f"{name}.html": make() for name, make in other_pages(lecturer).items()}
     for number, lesson in enumerate(LESSONS, start=1):
-        found[f"{lesson.name}.html"] = lesson_page(number, lecturer)
+        found[lesson.name] = partial(lesson_page, number, lecturer, live)
         if lecturer:
-            found[f"{lesson.name}-slides.html"] = slides_page(number)
-            found[f"{lesson.name}-handout.html"] = handout_page(number)
+            found[f"{lesson.name}-slides"] = partial(slides_page, number)
+            found[f"{lesson.name}-handout"] = partial(handout_page, number)
+    if lecturer:
+        found |= {"exam": partial(exam_page, solved=True), "exam-paper": partial(exam_page, solved=False)}
+    if address is not None:
+        found["join"] = partial(join_page, address)
     return found
 
 
@@ -368,8 +376,9 @@ def export(folder: str | Path, lecturer: bool = False) -> Sequence[Path]:
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, page in pages(lecturer).items():
-        with replacing(place / name) as temporary:
-            Path(temporary).write_text(page, encoding="utf-8")
-        written.append(place / name)
+    for name, make in makers(lecturer).items():
+        path = place / f"{name}.html"
+        with replacing(path) as temporary:
+            Path(temporary).write_text(make(), encoding="utf-8")
+        written.append(path)
     return written

@@ -22,17 +22,7 @@ from urllib.parse import parse_qs, quote
 from adobest_pp._checks import check_integer
 from adobest_pp._progress import raising_interrupts
 from adobest_pp._text import brief
-from adobest_pp.teaching.pages import (
-    LESSONS,
-    contents_page,
-    handout_page,
-    join_page,
-    lesson_of,
-    lesson_page,
-    other_pages,
-    parts_of,
-    slides_page,
-)
+from adobest_pp.teaching.pages import LESSONS, lesson_of, makers, parts_of
 from adobest_pp.teaching.parts import HINTS, Exercise
 from adobest_pp.teaching.running import OFF, TRUST, can_run
 
@@ -209,19 +199,11 @@ class Course:
         """Return a page by the name of its file, without ending; None if there is none."""
         with self._lock:
             if name not in self._pages:
-                lesson, _, kind = name.partition("-")
-                number = self._numbers.get(lesson)
-                if name == "index":
-                    self._pages[name] = contents_page(self._lecturer, self._poll, is_class=self.address is not None)
-                elif name == "join" and self.address is not None:
-                    self._pages[name] = join_page(self.address)
-                elif name in (others := other_pages(self._lecturer)):
-                    self._pages[name] = others[name]()
-                elif number and not kind:
-                    self._pages[name] = lesson_page(number, self._lecturer, self._live)
-                elif number and self._lecturer and kind in ("slides", "handout"):
-                    self._pages[name] = slides_page(number) if kind == "slides" else handout_page(number)
-            return self._pages.get(name)
+                make = makers(self._lecturer, self._live, self._poll, self.address).get(name)
+                if make is None:
+                    return None
+                self._pages[name] = make()
+            return self._pages[name]
 
     async def _show(self, request: Any) -> Any:
         from starlette.concurrency import run_in_threadpool

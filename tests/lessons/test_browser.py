@@ -16,7 +16,7 @@ from adobest_pp.teaching.pages import (
     contents_page,
     handout_page,
     lesson_page,
-    other_pages,
+    makers,
     parts_of,
     slides_page,
 )
@@ -216,7 +216,7 @@ def test_the_table_of_contents(browser, axe, tmp_path, scheme):  # noqa: F811
 @pytest.mark.parametrize("name", ["homework", "syllabus", "exam"])
 def test_problems_and_plans(browser, axe, tmp_path, name):  # noqa: F811
     path = tmp_path / "page.html"
-    path.write_text(other_pages(lecturer=True)[name](), encoding="utf-8")
+    path.write_text(makers(lecturer=True)[name](), encoding="utf-8")
     for scheme in ("light", "dark"):
         with visiting(browser, path.as_uri(), "narrow", scheme) as tab:
             assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")

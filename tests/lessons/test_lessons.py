@@ -29,7 +29,7 @@ from tests.refusals import refuses
 
 NUMBERS = range(1, len(LESSONS) + 1)
 LARGEST_PAGE = 400 * 1024
-FEW_SETTINGS = 100
+FEW_SETTINGS = 50
 
 
 def test_every_lesson_has_its_files():
