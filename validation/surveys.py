@@ -10,7 +10,8 @@ known margins, and blanks (`validation.simulated_survey`). Shares differ by regi
 - Budgets: the errors of estimates when the budget is split, when one question is drawn for each person, and when a
   pair is, against the ratio of errors that the plan computes.
 
-Answers are drawn fast, by a generator, and shares are drawn less often than for people: 400 times (`few_draws`). Exits with 1 if a finding is not reproduced.
+Answers are drawn fast, by a generator, and shares are drawn less often than for people: 400 times (`few_draws`).
+Exits with 1 if a finding is not reproduced.
 """
 
 import sys
