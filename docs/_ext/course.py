@@ -28,7 +28,11 @@ class Course(SphinxDirective):
         lines = []
         for lesson in LESSONS:
             title = f"[{lesson.title}]({PLACE}/{lesson.name}.html)" if _runs(self.env.app) else lesson.title
-            lines += [f"1. **{title}.** {lesson.about}"]
+            end = "" if lesson.title.endswith("?") else "."
+            lines += [f"1. **{title}{end}** {lesson.about}"]
+        if _runs(self.env.app):
+            others = [f"[{name}]({PLACE}/{name}.html)" for name in ("syllabus", "homework")]
+            lines += ["", f"[All lessons on one page]({PLACE}/index.html), with {' and '.join(others)}."]
         parent = nodes.section()
         nested_parse_with_titles(self.state, StringList(lines, "lessons"), parent)
         # These are files of the finished site, and no documents: plain addresses.
