@@ -23,6 +23,7 @@ from adobest_pp._types import Bits, Floats, Integers
 __all__ = [
     "BITS",
     "HADAMARD",
+    "NO_STRUCTURE",
     "PROJECTIVE",
     "SKETCH",
     "Evidence",
@@ -41,8 +42,9 @@ _SETS_AT_ONCE = 1 << 16
 BITS = 10
 # The kinds of structure that `adobest_pp.transforms` can multiply by.
 HADAMARD, PROJECTIVE, SKETCH = 1, 2, 3
-# Evidence without structure.
-_NO_STRUCTURE: Integers = np.zeros(0, dtype=np.int64)
+# Evidence without structure. Its type is not that of blocks, so that a compiler knows there is nothing to multiply by:
+# see `adobest_pp.transforms.blocks`.
+NO_STRUCTURE: NDArray[np.integer] = np.zeros(0, dtype=np.uint8)
 
 
 class Evidence(NamedTuple):
@@ -69,7 +71,8 @@ class Evidence(NamedTuple):
         The sets again, ten categories at a time: bit j of ``codes[t, v]`` says whether category 10·t + j is in set v.
         T is 0 unless there are so many sets that looking up masses costs less than adding up the members.
     structure : array of int
-        Sets without members: how to multiply by them, as blocks that `adobest_pp.transforms` reads. Mostly empty.
+        Sets without members: how to multiply by them, as blocks that `adobest_pp.transforms` reads. Mostly
+        `NO_STRUCTURE`.
     """
 
     base: Floats
@@ -83,7 +86,7 @@ class Evidence(NamedTuple):
     offsets: Integers
     patterns: Floats
     codes: NDArray[np.uint16]
-    structure: Integers = _NO_STRUCTURE
+    structure: NDArray[np.integer] = NO_STRUCTURE
 
     @property
     def n_categories(self) -> int:
@@ -284,11 +287,11 @@ def merged(parts: Sequence[Evidence]) -> tuple[Evidence, list[Integers]]:
     total = np.zeros(kept.size, dtype=np.int64)
     np.add.at(total, row_of, count)
     ends = np.cumsum([part.n_rows for part in parts])[:-1]
-    rows = rows._replace(count=total, patterns=patterns, structure=np.concatenate([_NO_STRUCTURE, *structure]))
+    rows = rows._replace(count=total, patterns=patterns, structure=np.concatenate([NO_STRUCTURE, *structure]))
     return rows, np.split(row_of, ends)
 
 
-def _blocks(structure: Integers) -> list[Integers]:
+def _blocks(structure: NDArray[np.integer]) -> list[NDArray[np.integer]]:
     """Return the blocks of a structure, each of which begins with its kind and its length."""
     found, at = [], 0
     while at < structure.size:

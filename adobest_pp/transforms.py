@@ -8,16 +8,35 @@ multiply by them. It says so by a block of integers (`ExtremalMechanism.structur
 Evidence may have several blocks, one after the other. Sets are numbered 0 … m−1 within a block, by the answers.
 
 Each kind has three functions here, and a branch in each of `block_masses`, `add_block` and `holds`, which choose at
-run time: whatever calls them is compiled once for all mechanisms. Tests compare every kind with the support sets that
-its mechanism lists.
+run time: whatever calls them is compiled once for all kinds, and once for evidence without structure. Tests compare
+every kind with the support sets that its mechanism lists.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from adobest_pp.evidence import HADAMARD, PROJECTIVE, SKETCH
 
 # What the rest of the package calls: all blocks, whatever their kinds.
+
+
+def blocks(structure: Any) -> Any:
+    """Return the blocks of `Evidence.structure`, or None if there are none.
+
+    The functions below do nothing with None. The compiler takes it from the type of `NO_STRUCTURE`, and leaves them
+    out: with them, the functions of the likelihood took twice as long to compile, and were too long to be inlined.
+    """
+    return structure if structure.size else None
+
+
+@overload(blocks)
+def _compiled_blocks(structure):  # type: ignore[no-untyped-def]
+    if structure.dtype == types.uint8:
+        return lambda structure: None
+    return lambda structure: structure
 
 
 @njit(cache=True)
@@ -33,6 +52,8 @@ def n_structured(structure):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def structured_masses(theta, structure, masses):  # type: ignore[no-untyped-def]
     """Write θ(A) of every set of all blocks into `masses`."""
+    if structure is None:
+        return
     first, at = 0, 0
     while at < structure.size:
         block = structure[at : at + structure[at + 1]]
@@ -43,6 +64,8 @@ def structured_masses(theta, structure, masses):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def add_structured(pull, structure, slope):  # type: ignore[no-untyped-def]
     """Add Σ_A pull[A]·1[x ∈ A] over the sets of all blocks to `slope[x]`, for every category x."""
+    if structure is None:
+        return
     first, at = 0, 0
     while at < structure.size:
         block = structure[at : at + structure[at + 1]]
@@ -53,6 +76,8 @@ def add_structured(pull, structure, slope):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def is_member(x, z, structure):  # type: ignore[no-untyped-def]
     """Tell whether category x is in set z, numbered over all blocks."""
+    if structure is None:
+        return False
     at = 0
     while z >= structure[at + 2]:
         z -= structure[at + 2]

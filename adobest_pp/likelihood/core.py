@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from adobest_pp.evidence import BITS, Evidence
-from adobest_pp.transforms import add_structured, is_member, n_structured, structured_masses
+from adobest_pp.transforms import add_structured, blocks, is_member, n_structured, structured_masses
 
 # The product of two factors between this and its reciprocal keeps full precision.
 SMALLEST_FACTOR = 1e-150
@@ -78,7 +78,12 @@ def value_and_gradient(theta, evidence):  # type: ignore[no-untyped-def]
 
     Where a row is impossible under θ, the value is −inf and the gradient NaN.
     """
-    if evidence.structure.size > 0:
+    return _value_and_gradient(theta, evidence, blocks(evidence.structure))
+
+
+@njit(cache=True)
+def _value_and_gradient(theta, evidence, structure):  # type: ignore[no-untyped-def]
+    if structure is not None:
         return _value_and_gradient_by_passes(theta, evidence)
     masses = set_masses(theta, evidence)
     total = theta.sum()
@@ -187,51 +192,64 @@ def information_diagonal(theta, evidence):  # type: ignore[no-untyped-def]
     return found + shared
 
 
+# One set. A loop over rows takes the arrays out of the evidence first, and calls one function for sets with members and
+# another for all other sets. Numba counts references to every array that a function is given, unless the function is so
+# simple that it need not. With the whole evidence in one function, that took five times as long as the sum itself.
+
+
 @njit(cache=True)
-def set_mass(v, theta, evidence):  # type: ignore[no-untyped-def]
-    """Return θ(S) of one set, or of a pattern, whose numbers follow those of the sets, or of a set of the structure."""
+def listed_mass(v, theta, offsets, members):  # type: ignore[no-untyped-def]
+    """Return θ(S) of a set with members."""
     mass = 0.0
-    if v < evidence.offsets.size - 1:
-        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
-            mass += theta[evidence.members[j]]
-        return mass
-    d = v - evidence.offsets.size + 1
-    if d < len(evidence.patterns):
+    for j in range(offsets[v], offsets[v + 1]):
+        mass += theta[members[j]]
+    return mass
+
+
+@njit(cache=True)
+def add_to_listed(v, amount, offsets, members, slope):  # type: ignore[no-untyped-def]
+    """Add the derivative of ``amount·θ(S)`` with respect to θ to `slope`, for a set with members."""
+    for j in range(offsets[v], offsets[v + 1]):
+        slope[members[j]] += amount
+
+
+@njit(cache=True)
+def other_mass(d, theta, patterns, structure):  # type: ignore[no-untyped-def]
+    """Return θ(S) of what follows the sets with members: pattern d, or a set of the structure, behind the patterns."""
+    mass = 0.0
+    if structure is None or d < len(patterns):
         for i in range(theta.size):
-            mass += evidence.patterns[d, i] * theta[i]
+            mass += patterns[d, i] * theta[i]
         return mass
     for i in range(theta.size):
-        if is_member(i, d - len(evidence.patterns), evidence.structure):
+        if is_member(i, d - len(patterns), structure):
             mass += theta[i]
     return mass
 
 
 @njit(cache=True)
-def add_to_set(v, amount, evidence, slope):  # type: ignore[no-untyped-def]
-    """Add the derivative of ``amount·θ(S)`` with respect to θ to `slope`, for one set or pattern."""
-    if v < evidence.offsets.size - 1:
-        for j in range(evidence.offsets[v], evidence.offsets[v + 1]):
-            slope[evidence.members[j]] += amount
-        return
-    d = v - evidence.offsets.size + 1
-    if d < len(evidence.patterns):
+def add_to_other(d, amount, patterns, structure, slope):  # type: ignore[no-untyped-def]
+    """Add the derivative of ``amount·θ(S)`` with respect to θ to `slope`, for a pattern or a set of the structure."""
+    if structure is None or d < len(patterns):
         for i in range(slope.size):
-            slope[i] += amount * evidence.patterns[d, i]
+            slope[i] += amount * patterns[d, i]
         return
     for i in range(slope.size):
-        if is_member(i, d - len(evidence.patterns), evidence.structure):
+        if is_member(i, d - len(patterns), structure):
             slope[i] += amount
 
 
 @njit(cache=True)
 def set_masses(theta, evidence):  # type: ignore[no-untyped-def]
     """Return θ(S) of every set and pattern, and one 0 more: rows without a set have index −1 and find it at the end."""
-    n_listed = evidence.offsets.size - 1 + len(evidence.patterns)
-    masses = np.zeros(n_listed + n_structured(evidence.structure) + 1)
-    structured_masses(theta, evidence.structure, masses[n_listed:])
-    codes = evidence.codes
-    for v in range(0 if len(codes) == 0 else codes.shape[1], n_listed):
-        masses[v] = set_mass(v, theta, evidence)
+    offsets, members, patterns, codes = evidence.offsets, evidence.members, evidence.patterns, evidence.codes
+    n_sets = offsets.size - 1
+    masses = np.zeros(n_sets + len(patterns) + n_structured(evidence.structure) + 1)
+    structured_masses(theta, blocks(evidence.structure), masses[n_sets + len(patterns) :])
+    for d in range(len(patterns)):
+        masses[n_sets + d] = other_mass(d, theta, patterns, None)
+    for v in range(codes.shape[1] if len(codes) else 0, n_sets):
+        masses[v] = listed_mass(v, theta, offsets, members)
     if len(codes) == 0:
         return masses
     table = np.zeros(2**BITS)
@@ -248,11 +266,13 @@ def set_masses(theta, evidence):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _add_to_sets(pull, evidence, slope):  # type: ignore[no-untyped-def]
     """Add the derivatives of ``pull[v]·θ(S)`` with respect to θ to `slope`, for all sets and patterns."""
-    n_listed = evidence.offsets.size - 1 + len(evidence.patterns)
-    add_structured(pull[n_listed:], evidence.structure, slope)
-    codes = evidence.codes
-    for v in range(0 if len(codes) == 0 else codes.shape[1], n_listed):
-        add_to_set(v, pull[v], evidence, slope)
+    offsets, members, patterns, codes = evidence.offsets, evidence.members, evidence.patterns, evidence.codes
+    n_sets = offsets.size - 1
+    add_structured(pull[n_sets + len(patterns) :], blocks(evidence.structure), slope)
+    for v in range(codes.shape[1] if len(codes) else 0, n_sets):
+        add_to_listed(v, pull[v], offsets, members, slope)
+    for d in range(len(patterns)):
+        add_to_other(d, pull[n_sets + d], patterns, None, slope)
     for t in range(len(codes)):
         table = np.zeros(2**BITS)
         for v in range(codes.shape[1]):
@@ -294,6 +314,8 @@ def pairs_value_and_gradient(theta, group, row, weight, evidence, on_simplex):  
     if len(theta) == 1 and row.size == evidence.base.size and (not on_simplex or is_simplex(theta[0])):
         one = value_and_gradient(theta[0], _weighted(evidence, weight))
         return one[0], one[1].reshape(theta.shape)
+    offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
+    structure, n_sets = blocks(evidence.structure), offsets.size - 1
     slope = np.zeros(theta.shape)
     value, product, p = 0.0, 1.0, 0
     for g in range(len(theta)):
@@ -304,15 +326,22 @@ def pairs_value_and_gradient(theta, group, row, weight, evidence, on_simplex):  
         total, shared = theta[g].sum(), 0.0
         while p < group.size and group[p] == g:
             u, v = row[p], evidence.set_index[row[p]]
-            h = row_probability(u, theta[g], total, set_mass(v, theta[g], evidence) if v >= 0 else 0.0, evidence)
+            mass = 0.0
+            if 0 <= v < n_sets:
+                mass = listed_mass(v, theta[g], offsets, members)
+            elif v >= 0:
+                mass = other_mass(v - n_sets, theta[g], patterns, structure)
+            h = row_probability(u, theta[g], total, mass, evidence)
             if h <= 0.0:
                 slope.fill(np.nan)
                 return -np.inf, slope
             value, product = add_log(value, product, weight[p], h)
             by_total, by_mass = row_pull(u, weight[p] / h, evidence, slope[g])
             shared += by_total
-            if v >= 0:
-                add_to_set(v, by_mass, evidence, slope[g])
+            if 0 <= v < n_sets:
+                add_to_listed(v, by_mass, offsets, members, slope[g])
+            elif v >= 0:
+                add_to_other(v - n_sets, by_mass, patterns, structure, slope[g])
             p += 1
         for i in range(theta.shape[1]):
             slope[g, i] += shared
@@ -325,13 +354,20 @@ def pair_probabilities(theta, group, row, evidence):  # type: ignore[no-untyped-
     h = np.zeros(group.size)
     if len(theta) == 1 and row.size == evidence.base.size:
         return row_probabilities(theta[0], evidence) if is_simplex(theta[0]) else h
+    offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
+    structure, n_sets = blocks(evidence.structure), offsets.size - 1
     last, total, valid = -1, 0.0, False
     for p in range(h.size):
         g, u, v = group[p], row[p], evidence.set_index[row[p]]
         if g != last:
             last, total, valid = g, theta[g].sum(), is_simplex(theta[g])
         if valid:
-            h[p] = row_probability(u, theta[g], total, set_mass(v, theta[g], evidence) if v >= 0 else 0.0, evidence)
+            mass = 0.0
+            if 0 <= v < n_sets:
+                mass = listed_mass(v, theta[g], offsets, members)
+            elif v >= 0:
+                mass = other_mass(v - n_sets, theta[g], patterns, structure)
+            h[p] = row_probability(u, theta[g], total, mass, evidence)
     return h
 
 

@@ -14,7 +14,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import set_masses, value_and_gradient
 from adobest_pp.mechanisms import Mechanism
-from adobest_pp.transforms import add_structured
+from adobest_pp.transforms import add_structured, blocks
 
 # Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
 #
@@ -286,7 +286,7 @@ def named(evidence: Evidence) -> NDArray[np.float64]:
     first = evidence.n_sets + len(evidence.patterns)
     is_structured = evidence.set_index >= first
     places, weights = evidence.set_index[is_structured] - first, count[is_structured]
-    add_structured(np.bincount(places, weights, minlength=evidence.n_masses - first), evidence.structure, alone)
+    add_structured(np.bincount(places, weights, minlength=evidence.n_masses - first), blocks(evidence.structure), alone)
     return np.asarray(alone)
 
 

@@ -120,7 +120,8 @@ class PointwiseTerms(Op):
 # has one term per response, for model comparison; a sum over it is rewritten into the former before gradients are
 # taken, so a model written PyMC's elementwise way does not pay for n responses.
 
-# Types and numbers of axes of the arrays of `Evidence`; counts may also be real weights.
+# Types and numbers of axes of the arrays of `Evidence`. Counts may also be real weights, and the type of the structure
+# says whether there is one.
 _EVIDENCE_TYPES = (
     *[("float64", 1)] * 4,
     *[("int64", 1)] * 2,
@@ -129,7 +130,7 @@ _EVIDENCE_TYPES = (
     ("int64", 1),
     ("float64", 2),
     ("uint16", 2),
-    ("int64", 1),
+    (None, 1),
 )
 _COUNT = Evidence._fields.index("count")
 _SCALE = Evidence._fields.index("log_scale")

@@ -27,7 +27,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import row_parts, set_masses
 from adobest_pp.samplers.registry import Drawn, register_sampler
-from adobest_pp.transforms import is_member
+from adobest_pp.transforms import blocks, is_member
 
 # Up to this many people are allocated one by one, which is cheaper than a binomial for each category.
 FEW = 8
@@ -69,8 +69,8 @@ def allocate(rng, theta, evidence, allocation):  # type: ignore[no-untyped-def]
         else:
             inner[v] += n - part - kept
     _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation)
-    if evidence.structure.size:
-        _scatter_structured(rng, theta, masses / total, inner, outer, evidence, allocation)
+    first = evidence.offsets.size - 1 + len(evidence.patterns)
+    _scatter_structured(rng, theta, masses, total, inner, outer, first, blocks(evidence.structure), allocation)
 
 
 @njit(cache=True)
@@ -116,10 +116,12 @@ def _scatter_pools(rng, theta, anywhere, inner, outer, evidence, allocation):  #
 
 
 @njit(cache=True)
-def _scatter_structured(rng, theta, shares, inner, outer, evidence, allocation):  # type: ignore[no-untyped-def]
+def _scatter_structured(rng, theta, masses, total, inner, outer, first, structure, allocation):  # type: ignore[no-untyped-def]
     """Allocate the people of sets that are only numbered: by rejection from θ, or from the members of small sets."""
+    if structure is None:
+        return
+    shares = masses / total
     threshold, alias = alias_table(theta)
-    first = evidence.offsets.size - 1 + len(evidence.patterns)
     listed = np.empty(theta.size, dtype=np.int32)
     for v in range(first, inner.size):
         for inside in (True, False):
@@ -129,7 +131,7 @@ def _scatter_structured(rng, theta, shares, inner, outer, evidence, allocation):
             if (shares[v] if inside else 1.0 - shares[v]) < LIKELY:
                 size = 0
                 for x in range(theta.size):
-                    if is_member(x, v - first, evidence.structure) == inside:
+                    if is_member(x, v - first, structure) == inside:
                         listed[size] = x
                         size += 1
                 _scatter(rng, n, theta, listed[:size], allocation)
@@ -137,7 +139,7 @@ def _scatter_structured(rng, theta, shares, inner, outer, evidence, allocation):
             while n > 0:
                 place = rng.integers(0, theta.size)
                 x = place if rng.random() < threshold[place] else alias[place]
-                if is_member(x, v - first, evidence.structure) == inside:
+                if is_member(x, v - first, structure) == inside:
                     allocation[x] += 1
                     n -= 1
 

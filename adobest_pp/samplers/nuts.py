@@ -269,12 +269,23 @@ def pack(
 
 
 @functools.cache
-def compiled_functions() -> tuple[Any, Any]:
-    """Return the C functions for nutpie, compiled or read from Numba's cache."""
-    return numba.cfunc(_LOG_DENSITY, cache=True)(_log_density), numba.cfunc(_EXPAND, cache=True)(_expand)
+def compiled_functions(structured: bool = False) -> tuple[Any, Any]:
+    """Return the C functions for nutpie, compiled or read from Numba's cache; evidence with structure has its own."""
+    density = _structured_log_density if structured else _log_density
+    return numba.cfunc(_LOG_DENSITY, cache=True)(density), numba.cfunc(_EXPAND, cache=True)(_expand)
 
 
 def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
+    return _write_log_density(dim, free_, gradient_, value_, block_, np.uint8)
+
+
+def _structured_log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-untyped-def]
+    return _write_log_density(dim, free_, gradient_, value_, block_, np.int64)
+
+
+@njit(cache=True)
+def _write_log_density(dim, free_, gradient_, value_, block_, kind):  # type: ignore[no-untyped-def]
+    """Write value and gradient; `kind` is the type of the evidence's structure."""
     header = carray(block_, _HEADER, np.int64)
     learned, k, u, o = header[0], header[1], header[2], header[3]
     d, m, t, s = header[4], header[5], header[6], header[7]
@@ -303,7 +314,7 @@ def _log_density(dim, free_, gradient_, value_, block_):  # type: ignore[no-unty
         words[offsets:structure],
         reals[patterns:members].reshape(d, k),
         carray(block_, 4 * codes + n_codes, np.uint16)[4 * codes :].reshape(t, o - 1),
-        words[structure:patterns],
+        words[structure:patterns].view(kind),
     )
     free, first, second = carray(free_, dim), reals[_HEADER : _HEADER + k], reals[_HEADER + k : prior]
     if learned:
@@ -447,7 +458,7 @@ def from_c_functions(block: NDArray[np.int64], start: Array, categories: tuple[s
 
     k = len(categories)
     shapes: dict[str, tuple[int, ...]] = {"theta": (k,)} | ({"concentration": ()} if learned else {})
-    log_density, expand = compiled_functions()
+    log_density, expand = compiled_functions(bool(block[_HEADER - 1]))
     return CompiledPyMCModel(
         dims={"theta": ("category",)},
         reparameterized_names=[],

@@ -18,9 +18,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass, value_and_gradient
+from adobest_pp.likelihood.core import (
+    add_to_listed,
+    add_to_other,
+    listed_mass,
+    other_mass,
+    row_probability,
+    row_pull,
+    value_and_gradient,
+)
 from adobest_pp.samplers.registry import register_gradient
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, taylor_gradient
+from adobest_pp.transforms import blocks
 
 if TYPE_CHECKING:
     from adobest_pp.samplers.sgld.loop import Langevin
@@ -62,7 +71,8 @@ class FullEvidence(NamedTuple):
 def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`."""
     evidence, rows, scale, anchor = gradient.evidence, gradient.rows[update], gradient.scale, gradient.anchor
-    relative = anchor.relative
+    offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
+    structure, n_sets, relative = blocks(evidence.structure), offsets.size - 1, anchor.relative
     total, k = phi.sum(), phi.size
     theta = phi / total
     delta, by_theta = np.empty(k), np.empty(k)
@@ -70,14 +80,20 @@ def add_anchored_batch(gradient, update, phi, slope):  # type: ignore[no-untyped
     for j in range(rows.size):
         u = rows[j]
         v = evidence.set_index[u]
-        mass = set_mass(v, delta, evidence) if v >= 0 else 0.0
+        mass = 0.0
+        if 0 <= v < n_sets:
+            mass = listed_mass(v, delta, offsets, members)
+        elif v >= 0:
+            mass = other_mass(v - n_sets, delta, patterns, structure)
         # δ sums to zero, and what a row adds to all categories alike is taken away at the end: `base` plays no part.
         y = evidence.category[u]
         r = relative[u, 0] * delta[y] + relative[u, 1] * mass
         weight = scale * r * r / (1.0 + r)
         by_theta[y] += weight * relative[u, 0]
-        if v >= 0:
-            add_to_set(v, weight * relative[u, 1], evidence, by_theta)
+        if 0 <= v < n_sets:
+            add_to_listed(v, weight * relative[u, 1], offsets, members, by_theta)
+        elif v >= 0:
+            add_to_other(v - n_sets, weight * relative[u, 1], patterns, structure, by_theta)
     average = 0.0
     for i in range(k):
         average += theta[i] * by_theta[i]
@@ -113,6 +129,8 @@ class AnchoredBatch(NamedTuple):
 def add_svrg(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     """Add the estimate of ``Σ count·(g_i/h − 1)/Σφ`` to `slope`; take a snapshot first if it is time."""
     evidence, rows, scale, memory = gradient.evidence, gradient.rows[update], gradient.scale, gradient.memory
+    offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
+    structure, n_sets = blocks(evidence.structure), offsets.size - 1
     total, k = phi.sum(), phi.size
     theta = phi / total
     snapshot, there = memory[1 : k + 1], memory[k + 1 :]
@@ -124,13 +142,21 @@ def add_svrg(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     for j in range(rows.size):
         u = rows[j]
         v = evidence.set_index[u]
-        now = row_probability(u, theta, 1.0, set_mass(v, theta, evidence) if v >= 0 else 0.0, evidence)
-        before = row_probability(u, snapshot, 1.0, set_mass(v, snapshot, evidence) if v >= 0 else 0.0, evidence)
+        mass, mass_before = 0.0, 0.0
+        if 0 <= v < n_sets:
+            mass, mass_before = listed_mass(v, theta, offsets, members), listed_mass(v, snapshot, offsets, members)
+        elif v >= 0:
+            mass = other_mass(v - n_sets, theta, patterns, structure)
+            mass_before = other_mass(v - n_sets, snapshot, patterns, structure)
+        now = row_probability(u, theta, 1.0, mass, evidence)
+        before = row_probability(u, snapshot, 1.0, mass_before, evidence)
         weight = scale / now - scale / before if now > 0.0 and before > 0.0 else np.nan
         # What a row adds to all categories alike is taken away at the end: its base plays no part.
         _, by_mass = row_pull(u, weight, evidence, by_theta)
-        if v >= 0:
-            add_to_set(v, by_mass, evidence, by_theta)
+        if 0 <= v < n_sets:
+            add_to_listed(v, by_mass, offsets, members, by_theta)
+        elif v >= 0:
+            add_to_other(v - n_sets, by_mass, patterns, structure, by_theta)
     average = 0.0
     for i in range(k):
         average += theta[i] * by_theta[i]

@@ -30,7 +30,7 @@ from adobest_pp._numerics import TINY
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
-from adobest_pp.likelihood.core import add_to_set, row_probability, row_pull, set_mass
+from adobest_pp.likelihood.core import add_to_listed, add_to_other, listed_mass, other_mass, row_probability, row_pull
 from adobest_pp.samplers.checks import warn_of_long_steps, warn_of_reflections
 from adobest_pp.samplers.gibbs import BLOCK, MAX_ROWS, Block, dirichlet, run_chains
 from adobest_pp.samplers.registry import (
@@ -46,6 +46,7 @@ from adobest_pp.samplers.registry import (
 )
 from adobest_pp.samplers.sgld.settings import LangevinSettings
 from adobest_pp.samplers.sgld_cv.control_variates import Anchor, anchor_at, has_left, initial_draws, near_mode, rows_of
+from adobest_pp.transforms import blocks
 
 Array = NDArray[np.float64]
 
@@ -61,18 +62,26 @@ def add_minibatch(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     the diffusion then rejects the update.
     """
     evidence, rows, scale = gradient.evidence, gradient.rows[update], gradient.scale
+    offsets, members, patterns = evidence.offsets, evidence.members, evidence.patterns
+    structure, n_sets = blocks(evidence.structure), offsets.size - 1
     total = phi.sum()
     shared = 0.0
     for j in range(rows.size):
         u = rows[j]
         v = evidence.set_index[u]
-        mass = set_mass(v, phi, evidence) if v >= 0 else 0.0
+        mass = 0.0
+        if 0 <= v < n_sets:
+            mass = listed_mass(v, phi, offsets, members)
+        elif v >= 0:
+            mass = other_mass(v - n_sets, phi, patterns, structure)
         # With φ in the place of θ, h is Σφ times as large. That makes the division by Σφ that the chain rule asks for.
         h = row_probability(u, phi, total, mass, evidence)
         by_total, by_mass = row_pull(u, scale / h if h > 0.0 else np.nan, evidence, slope)
         shared += by_total
-        if v >= 0:
-            add_to_set(v, by_mass, evidence, slope)
+        if 0 <= v < n_sets:
+            add_to_listed(v, by_mass, offsets, members, slope)
+        elif v >= 0:
+            add_to_other(v - n_sets, by_mass, patterns, structure, slope)
     shared -= scale * rows.size / total
     for i in range(phi.size):
         slope[i] += shared

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln, log_ndtr, ndtr, ndtri
 
 from adobest_pp._numerics import alias_table, next_word, uniform, zero_sum_basis
-from adobest_pp.evidence import Evidence, support_rows
+from adobest_pp.evidence import NO_STRUCTURE, Evidence, support_rows
 from adobest_pp.likelihood.core import information_diagonal, row_probabilities, value_and_gradient
 from adobest_pp.likelihood.marginal import climb
-from adobest_pp.transforms import add_structured, structured_masses
+from adobest_pp.transforms import add_structured, blocks, structured_masses
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -90,7 +90,7 @@ class Rows(NamedTuple):
     members: NDArray[np.int32]
     offsets: NDArray[np.int64]
     patterns: NDArray[np.float64]
-    structure: NDArray[np.int64]
+    structure: NDArray[np.integer]
     threshold: NDArray[np.float64]
     alias: NDArray[np.int32]
     n_responses: float
@@ -146,7 +146,7 @@ def _rows_of_packed(sets: PackedSets) -> Rows:
         np.zeros(0, dtype=np.int32),
         np.zeros(1, dtype=np.int64),
         np.zeros((0, sets.n_categories)),
-        np.zeros(0, dtype=np.int64),
+        NO_STRUCTURE,
         np.ones(1),
         np.zeros(1, dtype=np.int32),
         n,
@@ -263,7 +263,7 @@ def full_gradient(  # type: ignore[no-untyped-def]
         masses[n_sets + d] = (patterns[d] * theta).sum()
         pull[n_sets + d] = 0.0
     first = n_sets + len(patterns)
-    structured_masses(theta, structure, masses[first:])
+    structured_masses(theta, blocks(structure), masses[first:])
     pull[first:] = 0.0
     masses[masses.size - 1] = 0.0
     slope[:] = 0.0
@@ -279,7 +279,7 @@ def full_gradient(  # type: ignore[no-untyped-def]
     for d in range(len(patterns)):
         for i in range(k):
             slope[i] += pull[n_sets + d] * patterns[d, i]
-    add_structured(pull[first:], structure, slope)
+    add_structured(pull[first:], blocks(structure), slope)
 
 
 @njit(cache=True, error_model="numpy", fastmath=REORDER)
