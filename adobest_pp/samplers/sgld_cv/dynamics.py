@@ -429,5 +429,6 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
 @njit(cache=True, error_model="numpy")
 def write_force(state, x, target, batch, force):  # type: ignore[no-untyped-def]
     """Write an estimate of ∂ln p/∂x at x into `force`: the dynamics without any update."""
-    nothing = np.zeros(x.size)
-    underdamped_draws(state, x.copy(), nothing, target, batch, 0.0, 0.0, 1, np.empty((0, x.size)), force, nothing)
+    # Without draws, any number of updates for each will do; for a literal, Numba would compile the dynamics once more.
+    nothing, k = np.zeros(x.size), x.size
+    underdamped_draws(state, x.copy(), nothing, target, batch, 0.0, 0.0, k, np.empty((0, k)), force, nothing)
