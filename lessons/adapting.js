@@ -74,7 +74,7 @@ const pictures = {
     draw({ values, size, people, selection }, { rule }) {
       const shown = values.filter((value) => value !== null);
       const [low, high] = [Math.min(...shown), Math.max(...shown)];
-      const margin = Math.max(0.1 * (high - low), 1e-3);
+      const margin = Math.max(0.1 * (high - low), 0.02 * Math.abs(high));
       const points = values.map((value, k) => [k, value]).filter(([, value]) => value !== null);
       const sizes = { names: range(K).map(String), label: "size of S" };
       return [

@@ -53,11 +53,12 @@ const pictures = {
       return { chains: of.chains.map((chain) => chain.slice(0, draws).map((value) => value / 10000)), r_hat: of.r_hat[place], effective: of.effective[place] };
     },
     draw({ chains, r_hat: rHat, effective }, { draws }) {
+      const all = chains.flat();
       return [{
-        title: `R-hat ${rHat.toFixed(2)}, ESS ${Math.round(effective)} of ${4 * draws} draws`,
+        title: `R-hat ${rHat.toFixed(2)}, ESS ${say(Math.round(effective), 6)} of ${say(4 * draws, 6)} draws`,
         height: 320,
         x: { from: 0, to: draws, label: "draw" },
-        y: { from: 0.35, to: 0.85, percent: true, label: "share of “never”" },
+        y: { from: Math.min(0.4, ...all), to: Math.max(0.8, ...all), percent: true, label: "share of “never”" },
         marks: chains.map((chain, i) => ({ line: chain.map((value, j) => [j, value]), color: i + 1, label: `chain ${i + 1}` })),
       }];
     },

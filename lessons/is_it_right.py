@@ -142,8 +142,11 @@ PARTS = [
             ("0.58", DATA[LARGE]["stein"]),
             ("0.25", DATA[LARGE]["stein_threshold"]),
         ),
-        slide="“SGLD, large steps” has R-hat 1.01, and draws that are 1.8 times too wide. **Agreement is not "
-        "correctness.**",
+        slide=state(
+            "“SGLD, large steps” has R-hat {}, and draws that are {} times too wide. **Agreement is not correctness.**",
+            ("1.01", DATA[LARGE]["r_hat"][-1]),
+            ("1.77", DATA[LARGE]["sd"] / DATA["NUTS"]["sd"]),
+        ),
     ),
     Notes("“SGLD, large steps” has a good R-hat, so agreement is not enough. That is the point of the lesson.", 6),
     Prose(

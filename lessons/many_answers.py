@@ -123,9 +123,9 @@ PARTS = [
         """
         One answer tells little. Many answers tell a lot about the **group**, and still little about anyone in it.
 
-        Think of the two coins. If a share θ of the people cheated, you expect to hear *yes* from ¼ + θ/2 of them: ¼ because of
-        the coins alone, and half of the cheaters' share. If you hear *yes* from 40 %, then θ is probably near 30 %. We know the
-        noise exactly, so we can take it out of the sum, though not out of any single answer.
+        Think of the two coins. If a share θ of the people cheated, you expect to hear *yes* from ¼ + θ/2 of them: ¼
+        because of the coins alone, and half of the cheaters' share. If you hear *yes* from 40 %, then θ is probably
+        near 30 %. We know the noise exactly, so we can take it out of the sum, though not out of any single answer.
         """,
         slide="""
         A share θ cheated. Two coins. You hear *yes* from ¼ + θ/2 of the people.
@@ -135,8 +135,8 @@ PARTS = [
     ),
     Notes(
         """
-        Take the slips of lesson 1, or the first question of the poll. Count the “yes” and solve for θ on the board. Ask: what
-        if θ comes out negative? (Chance. The posterior has no such shares.)
+        Take the slips of lesson 1, or the first question of the poll. Count the “yes” and solve for θ on the board.
+        Ask: what if θ comes out negative? (Chance. The posterior has no such shares.)
         """,
         5,
     ),
@@ -144,9 +144,9 @@ PARTS = [
         """
         ## How sure can you be?
 
-        “Probably near 30 %” is not enough. Ask of every θ how well it explains what you heard. That is the **posterior**: how
-        plausible each θ is, given the answers, if all were equally plausible before. Its middle 95 % is an **interval**. The more
-        answers, the narrower it gets.
+        “Probably near 30 %” is not enough. Ask of every θ how well it explains what you heard. That is the
+        **posterior**: how plausible each θ is, given the answers, if all were equally plausible before. Its middle 95 %
+        is an **interval**. The more answers, the narrower it gets.
         """,
         slide="""
         ## How sure can you be?
@@ -156,7 +156,8 @@ PARTS = [
     ),
     Prediction(
         state(
-            "30 % of the people cheated. With 1,000 honest answers you know that share to ± {} percentage points. How many private "
+            "30 % of the people cheated. With 1,000 honest answers you know that share to ± {} percentage "
+            "points. How many private "
             "answers at ε = 1 tell as much?",
             ("3", 100 * width(HONEST, 1000) / 2),
         ),
@@ -164,7 +165,8 @@ PARTS = [
             "About 2,700.": "That is e times as many. The odds of one answer change by e, but precision depends on the square of "
             "the signal.",
             "About 5,400.": state(
-                "At ε = 1 a *yes* is only {} percentage points more likely from a cheater. So the noise counts for more, and "
+                "At ε = 1 a *yes* is only {} percentage points more likely from a cheater. So the noise counts for "
+                "more, and "
                 "more people must make up for it.",
                 ("46", 100 * (2 * truthful(1) - 1)),
             ),
@@ -175,8 +177,10 @@ PARTS = [
     ),
     Picture(
         "funnel",
-        "Two panels. Left: intervals of the share of cheaters for 10 to 100,000 people. Both bands, from private and from honest "
-        "answers, narrow around the true share of 30 %; the private one is wider. Right: the posterior for one number of people.",
+        "Two panels. Left: intervals of the share of cheaters for 10 to 100,000 people. Both bands, from "
+        "private and from honest "
+        "answers, narrow around the true share of 30 %; the private one is wider. Right: the posterior for "
+        "one number of people.",
         [
             Slider("epsilon", "privacy loss ε", EPSILONS, 1),
             Slider("people", "people", PEOPLE, 1000),
@@ -186,20 +190,20 @@ PARTS = [
     ),
     Notes(
         """
-        Begin with 10 people and raise their number slowly. Let the class say where the truth is before you reveal it. Then
-        another class: the funnel wobbles, and nearly always holds the dashed line. Then halve ε.
+        Begin with 10 people and raise their number slowly. Let the class say where the truth is before you reveal it.
+        Then another class: the funnel wobbles, and nearly always holds the dashed line. Then halve ε.
         """,
         10,
     ),
     Prose(
         state(
             """
-            **Both funnels close on the truth.** The private one is wider: at ε = 1 and 1,000 people {} times as wide. But
-            nothing stops it from closing. With four times as many people it is {} times as wide. So privacy costs people, not
-            truth.
+            **Both funnels close on the truth.** The private one is wider: at ε = 1 and 1,000 people {} times as wide.
+            But nothing stops it from closing. With four times as many people it is {} times as wide. So privacy costs
+            people, not truth.
 
-            Try another class: the funnel wobbles, and nearly always holds the dashed line. Of all {} intervals that the sliders can
-            show, {} % miss it. An interval of 95 % may.
+            Try another class: the funnel wobbles, and nearly always holds the dashed line. Of all {} intervals that the
+            sliders can show, {} % miss it. An interval of 95 % may.
             """,
             ("2.3", width(1, 1000) / width(HONEST, 1000)),
             ("0.50", width(1, 40_000) / width(1, 10_000)),
@@ -232,7 +236,8 @@ PARTS = [
     ),
     Picture(
         "price",
-        "A curve: how many private answers are worth one honest answer, for ε from 0.25 to 5. It falls steeply, and is close to "
+        "A curve: how many private answers are worth one honest answer, for ε from 0.25 to 5. It falls "
+        "steeply, and is close to "
         "one from ε = 4 on.",
         [Slider("epsilon", "privacy loss ε", EPSILONS, 0.5)],
         prices,
@@ -241,8 +246,8 @@ PARTS = [
     Prose(
         state(
             """
-            At ε = 2 one honest answer is worth {} private answers; at ε = 0.25 it is worth {}. Who chooses ε decides how many
-            people must be asked.
+            At ε = 2 one honest answer is worth {} private answers; at ε = 0.25 it is worth {}. Who chooses ε decides
+            how many people must be asked.
             """,
             ("1.9", price(2)),
             ("77", price(0.25)),
@@ -252,7 +257,8 @@ PARTS = [
         ),
     ),
     Exercise(
-        "Half of the people would say *yes*. Write `people_needed(n, epsilon)`: how many private answers tell as much as n honest "
+        "Half of the people would say *yes*. Write `people_needed(n, epsilon)`: how many private answers "
+        "tell as much as n honest "
         "ones? A device says the truth with probability p = e<sup>ε</sup>/(e<sup>ε</sup> + 1).",
         "people_needed",
         "import math\n\n\ndef people_needed(n, epsilon):\n    return n\n",
@@ -260,14 +266,18 @@ PARTS = [
         "    signal = p - (1 - p)\n    return n / signal**2\n",
         check,
         hints=[
-            "A *yes* is p − q more likely from somebody who would say *yes*, with q = 1 − p. That is the signal of one answer.",
-            "If half of the people would say *yes*, half of the answers are *yes*, private or not. So the chance in a sum of "
+            "A *yes* is p − q more likely from somebody who would say *yes*, with q = 1 − p. That is the signal "
+            "of one answer.",
+            "If half of the people would say *yes*, half of the answers are *yes*, private or not. So the chance "
+            "in a sum of "
             "answers is the same, and only the signal is smaller.",
-            "The error is chance divided by signal, and falls with the square root of the number of people. So divide n by the "
+            "The error is chance divided by signal, and falls with the square root of the number of people. So "
+            "divide n by the "
             "square of the signal.",
         ],
         twin=Numeric(
-            "Half of the people would say “yes”. At ε = 2, how many private answers tell as much as 1,000 honest ones? "
+            "Half of the people would say “yes”. At ε = 2, how many private answers tell as much as 1,000 honest "
+            "ones? "
             "(The signal of one answer is p − q with p = e²/(e² + 1) and q = 1 − p.)",
             ("1,724", 1000 / (2 * truthful(2) - 1) ** 2),
             10,
@@ -283,8 +293,8 @@ PARTS = [
     Takeaway("Noise that you know exactly costs people, not truth."),
     Prose(
         """
-        **In the package:** `ad.Responses` holds the answers, never the truth. `ad.sample(responses, "nuts")` draws from this
-        posterior for any number of categories, and `ad.intervals.summary` gives intervals that hold for any truth.
+        **In the package:** `ad.Responses` holds the answers, never the truth. `ad.sample(responses, "nuts")` draws from
+        this posterior for any number of categories, and `ad.intervals.summary` gives intervals that hold for any truth.
         """
     ),
 ]

@@ -201,8 +201,8 @@ A device has three categories and three answers. Columns are truths, rows are an
     Problem(
         "An answer is a set",
         """
-A mechanism is *extremal* if every answer z has only two probabilities: P(z | x) = e<sup>ε</sup> · w(z) for the truths x in a set
-A(z), and P(z | x) = w(z) for all others.
+A mechanism is *extremal* if every answer z has only two probabilities: P(z | x) = e<sup>ε</sup> · w(z) for the truths x
+in a set A(z), and P(z | x) = w(z) for all others.
 
 1. Show that P(z) = w(z) · (1 + (e<sup>ε</sup> − 1) · θ(A(z))), where θ(A) is the share of people with a category in A.
 2. Why does w(z) not matter for the posterior of θ?
@@ -320,7 +320,8 @@ A phone asks a yes/no question every day and randomizes the answer afresh with �
 4. What can you believe at most, after any number of days?
 """,
         (
-            "**1.** Each *yes* multiplies the odds by e<sup>0.5</sup>, each *no* divides them by it: e<sup>0.5 · (8 − 2)</sup> = "
+            "**1.** Each *yes* multiplies the odds by e<sup>0.5</sup>, each *no* divides them by it: e<sup>0.5 · "
+            "(8 − 2)</sup> = "
             "e³ in all.",
             state("The belief is {} %.", ("95", belief(0.5, math.exp(3)))),
             "**2.** Budgets add up: 10 · 0.5 = 5.",
@@ -351,7 +352,8 @@ response with ε = 1.
         (
             state("**1.** Guess the most common one: right in {} % of cases.", ("40", 100 * SPECIES[0])),
             state(
-                "**2.** An answer is true with probability e/(e + 3) = {}, and each false one has {}. Take the largest "
+                "**2.** An answer is true with probability e/(e + 3) = {}, and each false one has {}. Take the "
+                "largest "
                 "θ(x) · P(y | x) for each y, and add: {} + {} + {} + {}.",
                 ("0.475", ad.SRR(4, 1.0).transition_matrix()[0, 0]),
                 ("0.175", ad.SRR(4, 1.0).transition_matrix()[0, 1]),
@@ -536,17 +538,18 @@ Three categories, randomized response with e<sup>ε</sup> = 3. Of 10 people, 5 a
     Problem(
         "Unary encoding",
         """
-A person with category x sends K bits. Bit x is 1 with probability ½. Each other bit is 1 with probability q = 1/(e<sup>ε</sup> +
-1). All bits are independent.
+A person with category x sends K bits. Bit x is 1 with probability ½. Each other bit is 1 with probability q =
+1/(e<sup>ε</sup> + 1). All bits are independent.
 
-1. Show that any message z has only two probabilities, and that their ratio is e<sup>ε</sup>. To which set of categories does z
-   point?
-2. With e<sup>ε</sup> = 3, somebody sends the bits 1, 0, 1 for A, B, C. How many times more likely is that from a person with A
-   than from one with B?
+1. Show that any message z has only two probabilities, and that their ratio is e<sup>ε</sup>. To which set of categories
+   does z point?
+2. With e<sup>ε</sup> = 3, somebody sends the bits 1, 0, 1 for A, B, C. How many times more likely is that from a person
+   with A than from one with B?
 3. All three categories are equally likely beforehand. What is the probability that this person has B?
 """,
         (
-            "**1.** Let z have m ones. If bit x is 1: ½ · q<sup>m−1</sup> · (1 − q)<sup>K−m</sup>. If bit x is 0: ½ · q<sup>m</sup> · (1 − "
+            "**1.** Let z have m ones. If bit x is 1: ½ · q<sup>m−1</sup> · (1 − q)<sup>K−m</sup>. If bit x is "
+            "0: ½ · q<sup>m</sup> · (1 − "
             "q)<sup>K−m−1</sup>. The ratio is "
             "(1 − q)/q = e<sup>ε</sup>. So z points to the categories whose bits are 1.",
             state("**2.** {} times.", ("3", (1 - 1 / 4) / (1 / 4))),
@@ -558,8 +561,8 @@ A person with category x sends K bits. Bit x is 1 with probability ½. Each othe
     Problem(
         "The price of privacy",
         """
-Two categories, about half of the people in each. An answer with ε carries the share s = (e<sup>ε</sup> − 1)/(e<sup>ε</sup> + 1) of the
-signal.
+Two categories, about half of the people in each. An answer with ε carries the share s = (e<sup>ε</sup> −
+1)/(e<sup>ε</sup> + 1) of the signal.
 
 1. At ε = 1, 5,000 people give an interval that is narrow enough. How many do you need at ε = 0.5?
 2. How many would you need without privacy?
@@ -573,7 +576,8 @@ signal.
                 ("17,800", 5000 * (signal(1) / signal(0.5)) ** 2),
             ),
             state("**2.** 5,000 · 0.4621² ≈ {} people.", ("1,068", 5000 * signal(1) ** 2)),
-            "**3.** s may be half of 0.4621. From s = (e<sup>ε</sup> − 1)/(e<sup>ε</sup> + 1) follows e<sup>ε</sup> = (1 + s)/(1 − s).",
+            "**3.** s may be half of 0.4621. From s = (e<sup>ε</sup> − 1)/(e<sup>ε</sup> + 1) follows "
+            "e<sup>ε</sup> = (1 + s)/(1 − s).",
             state("ε ≈ {}.", ("0.47", math.log((1 + signal(1) / 2) / (1 - signal(1) / 2)))),
         ),
         after=2,

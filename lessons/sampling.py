@@ -67,8 +67,8 @@ def check(function):
 PARTS = [
     Prose(
         """
-        With two or three categories we can compute how plausible every θ is. With twenty we cannot. So we **draw** from the
-        posterior: a few hundred θ that are spread as the posterior is.
+        With two or three categories we can compute how plausible every θ is. With twenty we cannot. So we **draw** from
+        the posterior: a few hundred θ that are spread as the posterior is.
 
         - **NUTS** follows the gradient of the log-posterior, and corrects every move. It is exact.
         - **Gibbs** draws everybody's true category given θ, then θ given the categories, and so on. It is exact, too.

@@ -80,8 +80,15 @@ PARTS = [
         {
             "About 270: e times as many.": "e is the factor of the odds. Precision depends on the square of the signal.",
             "About 470, as for two options.": "That is right for two options. With 50, an answer is hardly ever true.",
-            "About 90,000.": "An answer is true in 5 % of cases, and each wrong one has 2 %. The signal is the difference, 3 %, "
-            "and 1/0.033² is about 900.",
+            "About 90,000.": state(
+                "An answer is true in {} % of cases, and each wrong one has {} %. The signal is the difference, {}, "
+                "and 1/{}² is about {}.",
+                ("5.3", 100 * contains(50, 1)),
+                ("1.9", 100 * (1 - contains(50, 1)) / 49),
+                ("0.0332", people(50, 1) ** -0.5),
+                ("0.0332", people(50, 1) ** -0.5),
+                ("906", people(50, 1)),
+            ),
         },
         "About 90,000.",
         proof=abs(100 * people(50, 1) / 90_000 - 1) < 0.02 and abs(people(2, 1) * 100 - 470) < 5,
@@ -142,9 +149,12 @@ PARTS = [
         sets,
     ),
     Notes(
-        "The left end of the curve is randomized response. Let the class guess the best size for ε = 0.5 "
-        "(about 40 % of the options) and for "
-        "ε = 5 (one). The rule on the board: K/(e^ε + 1).",
+        state(
+            "The left end of the curve is randomized response. Let the class guess the best size for ε = 0.5 "
+            "(about {} % of the options) "
+            "and for ε = 5 (one). The rule on the board: K/(e<sup>ε</sup> + 1).",
+            ("38", 100 / (math.exp(0.5) + 1)),
+        ),
         7,
     ),
     Prose(
@@ -164,7 +174,10 @@ PARTS = [
             ("5.0", people(50, 1) / people(50, 1, 13)),
             ("1.0000", bound(8, 2) / people(8, 2, best_size(8, 2))),
         ),
-        slide="Sets of about K/(e<sup>ε</sup> + 1): **five times fewer people** for 50 options at ε = 1.",
+        slide=state(
+            "Sets of about K/(e<sup>ε</sup> + 1): **{} times fewer people** for 50 options at ε = 1.",
+            ("5.0", people(50, 1) / people(50, 1, 13)),
+        ),
     ),
     Exercise(
         "Sets of d of k options need (k − 1) · (d·e<sup>ε</sup> + k − d)² / (d · (k − d) · (e<sup>ε</sup> − "

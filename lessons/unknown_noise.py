@@ -93,7 +93,9 @@ PARTS = [
             """,
             ("41", 100 * NOISY),
         ),
-        slide="10,000 answers, 41 % *yes*. Nobody tells you ε. **Then ε is one more unknown.**",
+        slide=state(
+            "10,000 answers, {} % *yes*. Nobody tells you ε. **Then ε is one more unknown.**", ("41", 100 * NOISY)
+        ),
     ),
     Notes(
         "Tell the story of a black box: a device that you bought, with a sticker that says “private”. What "
@@ -125,13 +127,15 @@ PARTS = [
             people do not help**: they make the band thinner, not shorter.
 
             One thing the answers do tell. If ε were tiny, nearly half of all answers would be *yes*, whatever the
-            truth. Only {} % are. So ε is at least ln(59/41) ≈ {}. Answers bound ε from below, never from above: they
+            truth. Only {} % are. So ε is at least ln({}/{}) ≈ {}. Answers bound ε from below, never from above: they
             cannot show that a device is private.
             """,
             ("28", 100 * unknown(10_000, 0)["known_interval"][0]),
             ("32", 100 * unknown(10_000, 0)["known_interval"][1]),
             ("4", 100 * unknown(10_000, 0)["unknown_interval"][0]),
             ("41", 100 * unknown(10_000, 0)["unknown_interval"][1]),
+            ("41", 100 * NOISY),
+            ("59", 100 * (1 - NOISY)),
             ("41", 100 * NOISY),
             ("0.37", least_epsilon(NOISY)),
         ),

@@ -240,7 +240,11 @@ all. It needs the table, so ask for it, and for the code that draws from it.
             ("1.10", ad.privacy_loss(TWIN)),
             0.01,
             "",
-            "The rows have the ratios 3, 2.5 and 3, and ln 3 ≈ 1.10.",
+            state(
+                "The rows have the ratios {}, {} and {}, and ln 3 ≈ {}.",
+                *zip(("3", "2.5", "3"), TWIN.max(axis=1) / TWIN.min(axis=1), strict=True),
+                ("1.10", ad.privacy_loss(TWIN)),
+            ),
         ),
     ),
     Notes("The exercise in pairs. Then discuss: who audits the apps on your phone?", 15),

@@ -114,8 +114,12 @@ PARTS = [
             ("2", too_low(1, 10_000, "flat")),
             ("3.5", 100 * spilled(1, 10_000, "learned")),
         ),
-        slide="The flat prior gives 29 % to empty products. A prior that **learns how uneven** the shares are "
-        "gives them 3.5 %.",
+        slide=state(
+            "The flat prior gives {} % to empty products. A prior that **learns how uneven** the shares are "
+            "gives them {} %.",
+            ("29", 100 * spilled(1, 10_000, "flat")),
+            ("3.5", 100 * spilled(1, 10_000, "learned")),
+        ),
     ),
     Notes(
         "Ask first where the noise of thousands of answers goes under a flat prior. Then move n: even 30,000 "
@@ -170,7 +174,10 @@ PARTS = [
             ("0.64", regions(1, 10_000)["narrower"][-1]),
             ("0.94", regions(1, 10_000)["narrower"][0]),
         ),
-        slide="**Pooling** makes the islands' interval 0.64 times as wide. Small regions borrow most.",
+        slide=state(
+            "**Pooling** makes the islands' interval {} times as wide. Small regions borrow most.",
+            ("0.64", regions(1, 10_000)["narrower"][-1]),
+        ),
     ),
     Notes(
         "Let the class guess the islands' interval, alone and pooled. Who might object to pooling? (The "
