@@ -233,6 +233,7 @@ function connectCode(given, form, i) {
 }
 
 page.pictures.forEach(connectPicture);
+document.documentElement.style.setProperty("--panels", document.querySelectorAll(".panel").length);
 page.predictions.forEach(connectPrediction);
 page.exercises.forEach((given, i) => {
   const form = byId(`exercise-${i}`);
