@@ -59,8 +59,8 @@ bench: $(DEV)
 	set -e; for file in $$(ls benchmarks/*.py | grep -v timing); do $(BIN)/python $$file; done
 
 lessons: $(DEV)
-	$(BIN)/adobest teach --pages build/lessons
-	$(BIN)/adobest teach --pages build/lecturer --lecturer
+	$(BIN)/adobest teach --pages build/lessons --overwrite
+	$(BIN)/adobest teach --pages build/lecturer --lecturer --overwrite
 
 # Offline, with every example executed, warnings as errors. Examples that did not change are not run again.
 docs: $(DEV)

@@ -340,11 +340,13 @@ def teach(
         typer.Option(help="Grade students' files, STUDENT/EXERCISE.py or EXERCISE_STUDENT.py.", metavar="FOLDER"),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where --check writes its table.")] = Path("grades.csv"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier table of --check.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an earlier table of --check, or earlier --pages.")
+    ] = False,
 ) -> None:
     """Open the course in the browser: lessons with sliders, questions and exercises. Ctrl-C ends it.
 
-    Nobody gets in without the secret in the printed address. With --host, a class in one network does.
+    Nobody gets in without the secret in the printed address. With --host, give that address to a class in your network.
 
     On Linux the code of an exercise can only compute. Other systems do not run it.
     """
@@ -358,7 +360,7 @@ def teach(
     if pages is not None:
         from adobest_pp.teaching.pages import export
 
-        written = export(pages, lecturer)
+        written = export(pages, lecturer, overwrite)
         typer.echo(f"Wrote {len(written)} pages: open {written[0]}")
         return
     from adobest_pp.teaching.serving import teach as serve

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup, escape
 
 from adobest_pp._checks import check_integer
-from adobest_pp._files import replacing
+from adobest_pp._files import check_target, replacing
 from adobest_pp._text import render
 from adobest_pp.teaching.parts import Exercise, Notes, Part, Picture, Prediction, Prose, Slider
 
@@ -363,22 +363,24 @@ def makers(
     return found
 
 
-def export(folder: str | Path, lecturer: bool = False) -> Sequence[Path]:
+def export(folder: str | Path, lecturer: bool = False, overwrite: bool = False) -> Sequence[Path]:
     """Write all pages of an edition; return their paths.
 
     Parameters
     ----------
     folder : path
-        Where to write; it is made if it is missing, and pages of earlier runs are replaced.
+        Where to write; it is made if it is missing.
     lecturer : bool, default False
         Whether to write the lecturer's edition, with notes and solutions.
+    overwrite : bool, default False
+        Whether to replace pages that are there.
     """
     place = Path(folder)
+    found = {place / f"{name}.html": make for name, make in makers(lecturer).items()}
     place.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, make in makers(lecturer).items():
-        path = place / f"{name}.html"
-        with replacing(path) as temporary:
+    for path in found:
+        check_target(path, overwrite=overwrite, name="pages")
+    for path, make in found.items():
+        with replacing(path, overwrite=overwrite, name="pages") as temporary:
             Path(temporary).write_text(make(), encoding="utf-8")
-        written.append(path)
-    return written
+    return list(found)

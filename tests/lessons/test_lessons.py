@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adobest_pp.cli.main import main
 from adobest_pp.teaching import Exercise, Menu, Notes, Numeric, Picture, Prediction, Prose, Takeaway, numbers_in, state
 from adobest_pp.teaching import pages as where
 from adobest_pp.teaching.pages import (
@@ -187,6 +188,18 @@ def test_the_table_of_contents_leads_to_every_lesson():
     assert re.findall(r'href="([a-z_]+)\.html"', page) == [*(one.name for one in LESSONS), "syllabus", "homework"]
     assert "slides" not in page.lower().split("</style>")[1]
     assert 'href="http://192.0.2.7:8000/"' in contents_page(poll="http://192.0.2.7:8000/")
+
+
+def test_the_command_writes_pages_and_replaces_none_unasked(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(where, "makers", lambda lecturer: {"index": lambda: "new", "one": lambda: f"{lecturer}"})
+    (tmp_path / "one.html").write_text("mine")
+    for options, status in (([], 2), (["--overwrite", "--lecturer"], 0)):
+        with pytest.raises(SystemExit) as end:
+            main(["teach", "--pages", str(tmp_path), *options])
+        assert (end.value.code or 0) == status
+        assert (tmp_path / "index.html").exists() == (status == 0)  # all or none
+    assert (tmp_path / "one.html").read_text() == "True"
+    assert "Wrote 2 pages" in capsys.readouterr().out
 
 
 def test_a_number_that_is_no_longer_true_is_noticed():
