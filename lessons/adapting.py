@@ -191,8 +191,8 @@ PARTS = [
             These are errors ½Σ|θ̂ − θ| of a study of this package, at equal, true ε and with exact inference (`python
             -m validation.mechanisms`; ten categories, 5,000 people; medians with 95 % intervals).
 
-            - **Nearly everybody alike (ρ = 0.01)**: every bet on a subset pays. `honest` has {} times the error of
-              randomized response, α = 0.9 has {} times.
+            - **Nearly everybody alike (ρ = 0.01)**: every bet on a subset pays (`fisher` leaves S empty). `honest` has
+              {} times the error of randomized response, α = 0.9 has {} times.
             - **Uneven (ρ = 0.1)**: the rule must suit θ. α = 0.9 has {} times the error, `honest` {} times, and α = 0.2
               even {} times.
             - **Even (ρ = 1)**: there is nothing to bet on. α = 0.9 has {} times the error, and sets, which adapt

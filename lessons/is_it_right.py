@@ -153,7 +153,7 @@ PARTS = [
         """
         ## And if the model is wrong?
 
-        A sampler can be perfect and the *model* wrong. Simulate: draw a truth, let 300 people answer through it,
+        A sampler can be perfect and the *model* wrong. Simulate: draw a truth, let 300 people answer,
         compute the posterior, and note the **rank** of the truth: which share of the posterior lies below it? If
         everything is right, all ranks are equally likely. And a 95 % interval holds the truth in 95 % of cases. This is
         called **calibration**.
@@ -188,9 +188,9 @@ PARTS = [
             in {} %; if the analyst assumes ε = 0.5, in {} %.
 
             Both mistakes pile the ranks up at the ends, for opposite reasons. **Assumed too large**: the analyst
-            corrects too little for the noise, and every estimate is pulled towards one half. A true share of 90 % is
-            estimated as {} %. **Assumed too small**: the analyst corrects too much, and every estimate is pushed
-            outwards. A true share of 70 % is estimated as {} %. The right panel tells them apart.
+            corrects too little for the noise, and estimates are pulled towards one half. A true share of 90 % is
+            estimated as {} %. **Assumed too small**: the analyst corrects too much, and estimates are pushed outwards.
+            A true share of 70 % is estimated as {} %. The right panel tells them apart.
             """,
             ("95", 100 * ranks(1)["covered"]),
             ("36", 100 * ranks(2)["covered"]),

@@ -156,7 +156,7 @@ PARTS = [
 
             **The repair: control variates.** Compute the gradient once, exactly, at one good place. From then on use
             the batch only for how the gradient *differs* from the one there. Near that place the difference is small,
-            and so is its noise: the right panel has {} times the right spread.
+            and so is its noise: the draws in the right panel are {} times as spread out as the posterior.
             """,
             ("1.3", width(30_000, "sgld_200")),
             ("1.0", width(30_000, "sgld_cv")),

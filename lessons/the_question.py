@@ -81,12 +81,13 @@ PARTS = [
             "About 270: e times as many.": "e is the factor of the odds. Precision depends on the square of the signal.",
             "About 470, as for two options.": "That is right for two options. With 50, an answer is hardly ever true.",
             "About 90,000.": state(
-                "An answer is true in {} % of cases, and each wrong one has {} %. The signal is the difference, {}, "
-                "and 1/{}² is about {}.",
-                ("5.3", 100 * contains(50, 1)),
-                ("1.9", 100 * (1 - contains(50, 1)) / 49),
-                ("0.0332", people(50, 1) ** -0.5),
-                ("0.0332", people(50, 1) ** -0.5),
+                "An answer is true in {} % of cases, and each wrong option is named in {} %. The signal is the "
+                "difference, {} %, "
+                "and 1/{}² is {}.",
+                ("5.256", 100 * contains(50, 1)),
+                ("1.934", 100 * (1 - contains(50, 1)) / 49),
+                ("3.322", 100 * people(50, 1) ** -0.5),
+                ("0.03322", people(50, 1) ** -0.5),
                 ("906", people(50, 1)),
             ),
         },
@@ -101,8 +102,7 @@ PARTS = [
     ),
     Notes(
         "Read two points of the line aloud: 2 options and 50 options at ε = 1. Move ε to 5: the line is "
-        "nearly flat. Ask: what is the least "
-        "private option that your class would accept?",
+        "nearly flat. Ask: which ε would your class accept?",
         5,
     ),
     Prose(

@@ -200,7 +200,7 @@ where 1 is promised, and {} where 5 is promised.
             ("1.28", audited(PROGRAMMED, 1)["loss"]),
         ),
         {
-            "Nearly always: the difference is large.": "The worst answer is rare, and its two frequencies have errors of their own.",
+            "Nearly always: the difference is large.": "It is small beside the errors of the two frequencies that the test compares.",
             "In about one case out of five.": "So an experiment may tell that a device is bad, but hardly that it is good. A table tells both.",
             "Never.": "Sometimes it does. With more calls it does more often.",
         },
