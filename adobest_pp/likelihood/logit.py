@@ -103,13 +103,50 @@ def _finish(slope):  # type: ignore[no-untyped-def]
 def _take_block(columns, people, block):  # type: ignore[no-untyped-def]
     """Write the covariates of some people side by side. Beyond the last, which has no weight, it comes again."""
     last = len(columns) - 1
+    start, step = columns.ctypes.data, columns.strides[1]
     for j in range(0, len(block), 4):
         one, two, three, four = block[j], block[j + 1], block[j + 2], block[j + 3]
+        done = 0
+        if columns.strides[0] == 8 and j + 3 <= last:
+            to = one.ctypes.data
+            for i in range(0, people.size - 3, 4):
+                _transpose(start + 8 * j, step, people[i], people[i + 1], people[i + 2], people[i + 3], to + 8 * i)
+                done = i + 4
         second, third, fourth = min(j + 1, last), min(j + 2, last), min(j + 3, last)
-        for i in range(people.size):
+        for i in range(done, people.size):
             person = people[i]
             one[i], two[i] = columns[j, person], columns[second, person]
             three[i], four[i] = columns[third, person], columns[fourth, person]
+
+
+@intrinsic
+def _transpose(typing_context, start, step, first, second, third, fourth, to):  # type: ignore[no-untyped-def]
+    """Write four numbers of each of four people, which lie side by side, to the address `to` in four rows of a block.
+
+    The numbers of person i begin at the address start + i·step. As one load a person and one store a row, this takes
+    half the time of sixteen of each.
+    """
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        from_, by, *people, target = arguments
+        vector = ir.VectorType(ir.DoubleType(), 4)
+
+        def at(address: Any) -> Any:
+            return builder.inttoptr(address, vector.as_pointer())
+
+        def chosen(left: Any, right: Any, *lanes: int) -> Any:
+            return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), 4), list(lanes)))
+
+        rows = [builder.load(at(builder.add(from_, builder.mul(each, by))), align=8) for each in people]
+        low = [chosen(rows[i], rows[i + 1], 0, 4, 2, 6) for i in (0, 2)]
+        high = [chosen(rows[i], rows[i + 1], 1, 5, 3, 7) for i in (0, 2)]
+        columns = [chosen(*pair, *lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for pair in (low, high)]
+        for place, column in enumerate(columns):
+            row = builder.add(target, ir.Constant(ir.IntType(64), 8 * BLOCK * place))
+            builder.store(column, at(row), align=8)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 7), generate
 
 
 @njit(**_INNER)
@@ -138,11 +175,12 @@ def _is_wide(relative, reach):  # type: ignore[no-untyped-def]
 def _blocks(columns, order, relative, wide, ends, rows, slope):  # type: ignore[no-untyped-def]
     # How far one block may move a product, and how far blocks since the last logarithms may have.
     by_block, moved = _widest(rows) ** (BLOCK // LANES), 1.0
-    shares, products = np.empty((relative.shape[1], BLOCK)), np.ones(LANES)
-    total, h, ratio = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    shares, products = _aligned_rows(relative.shape[1]), np.ones(LANES)
+    sums = _aligned_rows(3)
+    total, h, ratio = sums[0], sums[1], sums[2]
     value, start = 0.0, 0
     if order is not None:
-        block, reach = np.zeros((len(relative) - 1, BLOCK)), np.zeros(len(relative) - 1)
+        block, reach = _aligned_rows(len(relative) - 1), np.zeros(len(relative) - 1)
         block_bits, reach_bits = block.view(np.int64), reach.view(np.int64)
     for u in range(ends.size):
         while start < ends[u]:
@@ -161,6 +199,14 @@ def _blocks(columns, order, relative, wide, ends, rows, slope):  # type: ignore[
                 _add_block(block, 0, m, relative, far, rows[u], shares, total, h, ratio, products, slope)
             start = end
     return value + _take_logarithms(products)
+
+
+@njit(**_INNER)
+def _aligned_rows(count):  # type: ignore[no-untyped-def]
+    """Return an empty array (count, BLOCK) that begins with a line of the cache, of 8 numbers, as fast loads need."""
+    numbers = np.empty(count * BLOCK + 8)
+    skipped = -(numbers.ctypes.data // 8) % 8
+    return numbers[skipped : skipped + count * BLOCK].reshape(count, BLOCK)
 
 
 @njit(**_INNER)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from adobest_pp.likelihood import logit
-from adobest_pp.likelihood.logit import BLOCK, SAFE_ENTRY, SAFE_LOGIT, logit_value_and_gradient
+from adobest_pp.likelihood.logit import (
+    BLOCK,
+    SAFE_ENTRY,
+    SAFE_LOGIT,
+    logit_value_and_gradient,
+    unsorted_value_and_gradient,
+)
 
 K = 4
 
@@ -24,15 +30,24 @@ def by_definition(z, weights, people, rows):
 
 
 def checked(z, weights, people, rows, rtol=1e-13):
-    """Compare the compiled kernel with the definition; tolerances are of the sums of absolute terms."""
+    """Compare both compiled kernels with the definition; tolerances are of the sums of absolute terms."""
     columns = np.zeros((-(-z.shape[1] // 4) * 4, len(z)))
     columns[: z.shape[1]] = z.T
     reach = np.abs(z).max(axis=0, initial=0.0)
-    value, slope = logit_value_and_gradient(columns, weights, np.cumsum(people), rows, reach)
+    ends = np.cumsum(people)
+    found = [logit_value_and_gradient(columns, weights, ends, rows, reach)]
+    if z.size:
+        order = np.random.default_rng(0).permutation(len(z))
+        beside = np.empty((len(z), 2 * z.shape[1]))[:, : z.shape[1]]  # the covariates of a person side by side
+        apart = np.empty((len(z), 2 * z.shape[1]))[:, ::2]
+        for data in (beside, apart):
+            data[order] = z
+            found.append(unsorted_value_and_gradient(data.T, weights, ends, rows, order))
     expected, by_weights = by_definition(z, weights, people, rows)
     scale = len(z) * (1 + reach.max(initial=0.0)) + abs(float(expected))
-    assert abs(float(value - expected)) <= rtol * scale
-    np.testing.assert_allclose(slope, by_weights.astype(float), rtol=0, atol=rtol * scale)
+    for value, slope in found:
+        assert abs(float(value - expected)) <= rtol * scale
+        np.testing.assert_allclose(slope, by_weights.astype(float), rtol=0, atol=rtol * scale)
 
 
 @pytest.mark.parametrize("n_covariates", [0, 1, 4, 5, 9])
