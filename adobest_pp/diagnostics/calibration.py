@@ -1,5 +1,6 @@
 """Are the intervals right over many data sets? Simulation-based calibration of any function from answers to draws."""
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +16,10 @@ from adobest_pp._dirichlet import draw_dirichlet, draw_people
 from adobest_pp._progress import SlowProgress
 from adobest_pp._text import brief
 from adobest_pp.answers.responses import Responses
-from adobest_pp.diagnostics.draws import Draws, bulk_ess, check_on_simplex, read, thinned
+from adobest_pp.diagnostics.draws import RESOLVED, Draws, bulk_ess, check_on_simplex, read, thinned
 from adobest_pp.mechanisms import Mechanism
+from adobest_pp.samplers.registry import Sampler, resolve
+from adobest_pp.samplers.sampling import sample
 
 # The number of random subsets in each replication, for mechanisms that publish one and without `collect`.
 RANDOM_SUBSETS = 4
@@ -27,15 +30,12 @@ ENVELOPE_SIMULATIONS = 4000
 # Replications that the statistics need.
 FEWEST = 2
 
-
-# Shares below this count as equal: the smallest normal double is 2·10⁻³⁰⁸, and samplers stop near it.
-SMALLEST = 1e-300
-
 Collect = Callable[[NDArray[np.int64], np.random.Generator], Responses]
+Fit = Callable[[Any, int], xr.DataTree]
 
 
 def calibration(
-    fit: Callable[[Responses, int], xr.DataTree],
+    fit: Callable[..., Any] | str | Sampler,
     mechanism: Mechanism,
     prior: ArrayLike = 1.0,
     n_people: int = 200,
@@ -54,9 +54,10 @@ def calibration(
 
     Parameters
     ----------
-    fit : callable
-        Function from responses and a seed to draws, such as
-        ``lambda r, seed: ad.sample(r, "gibbs", random_seed=seed)``. It must use the same `prior`.
+    fit : str, function, PyMC step class or Sampler
+        What `sample` takes as a sampler, which then makes 4 chains of 1000 draws under `prior`; or a function from
+        responses and a seed to draws, such as ``lambda r, seed: ad.sample(r, "gibbs", draws=200, random_seed=seed)``,
+        which must use the same `prior`.
     mechanism : Mechanism
         The mechanism on the devices.
     prior : float or array of shape (K,), default 1.0
@@ -104,17 +105,14 @@ def calibration(
     Examples
     --------
     >>> import adobest_pp as ad
-    >>> def fit(responses, seed):
-    ...     return ad.sample(responses, "gibbs", draws=500, tune=100, chains=1, random_seed=seed)
-    >>> result = ad.diagnostics.calibration(fit, ad.SRR(2, epsilon=3.0), replications=50, random_seed=1)
+    >>> result = ad.diagnostics.calibration("gibbs", ad.SRR(2, epsilon=3.0), replications=50, random_seed=1)
     >>> bool(result.p_value_overall > 0.01)
     True
     """
-    if not callable(fit):
-        raise ValueError(f"fit must be a function of responses and a seed, got {brief(fit)}")
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, such as SRR(4, epsilon=1.0), got {brief(mechanism)}")
     concentration = check_prior(prior, mechanism.n_categories)
+    fitting = _fitting(fit, concentration)
     people = check_count(n_people, "n_people", 0)
     wanted = check_count(replications, "replications", FEWEST)
     ranked = check_count(n_ranked, "n_ranked")
@@ -130,7 +128,7 @@ def calibration(
         for rng in np.random.default_rng(seed).spawn(wanted):
             if len(rows) >= FEWEST and time.perf_counter() - began >= seconds:
                 break
-            rows.append(_replicate(fit, ask, concentration, people, probabilities, ranked, rng))
+            rows.append(_replicate(fitting, ask, concentration, people, probabilities, ranked, rng))
             progress.advance(1)
     settings = {
         "n_people": people,
@@ -144,6 +142,24 @@ def calibration(
         "wall_time": time.perf_counter() - began,
     }
     return _dataset(rows, probabilities, settings)
+
+
+def _fitting(fit: Any, prior: NDArray[np.float64]) -> Fit:
+    """Return a function from responses and a seed to draws, or raise ValueError."""
+    if not isinstance(fit, str | type | Sampler):
+        try:
+            parameters = inspect.signature(fit)
+            parameters.bind(None, None)
+        except (TypeError, ValueError):
+            pass
+        else:
+            if not any(each.kind is each.VAR_POSITIONAL for each in parameters.parameters.values()):
+                return fit  # type: ignore[no-any-return]
+    try:
+        sampler = resolve(fit)
+    except ValueError as problem:
+        raise ValueError(f"fit must be a sampler, or a function of responses and a seed: {problem}") from None
+    return lambda responses, seed: sample(responses, sampler, prior, random_seed=seed, progressbar=False)
 
 
 def _check_levels(levels: Sequence[float]) -> NDArray[np.float64]:
@@ -172,7 +188,7 @@ def _random_collect(mechanism: Mechanism) -> Collect:
 
 
 def _replicate(
-    fit: Callable[[Responses, int], xr.DataTree],
+    fit: Fit,
     collect: Collect,
     prior: NDArray[np.float64],
     n_people: int,
@@ -184,7 +200,7 @@ def _replicate(
     truth = draw_dirichlet(rng, prior)
     responses = collect(draw_people(rng, truth, n_people), rng)
     draws = _fitted(fit(responses, int(rng.integers(2**31))), responses)
-    return {"labels": draws.categories, **_ranked(draws.theta, truth, levels, n_ranked, rng, SMALLEST)}
+    return {"labels": draws.categories, **_ranked(draws.theta, truth, levels, n_ranked, rng, RESOLVED)}
 
 
 def _ranked(
@@ -193,15 +209,15 @@ def _ranked(
     levels: NDArray[np.float64],
     n_ranked: int,
     rng: np.random.Generator,
-    floor: float,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> dict[str, Any]:
-    """Rank the truth (K,) among draws (chain, draw, K). All values below `floor` count as equal."""
+    """Rank the truth (K,) among draws (chain, draw, K). Values beyond a limit count as equal to it."""
     flat = draws.reshape(-1, draws.shape[-1])
     if len(flat) < n_ranked:
         raise ValueError(f"fit must return at least n_ranked = {n_ranked} draws, got {len(flat)}")
-    bar = np.maximum(truth, floor)
-    rank = _rank(np.maximum(_exactly(draws, n_ranked), floor), bar, rng)
-    low, high = np.maximum(np.quantile(flat, np.stack([(1 - levels) / 2, (1 + levels) / 2]), axis=0), floor)
+    bar = np.clip(truth, *limits)
+    rank = _rank(np.clip(_exactly(draws, n_ranked), *limits), bar, rng)
+    low, high = np.clip(np.quantile(flat, np.stack([(1 - levels) / 2, (1 + levels) / 2]), axis=0), *limits)
     return {
         "truth": truth,
         "mean": flat.mean(axis=0),
@@ -266,8 +282,6 @@ def _dataset(
 
 
 # A PyMC model under its own prior.
-
-Fit = Callable[[Any, int], xr.DataTree]
 
 
 def model_calibration(
@@ -360,7 +374,7 @@ def model_calibration(
             known, truth = _flat(choose(truths.isel(draw=[i])))
             if known != labels:
                 raise ValueError(f"fit must return draws of {brief(known)}, got {brief(labels)}")
-            rows.append({"labels": labels, **_ranked(draws, truth[0, 0], probabilities, ranked, rng, -np.inf)})
+            rows.append({"labels": labels, **_ranked(draws, truth[0, 0], probabilities, ranked, rng)})
             progress.advance(1)
     settings = {
         "n_people": len(responses),

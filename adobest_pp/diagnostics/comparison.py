@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 from adobest_pp._checks import check_integer, check_probabilities
 from adobest_pp._text import brief
+from adobest_pp.answers.draws import responses_of
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.diagnostics.draws import (
@@ -43,7 +44,9 @@ from adobest_pp.diagnostics.draws import (
 from adobest_pp.diagnostics.references import Reference
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
-from adobest_pp.samplers.checks import CONVERGED, MIXED, Level
+from adobest_pp.samplers.checks import CONVERGED, MIXED, Level, logger
+from adobest_pp.samplers.registry import resolve
+from adobest_pp.samplers.sampling import sample
 
 # The probability that right, well-mixed draws are called biased, per sampler (`python -m validation.error_rates`).
 FALSE_ALARM = 0.01
@@ -224,7 +227,7 @@ BY_CATEGORY = (
 
 
 def compare(
-    draws: Mapping[str, xr.DataTree],
+    draws: Mapping[str, Any],
     reference: str | Reference | xr.DataTree = "nuts",
     truth: ArrayLike | None = None,
     max_points: int = 500,
@@ -235,11 +238,13 @@ def compare(
 
     Parameters
     ----------
-    draws : mapping of str to DataTree
+    draws : mapping of str to DataTree or sampler
         Draws of `sample`, or any tree with ``posterior/theta`` by chain, draw and category: probabilities that sum to
         1 over the categories. The Stein discrepancy needs the responses (the group ``responses``) and the attribute
         ``prior`` of the reference, or of another of the trees; `sample` leaves both in its trees. Trees that have
-        their own must agree. Times need the attribute ``sampling_time`` of each tree.
+        their own must agree. Times need the attribute ``sampling_time`` of each tree. A sampler, which is what `sample`
+        takes as one, makes 4 chains of 1000 draws of the posterior of the reference; one that fails is left out, with
+        a warning that says why.
     reference : str or Reference or DataTree, default "nuts"
         The name of the sampler that the others are compared with; or what `references.load` returns, or other draws,
         which the result then calls ``"reference"``.
@@ -307,6 +312,7 @@ def compare(
     ['reference', 'indistinguishable']
     """
     draws, reference = _named_reference(draws, reference)
+    draws = _sampled(draws, reference, random_seed)
     tree = draws.get(reference) if isinstance(draws, Mapping) and isinstance(reference, str) else None
     of_coefficients = isinstance(tree, xr.DataTree) and is_regression(tree)
     if of_coefficients and truth is not None:
@@ -347,6 +353,34 @@ def _named_reference(draws: Any, reference: Any) -> tuple[Any, Any]:
     if "reference" in draws:
         raise ValueError("draws must not have the name 'reference' where the reference is given apart, got it")
     return {**draws, "reference": tree}, "reference"
+
+
+def _sampled(draws: Any, reference: Any, seed: int) -> Any:
+    """Return the draws, where a sampler in place of some is replaced by its draws of the posterior of the reference."""
+    if not isinstance(draws, Mapping) or all(isinstance(each, xr.DataTree) for each in draws.values()):
+        return draws
+    base = draws.get(reference)
+    responses = responses_of(base) if isinstance(base, xr.DataTree) else None
+    prior = base.attrs.get("prior_concentration") if isinstance(base, xr.DataTree) else None
+    made = {}
+    for name, each in draws.items():
+        if isinstance(each, xr.DataTree):
+            made[name] = each
+            continue
+        try:
+            sampler = resolve(each)
+        except ValueError as problem:
+            raise ValueError(f"draws[{name!r}] must be a tree of draws or a sampler: {problem}") from None
+        if responses is None or prior is None:
+            raise ValueError(
+                f"draws[{name!r}] must be a tree, got the sampler {sampler.name!r}: the reference does not have the "
+                "responses and the prior of shares that it would sample"
+            )
+        try:
+            made[name] = sample(responses, sampler, prior, random_seed=seed, progressbar=False)
+        except Exception as problem:
+            logger.warning("compare leaves out %r: %s", name, problem)
+    return made
 
 
 class _Posterior(NamedTuple):
@@ -427,7 +461,7 @@ def _marginals(one: Draws, base: Draws) -> dict[str, Any]:
 
 def _by_ranks(one: Draws, base: Draws, most: int, repeats: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return the tests on normal scores: location and scale by category, and the energy distance of all together."""
-    scores_of_one, scores_of_base = normal_scores(one.theta, base.theta)
+    scores_of_one, scores_of_base = normal_scores(*(np.clip(part.theta, *part.resolved) for part in (one, base)))
     tests = rank_tests(scores_of_one, scores_of_base)
     row: dict[str, Any] = tests._asdict()
     ess = row.pop("ess")

@@ -30,6 +30,10 @@ FEWEST_DRAWS = 4
 # The quantiles that stand for the tails.
 TAILS = (0.05, 0.95)
 
+# Shares below the first count as equal in ranks, and so do those above the second. Samplers stop near the smallest
+# double, 2·10⁻³⁰⁸, some at zero and some above it; and a share near 1 has the rounding error of the sum.
+RESOLVED = (1e-300, 1 - 1e-14)
+
 
 @dataclass(frozen=True, eq=False)
 class Draws:
@@ -46,6 +50,7 @@ class Draws:
     responses: Responses | Gathered | None
     prior: NDArray[np.float64] | str | None
     covariates: NDArray[np.float64] | None = None
+    resolved: tuple[float, float] = RESOLVED  # values beyond these count as equal in ranks
 
     @property
     def flat(self) -> NDArray[np.float64]:
@@ -108,6 +113,7 @@ def read_coefficients(draws: Mapping[str, xr.DataTree], base: xr.DataTree) -> di
             responses_of(tree),
             None if "prior_sd" not in tree.attrs else np.array([tree.attrs["prior_sd"]]),
             known["covariates"].values if "covariates" in known else None,
+            (-np.inf, np.inf),
         )
     return found
 

@@ -176,7 +176,8 @@ def sample(
     if log_likelihood and isinstance(responses, Responses):
         add_log_likelihood(tree, responses)
     settings = {"sampler": entry.name, "prior_concentration": concentration, **sizes, "random_seed": seed}
-    return _labelled(tree, responses, settings | details | {"sampling_time": elapsed})
+    # What was done wins over what a sampler records of itself: no draws pass for those of another.
+    return _labelled(tree, responses, details | settings | {"sampling_time": elapsed})
 
 
 def recorded_arguments(attributes: Mapping[Any, Any]) -> dict[str, Any]:
@@ -271,18 +272,23 @@ def _draw(
             raise RuntimeError(
                 f"sampler {sampler.name!r} raised {type(problem).__name__}: {brief(str(problem))}"
             ) from problem
-    if isinstance(found, Drawn):
-        tree = _tree(found.variables, found.stats, responses)
-        tree.attrs = dict(found.attributes)
-    elif hasattr(found, "children"):
+    tree: xr.DataTree
+    if hasattr(found, "children"):
         tree = found
     else:
-        tree = _tree({"theta": _array(found, sampler.name)}, {}, responses)
+        drawn = found if isinstance(found, Drawn) else Drawn({"theta": _array(found, sampler.name)})
+        try:
+            tree = _tree(drawn.variables, drawn.stats, responses)
+            tree.attrs = dict(drawn.attributes)
+        except (LookupError, TypeError, ValueError, AttributeError) as problem:
+            raise RuntimeError(
+                f"sampler {sampler.name!r} must return theta by chain, draw and {responses.n_categories} categories, "
+                f"and anything else by chain and draw: {problem}"
+            ) from None
     if sampler.is_ours:
         return tree
     made = _checked(tree, responses, sizes, sampler.name)
-    known = dict(found.attributes) if isinstance(found, Drawn) else tree.attrs
-    made.attrs = {name: value for name, value in known.items() if isinstance(found, Drawn) or name == WORK}
+    made.attrs = {name: value for name, value in tree.attrs.items() if isinstance(found, Drawn) or name == WORK}
     return made
 
 
@@ -326,11 +332,8 @@ def _checked(tree: Any, responses: Responses | Gathered, sizes: dict[str, int], 
             f"{rule} shares that are not negative and sum to 1, got a least share of {values.min():.3g} "
             f"and sums from {values.sum(axis=2).min():.6g} to {values.sum(axis=2).max():.6g}"
         )
-    variables = {"theta": values} | (
-        {"concentration": posterior["concentration"].transpose(*DIMS[:2]).values}
-        if "concentration" in posterior
-        else {}
-    )
+    others = {str(name): each for name, each in posterior.data_vars.items() if {*each.dims} == {*DIMS[:2]}}
+    variables = {"theta": values} | {name: each.transpose(*DIMS[:2]).values for name, each in others.items()}
     made = _tree(variables, {}, responses)
     if "sample_stats" in tree.children:
         made["sample_stats"] = xr.DataTree(tree["sample_stats"].to_dataset())

@@ -184,7 +184,8 @@ def test_people_are_asked_as_told_and_seeds_repeat():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fit": 3}, "fit must be a function"),
+        ({"fit": 3}, "fit must be a sampler, or a function"),
+        ({"fit": "nonsense"}, "fit must be a sampler, or a function"),
         ({"fit": lambda r, s: 3}, "fit must return a DataTree, got int"),
         ({"fit": relabelled}, "fit must return draws of the categories"),
         ({"mechanism": 3}, "mechanism must be a Mechanism"),

@@ -10,8 +10,11 @@ from scipy.stats import wasserstein_distance
 from adobest_pp import RRRR, SRR, Responses, SubsetSelection, diagnostics, sample
 from adobest_pp.diagnostics import comparison as _comparison
 from adobest_pp.diagnostics import draws as _draws
+from adobest_pp.diagnostics import references
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
+from tests.diagnostics import samplers
+from tests.refusals import refuses
 from tests.strategies import simulated
 
 PRIOR = np.array([4.0, 3.0, 2.0, 6.0])
@@ -294,7 +297,7 @@ def test_seed_repeats():
     ("draws", "options", "message"),
     [
         ({}, {}, "draws must be a mapping"),
-        ({"a": 3}, {}, r"draws\['a'\] must hold posterior/theta by chain, draw and category, got int"),
+        ({"a": 3}, {}, r"draws\['a'\] must be a tree of draws or a sampler"),
         ({"a": "tree"}, {}, "reference must be one of 'a', got 'nuts'"),
         ({"nuts": "tree", "b": "other labels"}, {}, r"draws\['b'\] must have the categories \['yes', .*got \['a', "),
         ({"nuts": "tree", "b": "other answers"}, {}, "same responses, got other ones for 'b'"),
@@ -416,3 +419,19 @@ def test_flips_that_change_nothing_are_no_evidence_in_any_batch():
     """All ties count against the observed discrepancy, and each of the resamples counts once."""
     p_value = _draws.stein_test(np.zeros((5, 5)), 2 * _draws.BATCH + 10, 0.01, np.random.default_rng(1))[2]
     assert p_value == 1.0
+
+
+def test_samplers_are_run_on_the_posterior_of_the_reference(caplog):
+    known = references.load("srr_two")
+    result = diagnostics.compare({"mine": samplers.exact, "wide": samplers.half, "bad": samplers.missing}, known)
+    assert result.verdict.to_series().to_dict() == {
+        "mine": "indistinguishable",
+        "wide": "biased",
+        "reference": "reference",
+    }
+    (record,) = caplog.records
+    assert "'bad': sampler 'missing' must return finite draws" in record.getMessage()
+    with refuses("draws"):
+        diagnostics.compare({"mine": 3}, known)
+    with refuses("draws"):
+        diagnostics.compare({"mine": "gibbs", "nuts": tree(exact(0), prior=None)})

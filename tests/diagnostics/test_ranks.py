@@ -114,6 +114,17 @@ def test_right_sparse_draws_are_not_called_biased():
     assert (result.sd_ratio_mcse > 0).all()
 
 
+def test_shares_beyond_what_doubles_resolve_are_equal():
+    """One sampler stops at zero and another above it; one rounds up to 1 and another does not."""
+    theta = sparse(1, 0.001)
+    other = np.where(theta < 1e-305, 1e-307 * np.random.default_rng(0).random(theta.shape), theta)
+    other = np.where(other == 1.0, 1 - 2e-16, other)
+    assert (other != theta).mean() > 0.2
+    row = diagnostics.compare({"nuts": bare(theta), "it": bare(other)}, resamples=99).sel(sampler="it")
+    assert (row.location == 0).all()
+    assert (row.scale == 1).all()
+
+
 def test_faults_of_sparse_draws_are_told_by_normal_scores(monkeypatch):
     monkeypatch.setattr(comparison, "check_on_simplex", lambda _: None)  # numbers of any size, each by itself
     rng = np.random.default_rng(3)

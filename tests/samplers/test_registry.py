@@ -134,6 +134,9 @@ BAD = {
     "one chain less": (GOOD[:2], r"must return draws of shape \(3, 120, 3\).* got \(2, 120, 3\)"),
     "two axes": (GOOD[0], r"must return an array \(chain, draw, category\) or a tree, got an array of shape"),
     "nothing": (None, "must return an array .* got None"),
+    "another category": (np.full((3, 120, 4), 0.25), "must return theta by chain, draw and 3 categories"),
+    "no theta drawn": (registry.Drawn({"phi": GOOD}), "must return theta by chain, draw and 3 categories"),
+    "stats": (registry.Drawn({"theta": GOOD}, {"energy": np.ones(3)}), "must return theta by chain, draw"),
     "negative": (
         GOOD + np.array([0.5, -0.5, 0.0]),
         "must return shares that are not negative .* least share of -0.167",
@@ -149,6 +152,19 @@ BAD = {
 def test_what_is_no_draws_of_theta_is_refused_by_name(value, told):
     with pytest.raises(RuntimeError, match=f"sampler 'mine' {told}"):
         ad.sample(responses(), returning(value), **SIZES)
+
+
+def test_a_sampler_cannot_pass_for_another():
+    def mine(responses, prior, draws, tune, chains, seed):
+        theta = np.full((chains, draws, 2), 0.5)
+        attributes = {"sampler": "nuts", "prior_concentration": 7.0, "random_seed": 0, "note": "kept"}
+        return registry.Drawn({"theta": theta, "energy": np.ones((chains, draws))}, attributes=attributes)
+
+    known = ad.Responses.from_arrays(ad.SRR(2, 1.0), [0, 0, 1])
+    tree = ad.sample(known, mine, draws=10, tune=0, chains=2, random_seed=3, progressbar=False)
+    assert (tree.attrs["sampler"], tree.attrs["random_seed"], tree.attrs["note"]) == ("mine", 3, "kept")
+    assert tree.attrs["prior_concentration"].tolist() == [1.0, 1.0]
+    assert tree.posterior["energy"].shape == (2, 10)
 
 
 def test_an_error_in_the_third_chain_names_the_sampler():

@@ -235,6 +235,26 @@ def test_learned_prior_is_the_exact_posterior(k, n):
     harness.check_moment(log_a, "sd", spread, BIAS * spread)
 
 
+def test_the_concentration_moves_between_two_updates_of_theta():
+    """Each update of θ sees one concentration, from its first kick to its last; the force is then that of the new."""
+    chain = sgld_cv.Chains(simulated(ad.SRR(4, 1.0), 60, seed=2).evidence(), "learned", 2, 0)
+    ends = []
+    for learned in (True, False):
+        prior = chain.target.prior._replace(learned=learned, log_scale=np.array([-2.0]))
+        if not learned:
+            prior = prior._replace(weights=np.full(4, np.exp(-2.0)), log_scale=np.zeros(1))
+        target, x, momentum = chain.target._replace(prior=prior), chain.x[0].copy(), np.ones(4)
+        draws, force = np.empty((1, 4 + learned)), np.empty(4)
+        arguments = (FULL, 0.2, 1.0, dynamics.REFRESH, draws, force, np.zeros(4))
+        dynamics.underdamped_draws(seed_state(np.random.SeedSequence(1)), x, momentum, target, *arguments)
+        ends.append((x, momentum))
+        if learned:
+            assert draws[0, 4] == pytest.approx(np.exp(-2.0))
+            assert prior.log_scale[0] != -2.0
+            np.testing.assert_allclose(force, gradient_at(x, target, FULL, chain.states[0]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(*ends)
+
+
 def test_concentration_given_theta_follows_its_density():
     k, total, mean, sd = 5, -40.0, -1.0, 1.0
 

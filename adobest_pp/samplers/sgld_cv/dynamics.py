@@ -231,6 +231,8 @@ def write_exponentials(x, shifted, out):  # type: ignore[no-untyped-def]
 
 # The first interval of a slice, in units of ln a; the largest |ln a| that is a number as a.
 WIDTH, LARGEST = 0.5, 690.0
+# Updates of θ between two of a.
+REFRESH = 4
 
 
 class Prior(NamedTuple):
@@ -354,7 +356,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
 
     `force` becomes the last estimate of ∂ln p/∂x, and `virial` gains −x·∂ln p/∂x of every update, coordinate by
     coordinate: its mean is 1 for draws of the posterior. Where the prior is learned, its concentration moves too, given
-    θ of each draw, and follows θ in `draws`; where it is large, steps are shorter.
+    θ of every `REFRESH`-th update, and follows θ in `draws`; where it is large, steps are shorter.
     """
     # Fields of a named tuple are unpacked once: each access counts references.
     prior, coordinates, rows, anchor = target
@@ -388,13 +390,6 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
                 momentum[i] = moved
         _position(x, center, factor, z)
         total = write_theta(z, tables, table_index, log_scale, rates, logs, delta, theta)
-        is_draw = update > 0 and update % updates_per_draw == 0
-        if learned and is_draw:
-            sum_of_logs = logs.sum() - k * math.log(total)
-            log_a[0] = draw_log_concentration(state, log_a[0], k, sum_of_logs, prior.mean, prior.sd)
-            weight = k * math.exp(log_a[0])
-            for i in range(k):
-                surplus[i] = math.exp(log_a[0]) - shape[i]
         if batch == FULL:
             full_gradient(theta, numbers, places, members, offsets, patterns, structure, masses, pull, slope)
         else:
@@ -415,15 +410,28 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
             for i in range(k):
                 momentum[i] += half * force[i]
                 virial[i] -= x[i] * force[i]
-        if is_draw:
+        if update > 0 and update % updates_per_draw == 0:
             draw = draws[update // updates_per_draw - 1]
             draw[:k] = theta
             if learned:
                 draw[k] = math.exp(log_a[0])
-                now = step_at(draw[k], step, prior.stiff_from, prior.stiffness)
-                keep = math.exp(-friction * now)
-                noise = math.sqrt(1.0 - keep * keep)
-                half = 0.5 * now
+        if learned and update > 0 and update % REFRESH == 0:
+            # Between two updates of θ, each of which sees one a: the force is that of the new a from here on.
+            before = math.exp(log_a[0])
+            sum_of_logs = logs.sum() - k * math.log(total)
+            log_a[0] = draw_log_concentration(state, log_a[0], k, sum_of_logs, prior.mean, prior.sd)
+            a = math.exp(log_a[0])
+            weight = k * a
+            for i in range(k):
+                surplus[i] = a - shape[i]
+                z[i] = rates[i] * (a - before) * (1.0 - k * theta[i])
+            _pull_back(z, columns, delta)
+            for i in range(k):
+                force[i] += delta[i]
+            now = step_at(a, step, prior.stiff_from, prior.stiffness)
+            keep = math.exp(-friction * now)
+            noise = math.sqrt(1.0 - keep * keep)
+            half = 0.5 * now
 
 
 @njit(cache=True, error_model="numpy")
