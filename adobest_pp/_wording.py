@@ -290,3 +290,10 @@ def verdict_cells(comparison: "xr.Dataset", name: str) -> list[str]:
     values = ((float(row[name]), form) for name, (_, form) in FIGURES.items())
     figures = [format(value, form) if abs(value) < float("inf") else "–" for value, form in values]
     return [str(row["sampler"].item()), "converged" if alone else verdict_in_words(row), *figures]
+
+
+def most_sure(epsilon: float) -> str:
+    """Return how sure one can be of one of two answers that were equally likely, rounded up."""
+    percent = 100 / (1 + math.exp(-epsilon))
+    rounded = [math.ceil(percent * 10**digits - 1e-9) / 10**digits for digits in range(14)]
+    return next((f"{each:.{i}f} %" for i, each in enumerate(rounded) if each < 100), "100 %")

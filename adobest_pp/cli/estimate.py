@@ -39,9 +39,11 @@ def run(
     as_json: bool,
 ) -> None:
     """Estimate, print the table or JSON, and write the folder."""
+    from adobest_pp.report.handout import REPORT, write_estimate
     from adobest_pp.report.handout import as_json as json_of
-    from adobest_pp.report.handout import write_estimate
 
+    if out is not None and not overwrite and (out / REPORT).exists():
+        raise FileExistsError(f"--out must name a folder without a report, got {str(out)!r}: --overwrite replaces it")
     table = table_of(file, groups, weights, margins, described, seed, progressbar=not as_json)
     tables = {"A private question" if question is None else question: table}
     written = []

@@ -15,12 +15,15 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import brief, csv_cell, render
+from adobest_pp._wording import most_sure
 from adobest_pp.estimates.estimate import EVERYBODY
 from adobest_pp.likelihood.without_prior import misfit_in_words
 from adobest_pp.report.folder import POLICY
 
 # The columns of estimate.csv, estimate.xlsx and estimate.json, after the question.
 COLUMNS = ("group", "category", "share", "lower", "upper", "interval", "in_words", "direct", "privacy", "people")
+
+REPORT = "report.html"
 
 # The most groups and categories that the pages list; the tables have all.
 MOST_GROUPS, MOST_LISTED = 16, 12
@@ -86,7 +89,7 @@ def write_estimate(
             raise ValueError(f"tables must be results of adobest_pp.estimate, got {brief(table)}")
     place = check_path(folder, "folder")
     place.mkdir(parents=True, exist_ok=True)
-    names = ["report.html", "estimate.csv", "estimate.json", *(["estimate.xlsx"] if _has_openpyxl() else [])]
+    names = [REPORT, "estimate.csv", "estimate.json", *(["estimate.xlsx"] if has_excel() else [])]
     pictures = {question: f"estimate-{i + 1}" for i, question in enumerate(tables)}
     for name in (*names, *(f"{each}.{end}" for each in pictures.values() for end in ("png", "svg"))):
         check_target(place / name, overwrite=overwrite, name="folder")
@@ -100,7 +103,7 @@ def write_estimate(
     if "estimate.xlsx" in names:
         with replacing(place / "estimate.xlsx", overwrite=overwrite) as path:
             _write_workbook(frame, tables, path)
-    with replacing(place / "report.html", overwrite=overwrite) as path:
+    with replacing(place / REPORT, overwrite=overwrite) as path:
         path.write_text(page(tables, figures, title, asked, protection), encoding="utf-8")
     drawn = [place / f"{name}.{end}" for name in pictures.values() for end in ("png", "svg")]
     return [*(place / name for name in names), *drawn]
@@ -119,7 +122,8 @@ def _plain(value: Any) -> Any:
     return None if isinstance(plain, float) and not math.isfinite(plain) else plain
 
 
-def _has_openpyxl() -> bool:
+def has_excel() -> bool:
+    """Tell whether workbooks can be written."""
     from importlib.util import find_spec
 
     return find_spec("openpyxl") is not None
@@ -270,21 +274,18 @@ def _asked(tables: Tables) -> list[str]:
 
 def _protection(tables: Tables) -> list[str]:
     epsilons = [float(table.attrs["epsilon"]) for table in tables.values()]
-    epsilon, total = max(epsilons), sum(epsilons)
-    sure = 1 / (1 + math.exp(-epsilon))
-    certain = f"at most {math.ceil(100 * sure)} %" if sure <= 0.995 else "more than 99 %"
     sentences = [
-        "Nobody's true answer was collected. Each device changed the answer at random, by published rules, before it "
-        "sent it. So an answer that arrived may be true or not, and nobody can tell which: not the people who ran the "
-        "survey, and not somebody who steals the data.",
-        f"How strong this is: somebody who thinks that two answers of a person are equally likely, and then sees what "
-        f"the device sent, can be {certain} sure of one of them.",
+        "Every answer was changed at random, by published rules, and everything here is made from the changed answers. "
+        "If people's own devices changed them, nobody else has seen a true answer. An answer that was kept may be true "
+        "or not, and nobody who sees it can be sure: not the people who ran the survey, and not somebody who steals "
+        "the data.",
+        f"How strong this is: somebody who thinks that two answers of a person are equally likely, and then sees the "
+        f"changed answer, can be at most {most_sure(max(epsilons))} sure of one of them.",
     ]
     if len(epsilons) > 1:
-        both = 1 / (1 + math.exp(-total))
-        limit = f"at most {math.ceil(100 * both)} %" if both <= 0.995 else "more than 99 %"
+        limit = most_sure(sum(epsilons))
         sentences.append(
-            f"Somebody who sees one person's answers to all {len(epsilons)} questions can be {limit} sure."
+            f"Somebody who sees one person's answers to all {len(epsilons)} questions can be at most {limit} sure."
         )
     return sentences
 

@@ -8,8 +8,8 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import render
-from adobest_pp.report.handout import percent, write_estimate
-from adobest_pp.survey.results import SurveyResult, change_in_words, has_excel, write_tables
+from adobest_pp.report.handout import REPORT, has_excel, percent, write_estimate
+from adobest_pp.survey.results import SurveyResult, change_in_words, write_tables
 from adobest_pp.survey.texts import protection_in_words, write_texts
 
 OVERVIEW = "index.html"
@@ -61,7 +61,7 @@ def overview(result: SurveyResult, waves: list[str]) -> str:
         "adobest_pp.survey",
         "overview.html",
         survey=survey,
-        pages=[(wave, f"{wave}/report.html") for wave in waves],
+        pages=[(wave, f"{wave}/{REPORT}") for wave in waves],
         questions=[_question(result, each.name, waves) for each in survey.questions],
         changes=changes,
         by_chance=max(1, round(0.05 * len(changes))),

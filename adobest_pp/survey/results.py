@@ -22,6 +22,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.estimates import association, estimate, numbers_in_bins, ordered_quantiles
 from adobest_pp.estimates.changes import Measured, change_between
 from adobest_pp.estimates.estimate import raked_weights, terms_of_people
+from adobest_pp.report.handout import has_excel
 from adobest_pp.survey.budget import spending
 from adobest_pp.survey.collecting import PERSON, Answers, read_answers
 from adobest_pp.survey.definition import Survey, SurveyQuestion, read_survey
@@ -368,10 +369,3 @@ def _as_cells(table: "pd.DataFrame") -> "pd.DataFrame":
     text = found.select_dtypes(exclude="number").columns
     found[text] = found[text].map(csv_cell)
     return found
-
-
-def has_excel() -> bool:
-    """Tell whether workbooks can be written."""
-    from importlib.util import find_spec
-
-    return find_spec("openpyxl") is not None

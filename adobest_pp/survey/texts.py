@@ -15,6 +15,7 @@ from adobest_pp import __version__
 from adobest_pp._checks import check_path
 from adobest_pp._files import check_target, replacing
 from adobest_pp._text import render
+from adobest_pp._wording import most_sure
 from adobest_pp.mechanisms import Mechanism, audit, guess_bound
 from adobest_pp.survey.budget import all_waves, epsilon_of_changes, policy_of, spending
 from adobest_pp.survey.definition import Survey
@@ -63,8 +64,8 @@ def values_of(survey: Survey) -> dict[str, Any]:
         "wave_epsilon": f"{survey.wave_epsilon:.3g}",
         "factor": f"{math.exp(survey.budget.epsilon):.3g}",
         "answer_factor": f"{math.exp(way.epsilon):.3g}",
-        "sure": _sure(survey.budget.epsilon),
-        "answer_sure": _sure(way.epsilon),
+        "sure": most_sure(survey.budget.epsilon),
+        "answer_sure": most_sure(way.epsilon),
         "several": several,
         "changed": _changed(survey),
         "public": survey.public,
@@ -80,7 +81,12 @@ def _changed(survey: Survey) -> dict[str, str] | None:
         return None
     way = spending(survey).spending
     once, always = (epsilon_of_changes(survey, way, n) for n in (1, len(survey.waves)))
-    return {"once": f"{once:.3g}", "always": f"{always:.3g}", "once_sure": _sure(once), "always_sure": _sure(always)}
+    return {
+        "once": f"{once:.3g}",
+        "always": f"{always:.3g}",
+        "once_sure": most_sure(once),
+        "always_sure": most_sure(always),
+    }
 
 
 def protection_in_words(survey: Survey) -> list[str]:
@@ -95,8 +101,8 @@ def protection_in_words(survey: Survey) -> list[str]:
     )
     sentences = [
         f"{where} So an answer that was kept may be true or not, and nobody who sees it can be sure.",
-        f"How strong this is: somebody who thinks that two answers of a person are equally likely, and then sees "
-        f"everything that was kept of this person, can be at most {_sure(survey.budget.epsilon)} sure of one of them.",
+        f"How strong this is: somebody who thinks that two answers of a person are equally likely, and then sees all "
+        f"that was kept of this person, can be at most {most_sure(survey.budget.epsilon)} sure of one of them.",
     ]
     if (changed := _changed(survey)) is not None:
         sentences.append(
@@ -139,10 +145,3 @@ def _question(survey: Survey, name: str) -> dict[str, Any]:
         "mechanism": "memoized randomized response" if survey.is_memoized else question.mechanism,
         "loss": f"{float(audit(mechanism).loss):.6g}",
     }
-
-
-def _sure(epsilon: float) -> str:
-    """Return how sure one can be of one of two answers that were equally likely, rounded up."""
-    percent = 100 / (1 + math.exp(-epsilon))
-    rounded = [math.ceil(percent * 10**digits - 1e-9) / 10**digits for digits in range(14)]
-    return next((f"{each:.{i}f} %" for i, each in enumerate(rounded) if each < 100), "100 %")
