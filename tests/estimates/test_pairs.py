@@ -65,6 +65,7 @@ def test_a_large_survey_finds_the_table(one, two):
     assert found["cramers_v"] == pytest.approx(v, abs=0.05)
 
 
+@pytest.mark.long
 def test_intervals_cover_the_odds_ratio_and_cramers_v():
     """At 95 %, 40 surveys miss 8 or more times with a probability of 0.1 %; there are four counts."""
     rng, n = np.random.default_rng(3), 600

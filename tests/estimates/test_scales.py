@@ -27,6 +27,7 @@ def test_many_answers_find_the_quantiles():
     assert (found["at_most"] <= found["at_most_upper"]).all()
 
 
+@pytest.mark.long
 def test_intervals_hold_quantiles_and_means():
     """At 95 %, 40 surveys miss 8 or more times with a probability of 0.1 %; there are three counts."""
     rng, edges = np.random.default_rng(2), np.array([0.0, 1.0, 2.0, 4.0, 8.0, 16.0])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from adobest_pp.estimates import pooling
 from adobest_pp.survey import read_answers
 from adobest_pp.survey.pages import overview
 from adobest_pp.survey.results import estimate_survey
@@ -178,8 +179,9 @@ def check_coverage(inside, of):
     assert of - inside <= 2 * binom.ppf(1 - 1e-5, of // 2, 0.05)
 
 
-def test_a_survey_goes_from_its_file_to_the_report_by_commands_alone(tmp_path, capsys):
+def test_a_survey_goes_from_its_file_to_the_report_by_commands_alone(tmp_path, capsys, monkeypatch):
     n = 900
+    monkeypatch.setattr(pooling, "SWEEPS", 100)  # the long test draws as many as people get
     simulated = run_survey(tmp_path, capsys, n, seed=11)
     check_coverage(*check_report(tmp_path, simulated, n))
     # Nothing is overwritten unasked, and a second run has the same numbers.
