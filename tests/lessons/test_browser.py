@@ -223,6 +223,7 @@ def test_problems_and_plans(browser, axe, tmp_path, name):  # noqa: F811
             assert serious(tab, axe) == []
 
 
+@pytest.mark.long
 def test_looking_first_is_counted_as_such(browser, tmp_path):
     path = tmp_path / "lesson.html"
     path.write_text(lesson_page(1), encoding="utf-8")

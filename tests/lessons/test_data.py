@@ -61,6 +61,7 @@ def test_regions(precompute):
     agree({"alone": alone, "pooled": pooled}, kept("your_model")["regions"]["2_3000"])
 
 
+@pytest.mark.long
 def test_an_estimate_under_the_learned_prior(precompute):
     """NUTS rounds differently on other processors, so its draws differ: equal up to Monte Carlo error.
 
