@@ -44,7 +44,6 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import information_diagonal, value_and_gradient
 from adobest_pp.samplers.registry import Drawn, register_sampler
-from adobest_pp.samplers.sgld_cv.control_variates import separate_draws
 
 Array = NDArray[np.float64]
 
@@ -306,9 +305,11 @@ def block_draws(state, logs, log_a, learned, law, precision, evidence, tuning, g
 # The chains.
 
 LEAST_TUNE = 20
-# Draws that the start of a chain is taken from, and parts that its draws are made in: Ctrl-C is heard between them.
-FIRST_DRAWS, PARTS = 50, 20
-FIRST_SIZE = 100.0
+# Concentrations that a chain may begin with, in sds of ln a; the parts that draws are made in, between which Ctrl-C is
+# heard; and the first size of a block. The first estimates: steps of Newton's method, and the sds of a share that surely
+# stands out. And the −β from which on a share is taken to be gamma distributed.
+TRIED, PARTS, FIRST_SIZE = np.linspace(-3.0, 3.0, 41), 20, 100.0
+STEPS, STANDS_OUT, GAMMA = 3, 4.0, 20.0
 
 
 def blocks_draws(
@@ -342,17 +343,15 @@ def blocks_draws(
     record : dict
         The size of the blocks, and the share that was accepted.
     """
-    learned, k = isinstance(prior, str), evidence.n_categories
+    learned, k, law = isinstance(prior, str), evidence.n_categories, LOG_CONCENTRATION
     if not isinstance(prior, str) and np.ptp(prior) > 0:
         raise ValueError("prior must be one concentration for all categories for 'blocks', got several; use 'nuts'")
-    first = np.full(k, math.exp(LOG_CONCENTRATION[0])) if isinstance(prior, str) else prior
-    rng, law = np.random.default_rng(seed), LOG_CONCENTRATION
-    found, factor, _ = separate_draws(evidence, first, law if learned else None, FIRST_DRAWS, rng)
+    estimate, first = _estimate(evidence)
+    a = _likely_concentration(estimate, np.sqrt(first), law) if isinstance(prior, str) else float(prior[0])
     states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains)]
-    logs = np.log(np.maximum(found[np.linspace(0, FIRST_DRAWS - 1, chains).astype(int)], TINY))
-    log_a = np.full((chains, 1), math.log(factor * first[0]))
+    logs = np.array([_start(state, estimate, np.sqrt(first), a) for state in states])
+    log_a, precision = np.full((chains, 1), math.log(a)), np.tile(first, (chains, 1))
     tuning = np.tile([min(FIRST_SIZE, k), FIRST_WIDTH], (chains, 1))
-    precision = np.tile(_precision(found.mean(axis=0), evidence), (chains, 1))
     rates = np.zeros((chains, 4))
 
     def chain(c: int, out: Array, gain: float) -> None:
@@ -382,6 +381,78 @@ def blocks_draws(
     }
     variables = {"theta": whole[..., :k]} | ({"concentration": whole[..., k]} if learned else {})
     return variables, record
+
+
+def _estimate(evidence: Evidence) -> tuple[Array, Array]:
+    """Return what the answers alone say about each share, and the information about it.
+
+    Newton's method, with the diagonal of the information at shares that are even but for those that surely stand out.
+    The others have the same: the information in the answers that happened to come would depend on the estimates.
+    """
+    k = evidence.n_categories
+    theta, held = np.full(k, 1 / k), np.zeros(k, dtype=bool)
+    for _ in range(STEPS):
+        precision, slope = _precision(theta, evidence), value_and_gradient(theta, evidence)[1]
+        precision[~held] = np.median(precision)
+        # Estimates sum to one, as unbiased ones do.
+        estimate = theta + (slope - np.sum(slope / precision) / np.sum(1 / precision)) / precision
+        held = estimate > STANDS_OUT / np.sqrt(precision)
+        theta = np.where(held, estimate, max(1 - estimate[held].sum(), 0.1) / max(k - held.sum(), 1))
+        theta /= theta.sum()
+    return estimate, precision
+
+
+def _likely_concentration(estimate: Array, roots: Array, law: tuple[float, float]) -> float:
+    """Return about the likeliest concentration, given estimates of the shares with the standard deviations 1/roots.
+
+    The prior is that of independent shares with the density φ^(a−1)·e^(−rφ), given that they sum to one, whatever r is.
+    With an r for which they sum to one on average, the density of their sum there is that of a normal one (a saddlepoint
+    approximation), and the rest is a product of the masses of q.
+    """
+    k, fits = estimate.size, -0.5 * TRIED**2
+    tried = np.exp(law[0] + law[1] * TRIED)
+    for place, a in enumerate(tried):
+        rate = _balanced_rate(estimate, roots, a)
+        log_mass, _, variance = _moments(estimate * roots - rate / roots, a)
+        fits[place] += np.sum(log_mass - a * np.log(roots)) + rate + math.lgamma(k * a) - k * math.lgamma(a)
+        fits[place] -= 0.5 * math.log(np.sum(variance / roots**2))
+    return float(tried[np.argmax(fits)])
+
+
+def _balanced_rate(estimate: Array, roots: Array, a: float) -> float:
+    """Return r for which shares with the density φ^(a−1)·e^(−rφ), given their estimates, sum to one on average."""
+    low, high = -10 * np.median(roots), 10 * (np.median(roots) + a * roots.size)
+    for _ in range(30):
+        rate = (low + high) / 2
+        total = np.sum(_moments(estimate * roots - rate / roots, a)[1] / roots)
+        low, high = (rate, high) if total > 1 else (low, rate)
+    return float(rate)
+
+
+def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
+    """Return the logarithm of the mass of q for every β, and the mean and variance of t, interpolated."""
+    rows = np.append(np.linspace(-GAMMA, -ROW_STEP, 100), np.arange(0, LAST_ROW + ROW_STEP, ROW_STEP))
+    t, log_t = MIDDLES[1:], LOG_MIDDLES[1:]
+    cells = np.exp(a * log_t + rows[:, None] * t - 0.5 * t**2 - np.where(_IS_LOG, 0.0, LOG_MIDDLES)[1:]) * WIDTHS[1:]
+    mass = FIRST_EDGE**a * (1 / a + rows * FIRST_EDGE / (a + 1)) + cells.sum(axis=1)
+    mean, square = cells @ t / mass, cells @ t**2 / mass
+    # High above zero q is normal, and far below it nearly a gamma distribution.
+    kinds, high, low = [beta > LAST_ROW, beta < -GAMMA], np.maximum(beta, 1.0), np.maximum(-beta, GAMMA)
+    less = np.log1p(-np.minimum(0.5 * a * (a + 1) / low**2, 0.5))
+    log_masses = [0.5 * high**2 - (1 - a) * np.log(high) + HALF_LOG_2PI, math.lgamma(a) - a * np.log(low) + less]
+    return (
+        np.select(kinds, log_masses, np.interp(beta, rows, np.log(mass))),
+        np.select(kinds, [high - (1 - a) / high, a / low], np.interp(beta, rows, mean)),
+        np.select(kinds, [1.0, a / low**2], np.interp(beta, rows, square - mean**2)),
+    )
+
+
+def _start(state: Any, estimate: Array, roots: Array, a: float) -> Array:
+    """Return ln φ where each share is drawn by itself, and all of them sum to about one."""
+    tables = np.zeros((2, N_FALLING + N_EVEN, EDGES.size))
+    beta = estimate * roots - _balanced_rate(estimate, roots, a) / roots
+    logs = np.array([_draw(state, a, each, *tables) for each in beta])
+    return np.maximum(logs, math.log(TINY)) - np.log(roots)
 
 
 def _precision(theta: Array, evidence: Evidence) -> Array:
