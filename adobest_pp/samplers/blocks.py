@@ -30,6 +30,7 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ LAST_ROW, ROW_STEP, N_EVEN = 6.0, 0.1, 141
 FALL, N_FALLING = 1.05, 120
 # τ of the sum, in sds of a share, and at most: wide enough for a block to move it, and so narrow that the information
 # about φ = T·θ hardly depends on it. And the share of blocks to be accepted.
-TOTAL_IN_SDS, LARGEST_TOTAL_SD, WANTED = 12.0, 0.1, 0.45
+TOTAL_IN_SDS, LARGEST_TOTAL_SD, WANTED = 12.0, 0.2, 0.65
 # The concentration: moves a sweep, the share of them to be accepted, the first width, and the largest |ln a|.
 MOVES, WANTED_OF_A, FIRST_WIDTH, LARGEST = 2, 0.35, 0.1, 690.0
 # The table of F_a: how far below ln ε it goes, and its points.
@@ -227,13 +228,13 @@ def _moved_quantile(x, a, log_edge, levels, new_a, new_levels):  # type: ignore[
 
 @njit(cache=True, error_model="numpy")
 def _move_concentration(  # type: ignore[no-untyped-def]
-    state, logs, phi, log_a, width, law, n, log_edge, total_sd, evidence, levels
+    state, logs, phi, value, slope, log_a, width, law, n, log_edge, total_sd, evidence, levels
 ):
-    """Move ln a, and with it the shares below ε; return whether it was accepted."""
+    """Move ln a, and with it the shares below ε; return whether it was accepted, and value and gradient."""
     k, a = logs.size, math.exp(log_a[0])
     new_log_a = log_a[0] + width * normal(state)
     if not -LARGEST < new_log_a < LARGEST:
-        return False
+        return False, value, slope
     new_a, new_logs, change = math.exp(new_log_a), logs.copy(), 0.0
     _fill_quantiles(a, k, log_edge, levels[0])
     _fill_quantiles(new_a, k, log_edge, levels[1])
@@ -243,15 +244,16 @@ def _move_concentration(  # type: ignore[no-untyped-def]
             change += log_slope
         change += new_a * new_logs[i] - a * logs[i]
     new_phi = np.exp(new_logs)
-    change += _value(new_phi, new_a, n, total_sd, evidence)[0] - _value(phi, a, n, total_sd, evidence)[0]
+    new_value, new_slope = _value(new_phi, new_a, n, total_sd, evidence)
+    change += new_value - value
     change += math.lgamma(k * new_a) - math.lgamma(k * a) - k * (math.lgamma(new_a) - math.lgamma(a))
     change += 0.5 * ((log_a[0] - law[0]) / law[1]) ** 2 - 0.5 * ((new_log_a - law[0]) / law[1]) ** 2
     if not math.log1p(-uniform(state)) < change:
-        return False
+        return False, value, slope
     log_a[0] = new_log_a
     logs[:] = new_logs
     phi[:] = new_phi
-    return True
+    return True, new_value, new_slope
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -272,17 +274,17 @@ def block_draws(state, logs, log_a, learned, law, precision, evidence, tuning, g
     for t in range(len(draws)):
         logs += total_sd * normal(state) - math.log(np.exp(logs).sum())
         phi = np.exp(logs)
+        value, slope = _value(phi, math.exp(log_a[0]), n, total_sd, evidence)
         if learned:
             for _ in range(MOVES):
-                moved = _move_concentration(
-                    state, logs, phi, log_a, tuning[1], law, n, log_edge, total_sd, evidence, levels
+                moved, value, slope = _move_concentration(
+                    state, logs, phi, value, slope, log_a, tuning[1], law, n, log_edge, total_sd, evidence, levels
                 )
                 rates[2] += 1
                 rates[3] += moved
                 tuning[1] *= math.exp(gain * (moved - WANTED_OF_A))
         a = math.exp(log_a[0])
         sums[:, 0] = 0.0
-        value, slope = _value(phi, a, n, total_sd, evidence)
         for i in range(k - 1, 0, -1):
             j = integer(state, i + 1)
             order[i], order[j] = order[j], order[i]
@@ -305,11 +307,11 @@ def block_draws(state, logs, log_a, learned, law, precision, evidence, tuning, g
 # The chains.
 
 LEAST_TUNE = 20
-# Concentrations that a chain may begin with, in sds of ln a; the parts that draws are made in, between which Ctrl-C is
-# heard; and the first size of a block. The first estimates: steps of Newton's method, and the sds of a share that surely
-# stands out. And the −β from which on a share is taken to be gamma distributed.
-TRIED, PARTS, FIRST_SIZE = np.linspace(-3.0, 3.0, 41), 20, 100.0
-STEPS, STANDS_OUT, GAMMA = 3, 4.0, 20.0
+# The parts that draws are made in, between which Ctrl-C is heard; and the first size of a block.
+PARTS, FIRST_SIZE = 20, 100.0
+# Where chains begin: steps of Newton's method, the sds of a share that surely stands out, the concentrations that are
+# tried, in sds of ln a, the halvings for their rates, and the −β from which on a share is nearly gamma distributed.
+STEPS, STANDS_OUT, TRIED, HALVINGS, GAMMA = 3, 4.0, np.linspace(-3.0, 3.0, 21), 25, 20.0
 
 
 def blocks_draws(
@@ -406,8 +408,8 @@ def _likely_concentration(estimate: Array, roots: Array, law: tuple[float, float
     """Return about the likeliest concentration, given estimates of the shares with the standard deviations 1/roots.
 
     The prior is that of independent shares with the density φ^(a−1)·e^(−rφ), given that they sum to one, whatever r is.
-    With an r for which they sum to one on average, the density of their sum there is that of a normal one (a saddlepoint
-    approximation), and the rest is a product of the masses of q.
+    With an r for which they sum to one on average, the density of their sum there is that of a normal one (a
+    saddlepoint approximation), and the rest is a product of the masses of q.
     """
     k, fits = estimate.size, -0.5 * TRIED**2
     tried = np.exp(law[0] + law[1] * TRIED)
@@ -422,28 +424,36 @@ def _likely_concentration(estimate: Array, roots: Array, law: tuple[float, float
 def _balanced_rate(estimate: Array, roots: Array, a: float) -> float:
     """Return r for which shares with the density φ^(a−1)·e^(−rφ), given their estimates, sum to one on average."""
     low, high = -10 * np.median(roots), 10 * (np.median(roots) + a * roots.size)
-    for _ in range(30):
+    for _ in range(HALVINGS):
         rate = (low + high) / 2
         total = np.sum(_moments(estimate * roots - rate / roots, a)[1] / roots)
         low, high = (rate, high) if total > 1 else (low, rate)
     return float(rate)
 
 
-def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
-    """Return the logarithm of the mass of q for every β, and the mean and variance of t, interpolated."""
+@lru_cache(maxsize=1)
+def _moments_of_rows(a: float) -> tuple[Array, Array, Array, Array]:
+    """Return some β, and the logarithm of the mass of q for each, and the mean and variance of t."""
     rows = np.append(np.linspace(-GAMMA, -ROW_STEP, 100), np.arange(0, LAST_ROW + ROW_STEP, ROW_STEP))
     t, log_t = MIDDLES[1:], LOG_MIDDLES[1:]
-    cells = np.exp(a * log_t + rows[:, None] * t - 0.5 * t**2 - np.where(_IS_LOG, 0.0, LOG_MIDDLES)[1:]) * WIDTHS[1:]
+    cells = np.exp(a * log_t + rows[:, None] * t - 0.5 * t**2 - np.where(_IS_LOG[1:], 0.0, log_t)) * WIDTHS[1:]
     mass = FIRST_EDGE**a * (1 / a + rows * FIRST_EDGE / (a + 1)) + cells.sum(axis=1)
-    mean, square = cells @ t / mass, cells @ t**2 / mass
+    mean = cells @ t / mass
+    return rows, np.log(mass), mean, cells @ t**2 / mass - mean**2
+
+
+def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
+    """Return the logarithm of the mass of q for every β, and the mean and variance of t."""
+    rows, *tables = _moments_of_rows(a)
+    log_mass, mean, variance = (np.interp(beta, rows, table) for table in tables)
     # High above zero q is normal, and far below it nearly a gamma distribution.
     kinds, high, low = [beta > LAST_ROW, beta < -GAMMA], np.maximum(beta, 1.0), np.maximum(-beta, GAMMA)
     less = np.log1p(-np.minimum(0.5 * a * (a + 1) / low**2, 0.5))
     log_masses = [0.5 * high**2 - (1 - a) * np.log(high) + HALF_LOG_2PI, math.lgamma(a) - a * np.log(low) + less]
     return (
-        np.select(kinds, log_masses, np.interp(beta, rows, np.log(mass))),
-        np.select(kinds, [high - (1 - a) / high, a / low], np.interp(beta, rows, mean)),
-        np.select(kinds, [1.0, a / low**2], np.interp(beta, rows, square - mean**2)),
+        np.select(kinds, log_masses, log_mass),
+        np.select(kinds, [high - (1 - a) / high, a / low], mean),
+        np.select(kinds, [1.0, a / low**2], variance),
     )
 
 
@@ -452,7 +462,7 @@ def _start(state: Any, estimate: Array, roots: Array, a: float) -> Array:
     tables = np.zeros((2, N_FALLING + N_EVEN, EDGES.size))
     beta = estimate * roots - _balanced_rate(estimate, roots, a) / roots
     logs = np.array([_draw(state, a, each, *tables) for each in beta])
-    return np.maximum(logs, math.log(TINY)) - np.log(roots)
+    return np.asarray(np.maximum(logs, math.log(TINY)) - np.log(roots))
 
 
 def _precision(theta: Array, evidence: Evidence) -> Array:
