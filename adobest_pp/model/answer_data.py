@@ -70,10 +70,10 @@ def _symbolic_evidence(
             f"PrivateResponse has no log-probability for answers of {type(mechanism).__name__} that are not known when "
             "the model is built: give it the answers as an array"
         )
+    table = pt.specify_shape(_uncast(answers), (None, *mechanism.answer_dims.values()))
     if by_person:
-        one_each = pt.arange(answers.shape[0])
-        return _from_sets(mechanism, answers, pt.ones_like(one_each)), one_each
-    table = _uncast(answers)
+        one_each = pt.arange(table.shape[0])
+        return _from_sets(mechanism, table.astype("int64"), pt.ones_like(one_each)), one_each
     first, count = distinct_rows(table)
     return _from_sets(mechanism, table[first].astype("int64"), count), RowNumbers()(table)
 

@@ -170,6 +170,15 @@ def test_the_log_probability_of_another_number_of_people_is_refused():
         model.compile_logp(mode=PYTHON)(model.initial_point())
 
 
+def test_sets_of_another_width_are_refused():
+    responses = simulated(ad.UnaryEncoding(K, 1.0), 20, seed=1)
+    model = model_with_data(responses, lambda n: pm.Dirichlet("theta", np.ones(K)))
+    with model:
+        pm.set_data({"answers": responses.answers[:, :-1]})
+    with pytest.raises(AssertionError):
+        model.compile_logp(mode=PYTHON)(model.initial_point())
+
+
 def test_groups_as_data():
     responses, group = simulated(ad.SRR(K, 1.0), 90, seed=1), np.arange(90) % 3
     models = []
