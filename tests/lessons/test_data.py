@@ -58,7 +58,10 @@ def test_some_draws(precompute):
 
 def test_regions(precompute):
     alone, pooled = precompute.regions(2.0, 3000)
-    agree({"alone": alone, "pooled": pooled}, kept("your_model")["regions"]["2_3000"])
+    stored = kept("your_model")
+    agree({"alone": alone, "pooled": pooled}, stored["regions"]["2_3000"])
+    agree(dict(zip(precompute.REGIONS, precompute.REGION_TRUTH, strict=True)), stored["region_truth"])
+    agree(precompute.HELD, stored["held"])
 
 
 @pytest.mark.long
