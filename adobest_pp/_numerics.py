@@ -24,6 +24,17 @@ _LAYERS = 256
 _TAIL = 3.6541528853610088  # where the bottom layer of 256 equal areas under exp(−x²/2) ends
 
 
+@njit(cache=True)
+def copy_into(out, values):  # type: ignore[no-untyped-def]
+    """Write `values` over `out`, of the same length.
+
+    It is ``out[:] = values``, which Numba takes a second longer to compile, in each function that has it and in those
+    that call them: it would tell both lengths in an error, and handles texts for that.
+    """
+    for i in range(out.size):
+        out[i] = values[i]
+
+
 def seed_state(seed: int | np.random.SeedSequence | None) -> NDArray[np.uint64]:
     """Return the state of a generator for any seed."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from adobest_pp._numerics import copy_into
 from adobest_pp.evidence import HADAMARD, PROJECTIVE, SKETCH
 
 # What the rest of the package calls: all blocks, whatever their kinds.
@@ -105,7 +106,7 @@ def block_masses(theta, block, masses):  # type: ignore[no-untyped-def]
         _hadamard_masses(theta, masses)
     elif block[0] == PROJECTIVE:
         values = np.zeros(masses.size)
-        values[: theta.size] = theta
+        copy_into(values[: theta.size], theta)
         _orthogonal_sums(values, block, masses)
     elif block[0] == SKETCH:
         _sketch_masses(theta, block, masses)
@@ -119,7 +120,8 @@ def add_block(pull, block, slope):  # type: ignore[no-untyped-def]
     elif block[0] == PROJECTIVE:
         sums = np.empty(pull.size)
         _orthogonal_sums(pull, block, sums)
-        slope += sums[: slope.size]
+        for x in range(slope.size):
+            slope[x] += sums[x]
     elif block[0] == SKETCH:
         _add_sketch(pull, block, slope)
 
@@ -264,7 +266,7 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
     total, before, size = values[0], 1, q
     for _ in range(2, t + 1):
         # The `size` points after the `before` ones of fewer coordinates, as a function of a.
-        rest[:size] = values[before : before + size]
+        copy_into(rest[:size], values[before : before + size])
         # Directions begin with zeros, which are summed out, and a 1. The `width` ones with as many begin at `start`.
         width, start = size // q, before
         while width >= 1:
@@ -295,7 +297,7 @@ def _radon(values, width, minus, block, first, second):  # type: ignore[no-untyp
     """
     q = block[3]
     now, then = first[: values.size], second[: values.size]
-    now[:] = values
+    copy_into(now, values)
     stride, left = width // q, width
     if stride == 1:
         return _radon_of_one(now, then, block)
@@ -303,7 +305,7 @@ def _radon(values, width, minus, block, first, second):  # type: ignore[no-untyp
         for c in range(q):
             for b in range(q):
                 into = then[(c * q + b) * stride : (c * q + b + 1) * stride]
-                into[:] = now[c * width : c * width + stride]
+                copy_into(into, now[c * width : c * width + stride])
                 back = field_product(minus, b, block)
                 for a in range(1, q):
                     begin = field_sum(c, field_product(a, back, block), block) * width + a * stride

@@ -24,6 +24,7 @@ from numba.extending import overload
 from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import as_numbers, check_alpha, check_probabilities
+from adobest_pp._numerics import copy_into
 from adobest_pp._text import brief
 from adobest_pp.mechanisms import RRRR, Coefficients, check_rrrr
 
@@ -172,7 +173,7 @@ def tv2(theta, coefficients):  # type: ignore[no-untyped-def]
     values = np.empty(n)
     tail = suffix_sums(theta)
     head = np.zeros(n + 1)
-    head[1:] = np.cumsum(theta)
+    copy_into(head[1:], np.cumsum(theta))
     above = 0  # how many categories of S have (k+1)θ > 1: this grows with k
     for k in range(1, n - 1):
         inner, outer = coefficients.inner[k], coefficients.outer[k]

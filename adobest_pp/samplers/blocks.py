@@ -38,7 +38,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from adobest_pp._dirichlet import LOG_CONCENTRATION
-from adobest_pp._numerics import TINY, integer, normal, seed_state, uniform
+from adobest_pp._numerics import TINY, copy_into, integer, normal, seed_state, uniform
 from adobest_pp._progress import SlowProgress
 from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
@@ -251,8 +251,8 @@ def _move_concentration(  # type: ignore[no-untyped-def]
     if not math.log1p(-uniform(state)) < change:
         return False, value, slope
     log_a[0] = new_log_a
-    logs[:] = new_logs
-    phi[:] = new_phi
+    copy_into(logs, new_logs)
+    copy_into(phi, new_phi)
     return True, new_value, new_slope
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from adobest_pp._numerics import TINY
+from adobest_pp._numerics import TINY, copy_into
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import value_and_gradient
 from adobest_pp.samplers.registry import register_diffusion
@@ -485,7 +485,7 @@ def advance_amagold(diffusion, rng, phi, slope, step, noise):  # type: ignore[no
         gain = log_density(phi, prior, diffusion.evidence) - memory[LOG_DENSITY] + memory[RHO]
         if math.log(1.0 - rng.random()) < gain:
             return 0
-    phi[:] = start
+    copy_into(phi, start)
     for i in range(k - 1):
         v[i] = -first[i]
     return -1

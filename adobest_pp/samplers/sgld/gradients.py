@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from adobest_pp._numerics import copy_into
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import (
     add_to_listed,
@@ -135,8 +136,8 @@ def add_svrg(gradient, update, phi, slope):  # type: ignore[no-untyped-def]
     theta = phi / total
     snapshot, there = memory[1 : k + 1], memory[k + 1 :]
     if memory[0] % gradient.period == 0:
-        snapshot[:] = theta
-        there[:] = value_and_gradient(theta, evidence)[1]
+        copy_into(snapshot, theta)
+        copy_into(there, value_and_gradient(theta, evidence)[1])
     memory[0] += 1.0
     by_theta = there.copy()
     for j in range(rows.size):

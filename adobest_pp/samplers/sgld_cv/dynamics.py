@@ -38,7 +38,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import special
 
-from adobest_pp._numerics import normal, uniform
+from adobest_pp._numerics import copy_into, normal, uniform
 from adobest_pp.samplers.sgld_cv.control_variates import (
     REORDER,
     Anchor,
@@ -412,7 +412,7 @@ def underdamped_draws(  # type: ignore[no-untyped-def]
                 virial[i] -= x[i] * force[i]
         if update > 0 and update % updates_per_draw == 0:
             draw = draws[update // updates_per_draw - 1]
-            draw[:k] = theta
+            copy_into(draw[:k], theta)
             if learned:
                 draw[k] = math.exp(log_a[0])
         if learned and update > 0 and update % REFRESH == 0:
