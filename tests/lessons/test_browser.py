@@ -165,7 +165,7 @@ def test_slides_and_handout(browser, axe, tmp_path, number):  # noqa: F811
         for i in range(slides.count()):
             assert slides.nth(i).is_visible()
             assert slides.locator("visible=true").count() == 1
-            tab.wait_for_function("document.documentElement.scrollHeight <= innerHeight")
+            tab.wait_for_function("() => document.documentElement.scrollHeight <= innerHeight")
             assert not slides.nth(i).locator(".notes").is_visible()
             if (knob := slides.nth(i).locator("input[type=range]")).count():
                 before = slides.nth(i).locator(".panels").inner_html()
