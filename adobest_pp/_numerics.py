@@ -28,8 +28,8 @@ _TAIL = 3.6541528853610088  # where the bottom layer of 256 equal areas under ex
 def copy_into(out, values):  # type: ignore[no-untyped-def]
     """Write `values` over `out`, of the same length.
 
-    It is ``out[:] = values``, which Numba takes a second longer to compile, in each function that has it and in those
-    that call them: it would tell both lengths in an error, and handles texts for that.
+    It is ``out[:] = values``, which Numba takes longer to compile: it would tell both lengths in an error, and compiles
+    its functions for texts along with it.
     """
     for i in range(out.size):
         out[i] = values[i]

@@ -28,7 +28,7 @@ def blocks(structure: Any) -> Any:
     """Return the blocks of `Evidence.structure`, or None if there are none.
 
     The functions below do nothing with None. The compiler takes it from the type of `NO_STRUCTURE`, and leaves them
-    out: with them, the functions of the likelihood took twice as long to compile, and were too long to be inlined.
+    out: with them, all kernels of a cold `adobest compare` took twice as long to compile.
     """
     return structure if structure.size else None
 
