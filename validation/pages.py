@@ -163,6 +163,11 @@ def largest_categories() -> pd.DataFrame:
     return table.groupby(["K", "truth"], sort=False)[columns].mean().astype(float).round(3)
 
 
+def priors_of_many() -> pd.DataFrame:
+    """Return the errors of other priors over the learned one's, and what covers, by shape of the shares (`priors`)."""
+    return frame("priors", "priors").set_index(["K", "shares"]).astype(float).round(2)
+
+
 def found_words() -> pd.DataFrame:
     """Return how many words searches found, missed and should not have found (`words`)."""
     return frame("words", "words").set_index("people").astype(float).round(3)
