@@ -31,19 +31,19 @@ def kept(name):
     return json.loads((folder() / "data" / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def agree(made, stored, where=""):
+def agree(made, stored, where="", rtol=2e-5):
     """Equal up to the last digit that is kept: exact draws may differ in the last of 53 bits between machines."""
     if isinstance(stored, dict):
         made = {str(key): value for key, value in made.items()}
         assert list(made) == list(stored), where
         for key in stored:
-            agree(made[key], stored[key], f"{where} {key}")
+            agree(made[key], stored[key], f"{where} {key}", rtol)
     elif stored is None or isinstance(stored, str):
         assert made == stored, where
     else:
         values = np.array(stored)
         whole = values.dtype.kind == "i"
-        np.testing.assert_allclose(made, values, rtol=0 if whole else 2e-5, atol=1 if whole else 1e-9, err_msg=where)
+        np.testing.assert_allclose(made, values, rtol=0 if whole else rtol, atol=1 if whole else 1e-9, err_msg=where)
 
 
 def test_bounds_and_the_study_of_lesson_9(precompute):
@@ -96,6 +96,7 @@ def test_the_power_of_lesson_3_is_that_of_simulated_devices():
 
 
 @pytest.mark.slow
-def test_all_of_it_is_made_again(precompute):
-    for name in ("sampling", "is_it_right"):
-        agree(json.loads(json.dumps(precompute.MAKERS[name]())), kept(name))
+@pytest.mark.parametrize(("name", "rtol"), [("sampling", 2e-5), ("is_it_right", 0.02)])
+def test_all_of_it_is_made_again(precompute, name, rtol):
+    """Draws agree to the last digit kept. R-hat and ESS go by ranks, which jump where two draws are nearly equal."""
+    agree(json.loads(json.dumps(precompute.MAKERS[name]())), kept(name), rtol=rtol)
