@@ -14,7 +14,7 @@ from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import set_masses, value_and_gradient
 from adobest_pp.mechanisms import Mechanism
-from adobest_pp.transforms import add_structured, blocks
+from adobest_pp.transforms import add_structured
 
 # Do the answers fit the mechanism that they are read under? The NumPy core of `diagnostics.goodness_of_fit`.
 #
@@ -284,9 +284,10 @@ def named(evidence: Evidence) -> NDArray[np.float64]:
     of_set = np.bincount(evidence.set_index[has_set], count[has_set], minlength=evidence.n_sets)
     alone += np.bincount(evidence.members, np.repeat(of_set, np.diff(evidence.offsets)), minlength=k)
     first = evidence.n_sets + len(evidence.patterns)
-    is_structured = evidence.set_index >= first
-    places, weights = evidence.set_index[is_structured] - first, count[is_structured]
-    add_structured(np.bincount(places, weights, minlength=evidence.n_masses - first), blocks(evidence.structure), alone)
+    if evidence.structure.size:
+        is_structured = evidence.set_index >= first
+        places, weights = evidence.set_index[is_structured] - first, count[is_structured]
+        add_structured(np.bincount(places, weights, minlength=evidence.n_masses - first), evidence.structure, alone)
     return np.asarray(alone)
 
 

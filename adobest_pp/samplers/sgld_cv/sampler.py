@@ -377,7 +377,7 @@ class Chains:
         if not run.is_finite():
             raise RuntimeError(
                 "'sgld_cv' did not finish: its chains leave the finite numbers at a step of "
-                f"{self.choices.step:.2g}; use 'nuts'"
+                f"{self.choices.step:.2g}; use 'nuts', or 'blocks' for more than a few hundred categories"
             )
         self.x, self.log_scales = run.x, run.log_scales
         return run
