@@ -64,7 +64,7 @@ def _symbolic_evidence(
             (masks,) = constant_fold([subsets])
         except NotConstantValueError:
             raise NotImplementedError("PrivateResponse needs subsets that are known, got a variable") from None
-        return _from_table(mechanism, answers, index, masks)
+        return _from_table(mechanism, _uncast(answers), index, masks)
     if not {"category", "member"} & {*mechanism.answer_dims}:
         raise NotImplementedError(
             f"PrivateResponse has no log-probability for answers of {type(mechanism).__name__} that are not known when "
