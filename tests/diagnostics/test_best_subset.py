@@ -62,6 +62,7 @@ def test_labels_of_unequal_length_are_missing_beyond_their_people():
     assert np.isnan(result["frequency_se"]).all()
 
 
+@pytest.mark.long
 def test_the_best_subset_is_what_the_method_chooses_at_the_truth():
     theta = [0.1, 0.7, 0.15, 0.05]
     mechanism = RRRR(4, 1.0, 0.9)

@@ -185,6 +185,7 @@ def test_a_regression_is_graded_by_its_coefficients():
     assert result.problem.sel(sampler="gibbs").item().startswith("takes no regression")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("here")
 def test_nuts_and_step_classes_take_a_regression():
     result = grade("nuts", gradients=30_000, **REGRESSION).isel(reference=0, sampler=0)
@@ -209,6 +210,7 @@ def test_where_gradients_are_known_from():
     assert grading.gradients_of(sgld, 5, 2) == pytest.approx(2 * 10 * 7 * 5)  # ten answers are five times two rows
 
 
+@pytest.mark.long
 def test_functions_of_a_notebook_are_graded():
     step = 0.5
 

@@ -29,7 +29,9 @@ def start(path, port):
     raise AssertionError("the server did not start")
 
 
-@pytest.mark.parametrize("kills", [pytest.param(5, id="some"), pytest.param(200, marks=pytest.mark.slow, id="200")])
+@pytest.mark.parametrize(
+    "kills", [1, pytest.param(5, marks=pytest.mark.long), pytest.param(200, marks=pytest.mark.slow)]
+)
 def test_kills_lose_and_double_nothing(tmp_path, kills):
     path = tmp_path / "poll.db"
     create_poll(path, [PollQuestion("Which?", [str(i) for i in range(N)], 1.0, "srr")])

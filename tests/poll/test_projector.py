@@ -159,6 +159,7 @@ def tab_to(page, selector):
     raise AssertionError(f"the keyboard does not reach {selector}")
 
 
+@pytest.mark.long
 def test_the_focus_stays_while_answers_come_in(browser, tmp_path, problems):
     prepare_class(tmp_path / "class.db")
     with served(tmp_path / "class.db") as server, browser.new_context() as context:

@@ -56,6 +56,7 @@ def test_state_can_be_restored():
         point = one
 
 
+@pytest.mark.long
 def test_concentration_may_be_sampled_by_another_step():
     """The posterior of θ and of a scale with two values is a mixture of two posteriors that are known exactly."""
     responses, log_likelihood = CASE.responses(), ad.likelihood.log_likelihood

@@ -73,6 +73,7 @@ def test_first_draws_of_each_share_are_near_its_estimate():
     assert (np.abs(draws[:, :10].mean(axis=0) - truth[:10] / truth.sum()) < 5 * sd).all()
 
 
+@pytest.mark.long
 def test_diagonal_coordinates_have_the_posterior_of_blocks():
     """Two samplers that share nothing but the likelihood, within 5 standard errors of both."""
     from arviz_stats.base import array_stats

@@ -116,6 +116,7 @@ def generator_of(value):
     raise AssertionError
 
 
+@pytest.mark.long
 def test_amagold_is_right_where_its_steps_and_batches_make_sghmc_wrong():
     """Minibatches of 20 of 2000 and steps ten times the default: SGHMC has sds half again too large."""
     case = harness.Case("rrrr", 3, 2000)

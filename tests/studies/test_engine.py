@@ -144,6 +144,7 @@ def intruded(ports):
     return subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE).stdout
 
 
+@pytest.mark.long
 def test_nobody_gets_in_and_ctrl_c_keeps_finished_runs_and_ends_the_workers(tmp_path):
     file, store = tmp_path / "held.toml", tmp_path / "held.db"
     file.write_text(HELD)
@@ -196,6 +197,7 @@ def test_a_task_whose_result_died_with_its_worker_is_waited_for():
     assert list(cluster._running.values()) == ["first"]
 
 
+@pytest.mark.long
 def test_a_run_that_kills_its_workers_is_found_and_the_others_complete(tmp_path, monkeypatch):
     made, store = study(runs=4, people_per_category=50, **PART), tmp_path / "small.db"
     monkeypatch.setattr("adobest_pp.studies.engine.run_batch", deadly.run_batch)
@@ -255,6 +257,7 @@ def cluster_of(n_workers, tmp_path, *options):
         yield scheduler, address
 
 
+@pytest.mark.long
 def test_a_cluster_of_two_workers_gives_the_same_numbers(tmp_path):
     file = tmp_path / "part.toml"
     file.write_text(FILE.replace("= [3, 4]", "= [3]").replace("rho = [0.1, 1.0]", "rho = [1.0]"))
