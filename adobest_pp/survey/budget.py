@@ -148,7 +148,7 @@ def spending(survey: Survey, people: int | None = None) -> Budgeted:
     >>> about = {"title": "Habits", "budget": {"epsilon": 1.0}, "people": {"expected": 3000}}
     >>> asked = [{"name": name, "text": name, "labels": ["no", "yes"]} for name in "abcd"]
     >>> spending(Survey.model_validate(about | {"questions": asked})).spending
-    Spending(way='one', questions_each=1, epsilon=1.0, share=0.25)
+    Spending(way='one', questions_each=1, epsilon=1.0, share=0.25, permanent=None)
     """
     if not isinstance(survey, Survey):
         raise ValueError(f"survey must be what read_survey returns, got {brief(survey)}")

@@ -76,7 +76,7 @@ def test_answers_may_come_late_in_any_order_and_several_at_a_time(policy):
         collection.record(answers[:2], first.number)
     assert_same(one_by_one, at_once)
     assert len(at_once) == 42
-    at_once.record(answers[:0])
+    at_once.record(answers[:0], first)
     assert len(at_once) == 42
 
 
