@@ -35,7 +35,6 @@ ORDER = [
     "demo",
     "study",
     "sgld",
-    "demo_clone",
     "models",
     "plan",
     "design",
