@@ -1,7 +1,8 @@
 """The mechanism protocol: everything that the package asks of a mechanism, and nothing else.
 
 A new mechanism is one class. `FiniteMechanism` needs the exact weights of a small table and derives the rest.
-`ExtremalMechanism` needs the support set of an answer. `Mechanism` itself is for anything else.
+`ExtremalMechanism` needs the support set of an answer, `NumberedMechanism` the same of answers that are numbers.
+`Mechanism` itself is for anything else.
 """
 
 import math
@@ -22,11 +23,13 @@ from adobest_pp._text import brief
 from adobest_pp._types import Answers, Bits, Floats, Integers, Masks
 from adobest_pp.evidence import Evidence, pattern_rows, structured_rows, support_rows, unique_rows
 from adobest_pp.mechanisms.exact import UNIT, Columns, Source, exp_weight, source_of
-from adobest_pp.mechanisms.guessing import guess_bound, guess_from_matrix
-from adobest_pp.mechanisms.information import from_matrix
+from adobest_pp.mechanisms.guessing import guess_bound, guess_from_matrix, guess_from_members
+from adobest_pp.mechanisms.information import from_matrix, from_supports
 
 # The most possible answers that `outputs` and `transition_matrix` list.
 MAX_OUTPUTS = 20_000
+# The most possible answers that a check of fit counts each.
+MAX_COUNTED = 1024
 # Answers whose support sets are unpacked at a time.
 _ANSWERS_AT_ONCE = 1 << 16
 # Entries of the table of all support sets beyond which their structure is used, where a mechanism has one: fewer are
@@ -529,6 +532,53 @@ class ExtremalMechanism(Mechanism):
         first, row_of = unique_rows(packed)
         scale = self.log_weight(answers[first])
         return support_rows(packed[first], inside, scale, row_of, self.n_categories), row_of
+
+
+class NumberedMechanism(ExtremalMechanism):
+    """An extremal mechanism whose answers are the numbers 0 … m−1, all with the same w.
+
+    A subclass says how many there are (`n_outputs`), their support sets, who is in which (`_is_member`), and `_weight`.
+    """
+
+    @property
+    @abstractmethod
+    def _weight(self) -> float:
+        """The probability w of an answer whose support set does not contain the truth."""
+
+    @abstractmethod
+    def _is_member(self, x: int, answers: Integers) -> Masks:
+        """Tell for each of these answers whether category x is in its support set."""
+
+    def outputs(self) -> Integers:
+        """Return every possible answer, 0 … m−1, or raise ValueError if there are too many to list."""
+        check_few_outputs(self)
+        return np.arange(self.n_outputs)
+
+    def exact_weights(self) -> NDArray[np.object_]:
+        """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
+        return weights_by_support(self.support(self.outputs()), self._keep)
+
+    @property
+    def _log_weight(self) -> float:
+        return math.log(self._weight)
+
+    def log_weight(self, answers: Answers) -> Floats:
+        """Return ln w, the same for all answers."""
+        return np.full(len(answers), self._log_weight)
+
+    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
+        """Return the Fisher information of θ in one answer, summed over all answers; see `Mechanism.information`."""
+        self._check_published(subset)
+        return from_supports(self.support, np.arange(self.n_outputs), theta, math.expm1(self.epsilon), self._weight)
+
+    def _best_guess(self, theta: Floats, subset: Masks) -> float:
+        """Return `best_guess` from the answers that name each category."""
+        m = self.n_outputs
+        return guess_from_members(theta, math.exp(self.epsilon), m * self._weight, m, self._is_member)
+
+    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
+        """Count each answer, if there are not too many."""
+        return None if self.n_outputs > MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
 
 
 def _integers(row: list[Any], allowed: str) -> list[int]:

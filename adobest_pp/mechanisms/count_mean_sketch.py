@@ -17,35 +17,25 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import SKETCH
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    check_few_outputs,
-    weights_by_support,
-)
+from adobest_pp.mechanisms.base import MAX_COUNTED, AuditCase, Counts, Drawing, NumberedMechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, Source, randomized_response
-from adobest_pp.mechanisms.guessing import guess_from_members
-from adobest_pp.mechanisms.information import from_supports
 from adobest_pp.mechanisms.local_hashing import hash_categories, xxh32
 
 MAX_HASHES = 1 << 20
 MAX_VALUES = 1 << 16
 # By default the functions have this many values for each category, or there are this many functions.
 _VALUES_EACH, _LEAST_HASHES = 8, 64
-# The most answers that are counted, and hashes that are computed at a time.
-_MAX_COUNTED, _NUMBERS_AT_ONCE = 1024, 1 << 22
+# Hashes that are computed at a time.
+_NUMBERS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, init=False)
-class CountMeanSketch(ExtremalMechanism):
+class CountMeanSketch(NumberedMechanism):
     """Count-mean sketch, optimized: randomized response on one of k public hashes of the category.
 
     A person draws one of the k functions, hashes the category with it into g values, and randomizes the value. The
@@ -97,15 +87,6 @@ class CountMeanSketch(ExtremalMechanism):
         """The number of pairs of a function and a value."""
         return self.n_hashes * self.n_values
 
-    def outputs(self) -> Integers:
-        """Return every possible answer: those of the first function first."""
-        check_few_outputs(self)
-        return super().outputs()
-
-    def exact_weights(self) -> NDArray[np.object_]:
-        """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(self.support(self.outputs()), self._keep)
-
     def hashes(self, functions: Integers) -> NDArray[np.uint16]:
         """Return the values of all categories under some of the functions, of shape (n, K)."""
         hashed = hash_categories(functions.astype(np.uint32), self.n_categories)
@@ -146,6 +127,10 @@ class CountMeanSketch(ExtremalMechanism):
         used, place = np.unique(function, return_inverse=True)
         return np.asarray(self.hashes(used)[place] == value[:, None])
 
+    def _is_member(self, x: int, answers: Integers) -> Masks:
+        function, value = np.divmod(answers, self.n_values)
+        return np.asarray(xxh32(str(x).encode(), function.astype(np.uint32)) % np.uint32(self.n_values) == value)
+
     def structure(self) -> Integers:
         """Return the block of the hashes: all values, four in each integer."""
         values = np.zeros(-(-self.table.size // 4) * 4, dtype="<u2")
@@ -153,29 +138,10 @@ class CountMeanSketch(ExtremalMechanism):
         words = values.view("<i8")
         return np.append([SKETCH, 5 + words.size, self.n_outputs, self.n_values, self.n_categories], words)
 
-    def log_weight(self, answers: Answers) -> Floats:
-        """Return ln w, the same for all answers."""
-        return np.full(len(answers), math.log(self._weight))
-
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the Fisher information of θ in one answer, summed over all answers; see `Mechanism.information`."""
-        self._check_published(subset)
-        return from_supports(self.support, np.arange(self.n_outputs), theta, math.expm1(self.epsilon), self._weight)
-
-    def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Return `best_guess` from the hashes of each category."""
-        m, g = self.n_outputs, self.n_values
-
-        def is_member(x: int, answers: Integers) -> Masks:
-            hashed = xxh32(str(x).encode(), (answers // g).astype(np.uint32))
-            return np.asarray(hashed % np.uint32(g) == answers % g)
-
-        return guess_from_members(theta, math.exp(self.epsilon), m * self._weight, m, is_member)
-
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each answer or, if there are too many, each answer of some of the functions."""
         n, g = len(answers), self.n_values
-        functions = np.linspace(0, self.n_hashes - 1, min(self.n_hashes, max(1, _MAX_COUNTED // g))).astype(np.int64)
+        functions = np.linspace(0, self.n_hashes - 1, min(self.n_hashes, max(1, MAX_COUNTED // g))).astype(np.int64)
         counted = (functions[:, None] * g + np.arange(g)).ravel()
         matrix: Floats = self._weight * (1 + math.expm1(self.epsilon) * self.support(counted).astype(np.float64))
         chance = matrix @ theta

@@ -5,31 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adobest_pp._checks import check_epsilon, check_n_categories
-from adobest_pp._types import Answers, Floats, Integers, Masks
+from adobest_pp._types import Answers, Integers, Masks
 from adobest_pp.evidence import HADAMARD
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    check_few_outputs,
-    output_counts,
-    table_drawing,
-    weights_by_support,
-)
+from adobest_pp.mechanisms.base import AuditCase, Drawing, NumberedMechanism, table_drawing
 from adobest_pp.mechanisms.exact import UNIT, Source
-from adobest_pp.mechanisms.guessing import guess_from_members
 
-# The most possible answers that are counted, and the most entries of a table to draw from.
-_MAX_COUNTED, _MAX_DRAWN = 1024, 1_000_000
+# The most entries of a table to draw from.
+_MAX_DRAWN = 1_000_000
 
 
 @dataclass(frozen=True)
-class HadamardResponse(ExtremalMechanism):
+class HadamardResponse(NumberedMechanism):
     """Hadamard response, with answers of ⌈log₂(K+1)⌉ bits [1]_.
 
     H is Sylvester's Hadamard matrix, whose order M is the smallest power of two above K. An answer y is e^ε times as
@@ -68,15 +56,6 @@ class HadamardResponse(ExtremalMechanism):
         """The number M of possible answers."""
         return 1 << self.n_categories.bit_length()
 
-    def outputs(self) -> Integers:
-        """Return every possible answer, 0 … M−1."""
-        check_few_outputs(self)
-        return super().outputs()
-
-    def exact_weights(self) -> NDArray[np.object_]:
-        """Return the integers W[y, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(self.support(self.outputs()), self._keep)
-
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw whether the column has +1 in the row of the truth, and one of those columns."""
         row = x + 1
@@ -98,24 +77,12 @@ class HadamardResponse(ExtremalMechanism):
         rows = np.arange(1, self.n_categories + 1)
         return np.asarray(np.bitwise_count(answers.astype(np.int64)[:, None] & rows) % 2 == 0)
 
+    def _is_member(self, x: int, answers: Integers) -> Masks:
+        return np.asarray(np.bitwise_count(answers & (x + 1)) % 2 == 0)
+
     def structure(self) -> Integers:
         """Return the block of the fast Walsh–Hadamard transform."""
         return np.array([HADAMARD, 3, self.n_outputs])
-
-    def log_weight(self, answers: Answers) -> Floats:
-        """Return ln w, the same for all answers."""
-        return np.full(len(answers), math.log(2 / self.n_outputs) - math.log(math.exp(self.epsilon) + 1))
-
-    def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts | None:
-        """Count each answer, if there are not too many."""
-        return None if self.n_outputs > _MAX_COUNTED else output_counts(answers, self.transition_matrix(), theta)
-
-    def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Return `best_guess` from the rows of the matrix."""
-        odds = math.exp(self.epsilon)
-        return guess_from_members(
-            theta, odds, 2 / (odds + 1), self.n_outputs, lambda x, y: np.bitwise_count(y & (x + 1)) % 2 == 0
-        )
 
     def naming(self) -> tuple[float, float]:
         """Return the probabilities to name the truth and another category; see `Mechanism.naming`."""
@@ -126,3 +93,11 @@ class HadamardResponse(ExtremalMechanism):
         if self.n_outputs * self.n_categories > _MAX_DRAWN:
             raise NotImplementedError
         return table_drawing(self.transition_matrix())
+
+    @property
+    def _weight(self) -> float:
+        return 2 / (self.n_outputs * (math.exp(self.epsilon) + 1))
+
+    @property
+    def _log_weight(self) -> float:
+        return math.log(2 / self.n_outputs) - math.log(math.exp(self.epsilon) + 1)

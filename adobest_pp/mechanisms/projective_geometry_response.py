@@ -11,29 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from adobest_pp._checks import check_epsilon, check_integer, check_n_categories
 from adobest_pp._text import brief
 from adobest_pp._types import Answers, Floats, Integers, Masks
 from adobest_pp.evidence import PROJECTIVE
-from adobest_pp.mechanisms.base import (
-    AuditCase,
-    Counts,
-    Drawing,
-    ExtremalMechanism,
-    Published,
-    check_few_outputs,
-    output_counts,
-    weights_by_support,
-)
+from adobest_pp.mechanisms.base import AuditCase, Counts, Drawing, NumberedMechanism, Published
 from adobest_pp.mechanisms.exact import UNIT, Source
-from adobest_pp.mechanisms.guessing import guess_from_members
-from adobest_pp.mechanisms.information import from_supports
 
-# The most possible answers that are counted each; of more, the answers that name a category are counted.
-_MAX_COUNTED = 1024
-# The most of these categories, and the most points without a category whose answers are counted as well.
+# If there are too many answers to count them all: the most categories, and the most points without a category, whose
+# answers are counted.
 _MAX_NAMED, _MAX_SPARE = 200, 50
 _PEOPLE_AT_ONCE = 1 << 16
 
@@ -47,7 +34,7 @@ _WORK, _WORK_EACH = 10**8, 1000
 
 
 @dataclass(frozen=True, init=False)
-class ProjectiveGeometryResponse(ExtremalMechanism):
+class ProjectiveGeometryResponse(NumberedMechanism):
     """Projective geometry response: nearly the error of subset selection, answers as short as those of Hadamard's [1]_.
 
     A category is a point of a projective geometry over the field of q elements, and an answer is any point z. It is e^ε
@@ -107,15 +94,6 @@ class ProjectiveGeometryResponse(ExtremalMechanism):
         """The number of points, (q^t − 1)/(q − 1), each of which is a possible answer."""
         return _n_points(self.order, self.dimension)
 
-    def outputs(self) -> Integers:
-        """Return every possible answer: the numbers of the points."""
-        check_few_outputs(self)
-        return super().outputs()
-
-    def exact_weights(self) -> NDArray[np.object_]:
-        """Return the integers W[z, x] that the production path draws from; columns have equal sums."""
-        return weights_by_support(self.support(self.outputs()), self._keep)
-
     def randomize(self, x: Integers, source: Source, subset: Masks) -> Integers:
         """Draw whether the answer is orthogonal to the truth, and one of the points that are, or are not."""
         q, t, field = self.order, self.dimension, self._field
@@ -151,34 +129,22 @@ class ProjectiveGeometryResponse(ExtremalMechanism):
         points = self._points(np.arange(self.n_categories))
         return np.asarray(self._field.dot(self._points(distinct)[:, None], points) == 0)[place]
 
+    def _is_member(self, x: int, answers: Integers) -> Masks:
+        return np.asarray(self._field.dot(self._points(answers), self._points(np.array([x]))) == 0)
+
     def structure(self) -> Integers:
         """Return the block of the sums over orthogonal points: the field and the number of coordinates."""
         tables = np.concatenate([self._field.sums.ravel(), self._field.products.ravel()])
         return np.append([PROJECTIVE, 5 + tables.size, self.n_outputs, self.order, self.dimension], tables)
-
-    def log_weight(self, answers: Answers) -> Floats:
-        """Return ln w, the same for all answers."""
-        return np.full(len(answers), math.log(self._weight))
-
-    def information(self, theta: Floats, *, subset: ArrayLike | None = None) -> Floats:
-        """Return the Fisher information of θ in one answer, summed over all points; see `Mechanism.information`."""
-        self._check_published(subset)
-        return from_supports(self.support, np.arange(self.n_outputs), theta, math.expm1(self.epsilon), self._weight)
-
-    def _best_guess(self, theta: Floats, subset: Masks) -> float:
-        """Return `best_guess` from the points that are orthogonal to each category."""
-        every, odds, m = self._points(np.arange(self.n_outputs)), math.exp(self.epsilon), self.n_outputs
-        return guess_from_members(
-            theta, odds, m * self._weight, m, lambda x, z: self._field.dot(every[z], self._points(np.array([x]))) == 0
-        )
 
     def answer_counts(self, answers: Answers, published: Published, theta: Floats, listed: Integers) -> Counts:
         """Count each answer or, if there are too many, those orthogonal to a listed category or to a spare point.
 
         No category is at a spare point, so θ has no part in what is expected there.
         """
-        if self.n_outputs <= _MAX_COUNTED:
-            return output_counts(answers, self.transition_matrix(), theta)
+        each = super().answer_counts(answers, published, theta, listed)
+        if each is not None:
+            return each
         n, q, t, k = len(answers), self.order, self.dimension, self.n_categories
         named = listed[:: -(-listed.size // _MAX_NAMED)]
         n_spare = min(_MAX_SPARE, self.n_outputs - k)

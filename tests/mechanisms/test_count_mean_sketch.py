@@ -31,7 +31,7 @@ def test_it_is_randomized_response_on_a_public_hash(k, functions, values, monkey
     theta = np.random.default_rng(1).dirichlet(np.ones(k))
     np.testing.assert_allclose(mechanism.information(theta), (expected.T / (expected @ theta)) @ expected, rtol=1e-9)
     # The counts if there are too many answers to count them all.
-    monkeypatch.setattr(count_mean_sketch, "_MAX_COUNTED", 2 * values)
+    monkeypatch.setattr(count_mean_sketch, "MAX_COUNTED", 2 * values)
     check_fit_counts(mechanism, [(y,) for y in range(functions * values)], expected)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from adobest_pp import ProjectiveGeometryResponse, Responses, read_question
 from adobest_pp._numerics import zero_sum_basis
+from adobest_pp.mechanisms import base
 from adobest_pp.mechanisms import projective_geometry_response as geometry
 from adobest_pp.mechanisms.published_question import PublishedQuestion
 from tests.mechanisms.harness import check_fit_counts, check_mechanism
@@ -72,7 +73,7 @@ def test_it_is_what_the_paper_defines(k, q, t, monkeypatch):
     information = (expected.T / (expected @ theta)) @ expected
     np.testing.assert_allclose(mechanism.information(theta), information, rtol=1e-9)
     # The counts of larger geometries: of categories and spare points in place of answers.
-    monkeypatch.setattr(geometry, "_MAX_COUNTED", 0)
+    monkeypatch.setattr(base, "MAX_COUNTED", 0)
     check_fit_counts(mechanism, [(z,) for z in range(len(all_))], expected)
 
 
