@@ -1,13 +1,14 @@
 """Projective geometry response and count-mean sketch beside subset selection, for many categories: error, bits, time.
 
 Errors are over subset selection's at equal ε. The variance is that of the best estimate at even shares, the worst case,
-by the information of one answer; the simulation has the squared error of estimates from 1,000 answers. Run with
-``python benchmarks/geometry.py``; ``--small`` only prints a part.
+by the information of one answer; the simulation has the squared error of estimates from 1,000 answers. Modular subset
+selection (H. H. Arcolezi, 2025, arXiv:2511.11569), which the package does not have, is computed from its definition.
+Run with ``python benchmarks/geometry.py``; ``--small`` only prints a part, ``--only modular`` makes one table.
 """
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from timing import Rows, best_seconds, show, shown
@@ -96,6 +97,37 @@ def simulated_rows(cases: tuple[tuple[int, float], ...], people: int = 1000, num
     return rows
 
 
+def modular_rows(sizes: tuple[int, ...], budgets: tuple[float, ...]) -> Rows:
+    """Return the bits and the error of modular subset selection over subset selection's, by its largest modulus.
+
+    A person draws one of ℓ moduli and answers by subset selection on the residue of x. The moduli are all primes
+    between the half of a bound and the bound. Residues of even shares are taken as even: they are, to one part in K/m.
+    """
+    rows = []
+    for k in sizes:
+        for epsilon in budgets:
+            best, geometry = SubsetSelection(k, epsilon), ad.ProjectiveGeometryResponse(k, epsilon)
+            for share in (0.25, 0.5, 2 / 3, 1.0):
+                high = int(share * k)
+                moduli = [m for m in range(high // 2 + 1, high + 1) if all(m % i for i in range(2, math.isqrt(m) + 1))]
+                free = sum(m - 1 for m in moduli)
+                total, x = np.zeros((k, k)), np.arange(k)
+                for m in moduli:
+                    # At even shares, the information about the residue is this number times the identity.
+                    known = (m - 1) / least_error(SubsetSelection(m, epsilon))
+                    total += known / len(moduli) * (x[:, None] % m == x % m)
+                basis = zero_sum_basis(k)
+                values = np.linalg.eigvalsh(basis @ total @ basis.T)
+                told = free >= k - 1 and values[0] > 1e-9 * values[-1]
+                error = shown("{:.3g}", np.sum(1 / values) / least_error(best)) if told else "not identified"
+                parts = [SubsetSelection(m, epsilon).n_outputs for m in moduli]
+                bits = [shown("{:.1f}", math.log2(each)) for each in (sum(parts), best.n_outputs, geometry.n_outputs)]
+                ratio = shown("{:.2f}", free / (k - 1))
+                span = f"{moduli[0]} to {moduli[-1]}"
+                rows.append([k, epsilon, len(moduli), span, ratio, *bits, error])
+    return rows
+
+
 def time_rows() -> Rows:
     """Return milliseconds for all masses of the answers and for the way back."""
     cases = [ad.HadamardResponse(1000, 2.0), ad.ProjectiveGeometryResponse(1000, 2.0), ad.CountMeanSketch(1000, 2.0)]
@@ -112,13 +144,35 @@ def time_rows() -> Rows:
     return rows
 
 
-if __name__ == "__main__":
-    headings = ["K", "ε", "order", "points", "bits", "bits of a set", "error over subset selection's"]
-    show("errors", headings, error_rows(), record=not SMALL)
-    headings = ["K over e^ε + 1", "K", "ε", "order", "points", "largest error over subset selection's"]
+def main() -> None:
+    """Make all tables, or the one that is named."""
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
     places = (range(100, 200, 20), (0.35, 1.0, 3.0, 4.0)) if SMALL else (range(100, 1001, 10), np.arange(2, 121) / 20)
-    show("worst", headings, worst_rows(*places), record=not SMALL)
-    headings = ["K", "ε", "collections", "geometry, over formula", "sets, over formula", "ratio", "standard error"]
     cases = ((100, 1.0),) if SMALL else ((100, 1.0), (100, 2.0), (300, 1.0), (300, 2.0), (1000, 1.0), (1000, 2.0))
-    show("simulated", headings, simulated_rows(cases), record=not SMALL)
-    show("times", ["mechanism", "answers", "all masses, ms", "way back, ms"], time_rows(), record=not SMALL)
+    modular = ((100,), (2.0,)) if SMALL else ((100, 300, 1000), (1.0, 2.0, 4.0))
+    tables: dict[str, tuple[list[str], Callable[[], Rows]]] = {
+        "errors": (
+            ["K", "ε", "order", "points", "bits", "bits of a set", "error over subset selection's"],
+            error_rows,
+        ),
+        "worst": (
+            ["K over e^ε + 1", "K", "ε", "order", "points", "largest error over subset selection's"],
+            lambda: worst_rows(*places),
+        ),
+        "simulated": (
+            ["K", "ε", "collections", "geometry, over formula", "sets, over formula", "ratio", "standard error"],
+            lambda: simulated_rows(cases),
+        ),
+        "times": (["mechanism", "answers", "all masses, ms", "way back, ms"], time_rows),
+        "modular": (
+            ["K", "ε", "moduli", "primes", "Σ(m−1)/(K−1)", "bits", "bits of a set", "bits of a point", "error"],
+            lambda: modular_rows(*modular),
+        ),
+    }
+    for name, (headings, rows) in tables.items():
+        if only in (None, name):
+            show(name, headings, rows(), record=not SMALL)
+
+
+if __name__ == "__main__":
+    main()
