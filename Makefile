@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 QUICK := tests/mechanisms tests/design tests/answers/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
-# A file of tests stays in one process: its fixtures are made, and its kernels compiled, once. tests/conftest.py has the order.
+# tests/conftest.py says which tests stay in one process, and in which order they run.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-most test-jax test-long test-all quick install lint bench lessons docs pictures clean
@@ -36,10 +36,11 @@ test-most:
 
 # JAX has threads, which processes that fork do not survive: its tests run apart, at the same time.
 test-jax:
-	$(BIN)/python -m pytest -q -p no:cacheprovider -m jax tests/model
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "jax and not long" tests/model
 
 test-long: $(DEV)
 	$(PYTEST) -m "long and not slow and not jax"
+	$(BIN)/python -m pytest -q -p no:cacheprovider -m "jax and long" tests/model
 
 test-all: test
 	$(MAKE) test-long

@@ -43,6 +43,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from xdist.scheduler import LoadFileScheduling  # noqa: E402
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
@@ -56,21 +57,36 @@ LONG = (
     "validation",
 )
 
+# Rooms whose files share compiled functions or a report: one process runs all files of such a room.
+TOGETHER = ("tests/samplers/", "tests/report/")
+
 # What takes longest, in that order: it begins early, so that no process waits for another at the end.
 FIRST = (
     "samplers",
-    "poll",
-    "studies/test_engine.py",
     "model",
     "diagnostics",
-    "cli",
-    "collect",
-    "docs",
-    "test_doctests.py",
-    "architecture",
     "report",
-    "answers",
+    "cli",
+    "studies",
+    "collect",
+    "poll",
+    "simulate",
+    "survey",
+    "contracts",
+    "lessons",
 )
+
+
+class Rooms(LoadFileScheduling):
+    """Run the tests of a file, or of a room that stays together, in one process."""
+
+    def _split_scope(self, nodeid):
+        return next((room for room in TOGETHER if nodeid.startswith(room)), super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return Rooms(config, log)
 
 
 def pytest_collection_modifyitems(items):

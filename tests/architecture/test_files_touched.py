@@ -40,6 +40,7 @@ def test_a_design_round():
     check(files_touched(lambda: simulate_rounds(THETA, SubsetSelection(3, 1.0), **options)), DESIGN)
 
 
+@pytest.mark.long
 def test_compare_the_people_of_a_file(tmp_path):
     path = tmp_path / "people.csv"
     with path.open("w", newline="") as handle:

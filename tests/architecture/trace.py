@@ -1,15 +1,15 @@
 """Which files of the package a call goes through."""
 
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from sys import monitoring
+from types import CodeType
 from typing import Any
 
 import adobest_pp
 
 ROOT = Path(adobest_pp.__file__).parent
+TOOL = 4  # no profiler, debugger or coverage has this number
 
 
 def files_touched(call: Callable[[], Any]) -> set[str]:
@@ -21,16 +21,18 @@ def files_touched(call: Callable[[], Any]) -> set[str]:
     call()
     found: set[str] = set()
 
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call":
-            found.add(frame.f_code.co_filename)
+    def note(code: CodeType, offset: int) -> object:
+        found.add(code.co_filename)
+        return monitoring.DISABLE  # each function is told once
 
-    before = sys.getprofile()
-    threading.setprofile(note)
-    sys.setprofile(note)
+    monitoring.use_tool_id(TOOL, "files_touched")
+    monitoring.register_callback(TOOL, monitoring.events.PY_START, note)
+    monitoring.set_events(TOOL, monitoring.events.PY_START)
+    monitoring.restart_events()
     try:
         call()
     finally:
-        sys.setprofile(before)
-        threading.setprofile(None)
+        monitoring.set_events(TOOL, monitoring.events.NO_EVENTS)
+        monitoring.register_callback(TOOL, monitoring.events.PY_START, None)
+        monitoring.free_tool_id(TOOL)
     return {str(Path(name).relative_to(ROOT)) for name in found if name.startswith(f"{ROOT}/")}

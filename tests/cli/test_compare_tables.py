@@ -45,6 +45,7 @@ def refused(capsys, tmp_path, *options):
     return done.stderr
 
 
+@pytest.mark.long
 def test_files_that_tell_their_mechanism_need_nothing_more(days, tmp_path, capsys):
     told = compared(capsys, tmp_path, "--responses", days / "*.parquet", "--prior", 1)
     assert (told["n_responses"], told["mechanism"]["mechanism"], told["left_out"]) == (1600, "SRR", {})

@@ -287,6 +287,7 @@ def test_sets_of_one_category_are_always_a_family():
     np.testing.assert_allclose(family.weights[0] * problem.totals(family.masks).T, ad.SRR(3, 2.0).transition_matrix())
 
 
+@pytest.mark.long
 def test_a_hundred_categories_have_a_geometry_to_begin_with():
     """Those of the three nearest orders have too many sets; with none of them it was 2.2 times subset selection."""
     theta = np.random.default_rng(0).dirichlet(np.full(100, 0.1))

@@ -113,6 +113,7 @@ def test_the_formula_is_not_used_where_it_is_wrong(name):
     assert rough.table["half_width"].item() == pytest.approx(unit.mean() / math.sqrt(people))
 
 
+@pytest.mark.long
 def test_people_and_budget_that_were_simulated_give_the_half_width():
     theta = shape("sparse", 5)
     people = made(theta, epsilon=1.0, half_width=0.06, mechanisms="subset-selection")

@@ -61,6 +61,7 @@ def test_the_module_itself_has_no_flaw(given):
     assert flaws(given, MODULE) == []
 
 
+@pytest.mark.long
 @needs_node
 @pytest.mark.parametrize(("old", "new"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_noticed(given, old, new, tmp_path):
@@ -70,6 +71,7 @@ def test_a_fault_is_noticed(given, old, new, tmp_path):
     assert flaws(given, tmp_path / "faulty.mjs") != []
 
 
+@pytest.mark.long
 @needs_node
 def test_draws_with_other_odds_are_noticed(tmp_path):
     """Odds that are 5 % off, in what is drawn but not in what is audited: missed less than once in 10⁶ runs."""

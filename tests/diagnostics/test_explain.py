@@ -34,6 +34,8 @@ PLANTED = {
     "a small prior": (SPARSE, 0.1, {"step_size": 1e-3, "batch_size": None}, Cause.BOUNDARY),
     "empty categories": (SPARSE, 1.0, {"step_size": 1e-2, "batch_size": None}, Cause.BOUNDARY),
 }
+LONG = {"a short run", "batches of five", "empty categories"}
+NAMES = [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in PLANTED]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def explained():
     return of
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_planted_cause_is_named(explained, name):
     assert explained(name)["main_cause"].item() == PLANTED[name][-1]
 
@@ -65,7 +67,7 @@ def test_right_draws_are_at_the_posterior_and_nothing_is_run(sampler):
     assert explanation_in_words(found, "It") == "It samples the posterior."
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_parts_add_up_to_the_error_of_the_run(explained, name):
     found = explained(name)
     whole = found["squared_error"].sel(counterfactual="run").item()

@@ -146,8 +146,8 @@ def test_right_answers_are_not_warned_of(caplog):
 def test_draws_play_no_part(caplog):
     """All draws of the first category are 1, where quadrature has a mean of 0.82: it is not the mechanism's fault."""
     responses = Responses.from_arrays(SRR(2, 1.0), np.repeat([0, 1], [70, 52]))
-    tree = sample(responses, "nuts", prior=1e-3, random_seed=1, progressbar=False)
-    other = sample(responses, "sgld", draws=100, random_seed=1, progressbar=False)
+    tree = sample(responses, "nuts", prior=1e-3, draws=100, tune=100, random_seed=1, progressbar=False)
+    other = sample(responses, "gibbs", draws=100, random_seed=1, progressbar=False)
     assert tree.attrs["fit_p_value"] == other.attrs["fit_p_value"] == check_fit(responses).p_value
     assert not any("do not fit" in record.message for record in caplog.records)
 

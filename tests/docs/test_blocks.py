@@ -23,7 +23,7 @@ ALL = [README, *PAGES]
 # tests/device opens those of HTML in a browser.
 LANGUAGES = {"{course}", "python", "{code-cell}", "console", "html", "toml", "text", "", "{toctree}"}
 # The build executes these too, with the same code; here they take longer than all others together.
-LONG = {
+SLOW = {
     "explanation/contraction.md",
     "explanation/sgld.md",
     "gallery.md",
@@ -34,6 +34,15 @@ LONG = {
     "howto/regression.md",
     "howto/sampler.md",
 }
+# These take a second or more each.
+LONG = {
+    "howto/ask.md",
+    "howto/categories.md",
+    "howto/estimate.md",
+    "howto/many.md",
+    "howto/words.md",
+    "samplers.md",
+}
 
 
 def name_of(page):
@@ -43,8 +52,9 @@ def name_of(page):
 def with_programs():
     for page in ALL:
         if programs_of(page):
-            long = page != README and page.relative_to(DOCS).as_posix() in LONG
-            yield pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if long else [])
+            name = name_of(page).removeprefix("docs/")
+            marks = [pytest.mark.slow] * (name in SLOW) + [pytest.mark.long] * (name in LONG)
+            yield pytest.param(page, id=name_of(page), marks=marks)
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ def test_likelihood_is_that_of_member_lists(mechanism, monkeypatch):
     np.testing.assert_array_equal(structured.matrix()[row], listed.matrix()[listed_row])
 
 
+@pytest.mark.long
 def test_likelihood_of_pairs_is_that_of_member_lists(monkeypatch):
     mechanism = ad.HadamardResponse(12, epsilon=1.0)
     _, *both_ways = both(mechanism, n=60, monkeypatch=monkeypatch)

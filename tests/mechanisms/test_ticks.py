@@ -67,6 +67,7 @@ def test_the_number_of_options_to_ask_has_the_least_variance(k, epsilon):
     assert ad.Ticks(k, 30.0).n_asked == k
 
 
+@pytest.mark.long
 def test_shares_of_options_are_estimated_with_intervals_that_cover():
     """400 surveys of 600 people, one option each; a false alarm in one of 1,000."""
     ticks, truth = ad.Ticks(4, 2.0), np.array([0.7, 0.4, 0.2, 0.05])

@@ -114,6 +114,7 @@ def test_members_that_are_no_set_are_impossible():
         assert model.compile_logp(mode=PYTHON)(point) == -np.inf
 
 
+@pytest.mark.long
 def test_a_refit_by_nutpie_compiles_nothing_and_draws_what_a_new_model_draws():
     old, new = simulated(ad.SRR(K, 1.0), 300, seed=1), simulated(ad.SRR(K, 1.0), 450, seed=2)
     model = model_with_data(old, lambda n: pm.Dirichlet("theta", np.ones(K)))
@@ -209,7 +210,8 @@ def test_rows_that_the_user_takes_by_index_cost_as_much_as_groups():
     assert terms.owner.inputs[-2].data.size == 3 * K
 
 
-@pytest.mark.parametrize("by_person", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("by_person", [False, True])
 def test_a_discrete_latent_variable_is_summed_out(by_person):
     extras = pytest.importorskip("pymc_extras")
     responses = simulated(ad.SRR(K, 1.0), 25, seed=1)

@@ -216,6 +216,7 @@ def check_frequencies(responses, mine, theta):
     assert stats.chisquare(observed, expected, sum_check=False).pvalue > ALARM
 
 
+@pytest.mark.long
 def test_prediction_and_pointwise_likelihood_of_groups_work_in_arviz():
     import arviz as az
 
@@ -407,6 +408,8 @@ PREDICTORS = {
     "reference": lambda x, a, b: pt.concatenate([pt.zeros((x.shape[0], 1)), a[1:] + x @ b[:, 1:]], axis=1),
     "intercept alone": lambda x, a, b: a + pt.zeros((x.shape[0], 1)) + x[:, [0]] * b[0],
 }
+# Numba compiles what only these have.
+LONG = {"outer products", "intercept alone"}
 
 
 def model_of_predictor(predictor, covariates, responses, as_data):
@@ -422,7 +425,7 @@ def nodes_of(graph):
 
 
 @pytest.mark.parametrize("as_data", [False, True])
-@pytest.mark.parametrize("form", PREDICTORS)
+@pytest.mark.parametrize("form", [pytest.param(form, marks=[pytest.mark.long] * (form in LONG)) for form in PREDICTORS])
 def test_a_softmax_of_a_linear_predictor_is_fused(form, as_data):
     rng = np.random.default_rng(5)
     covariates, responses = rng.normal(size=(90, 3)), responses_of(ad.SRR(K, 1.0), 90)

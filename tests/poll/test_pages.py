@@ -252,7 +252,8 @@ def test_german(browser, tmp_path, problems):
         page.context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_finding_of_axe(browser, tmp_path, axe, scheme):
     asked = [PollQuestion("Which?", LABELS, 1.0), PollQuestion("Where?", ["here", "there"], 1.0, "srr")]
     with served(tmp_path / "poll.db", *asked) as server:

@@ -105,6 +105,7 @@ def test_the_report(browser, tmp_path, problems):
     assert "<these>" not in text
 
 
+@pytest.mark.long
 def test_the_class_by_keyboard_alone(browser, tmp_path, problems):
     prepare_class(tmp_path / "class.db")
     steps = read_plan()["steps"]

@@ -203,6 +203,7 @@ def hexed(piece):
     return piece if re.fullmatch(r"(?:[0-9a-f]{2})+", piece) else piece.encode().hex()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", ["token", "key"])
 def test_a_server_that_writes_the_token_beside_the_answer_is_noticed(browser, tmp_path, monkeypatch, kept):
     monkeypatch.setattr(server, "PERIOD", 3600)  # answers stay in the inbox while the server runs

@@ -25,7 +25,7 @@ def hostile_findings():
     run = simulate_adaptive(theta, AdaptiveSubset(RRRR(8, 3.0)), n_people=2000, categories=HOSTILE, random_seed=3)
     origin = "2,000 simulated people."
     poll = Poll("Is <b>this</b> “safe”?", run.responses, origin, "Nobody is at risk.", theta, run.settings)
-    return grade_samplers(poll, random_seed=3)
+    return grade_samplers(poll, draws=500, random_seed=3)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ def poll_with(mechanism):
 def with_divergences(findings, count):
     """The findings with so many draws that diverged."""
     posterior = findings.posterior.copy(deep=True)
-    posterior["sample_stats"]["diverging"].values.ravel()[:] = np.arange(4000) < count
+    posterior["sample_stats"]["diverging"].values.ravel()[:] = np.arange(2000) < count
     return dataclasses.replace(findings, posterior=posterior)
 
 
@@ -63,15 +63,15 @@ def test_a_tie_is_called_one(hostile_findings):
 
 
 def test_divergences_are_told_and_nothing_is_recommended(hostile_findings):
-    sentences = conclusions(with_divergences(hostile_findings, 41))
-    assert any(sentence.startswith("41 of 4,000 draws of the estimate diverged") for sentence in sentences)
+    sentences = conclusions(with_divergences(hostile_findings, 21))
+    assert any(sentence.startswith("21 of 2,000 draws of the estimate diverged") for sentence in sentences)
     assert not any(sentence.startswith("Report") for sentence in sentences)
 
 
 def test_few_divergences_are_told_beside_the_advice(hostile_findings):
-    sentences = conclusions(with_divergences(hostile_findings, 40))
+    sentences = conclusions(with_divergences(hostile_findings, 20))
     (advice,) = [sentence for sentence in sentences if sentence.startswith("Report")]
-    assert "40 of its 4,000 draws diverged" in advice
+    assert "20 of its 2,000 draws diverged" in advice
     (advice,) = [s for s in conclusions(with_divergences(hostile_findings, 0)) if s.startswith("Report")]
     assert "diverged" not in advice
 

@@ -65,6 +65,7 @@ def test_sgld_is_explained_unless_it_is_at_the_posterior(hostile_findings):
         assert _explanations(hostile_findings.poll, hostile_findings.draws, planted, 1) == {}
 
 
+@pytest.mark.long
 def test_a_prior_that_control_variates_do_not_take_leaves_them_out():
     findings = grade_samplers(simulated_poll(60), draws=100, prior=0.005)
     assert list(findings.draws) == ["nuts", "gibbs", "sgld"]

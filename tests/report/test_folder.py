@@ -139,11 +139,16 @@ def test_the_table_has_a_row_for_each_sampler_and_category(hostile_report, hosti
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean)
 
 
-def test_a_second_report_takes_the_place_of_the_first_only_if_asked_for(hostile_findings, hostile_report, tmp_path):
+def test_a_second_report_does_not_take_the_place_of_the_first(hostile_findings, tmp_path):
     (tmp_path / "report.html").write_text("old")
     with pytest.raises(FileExistsError, match="overwrite"):
         write_report(hostile_findings, tmp_path)
     assert (tmp_path / "report.html").read_text() == "old"
+
+
+@pytest.mark.long
+def test_a_second_report_takes_the_place_of_the_first_if_asked_for(hostile_findings, hostile_report, tmp_path):
+    (tmp_path / "report.html").write_text("old")
     written = write_report(hostile_findings, tmp_path, overwrite=True)
     assert all(path.is_file() for path in written)
     for name in ("report.html", "comparison.csv", "figures/comparison.svg"):

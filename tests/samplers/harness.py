@@ -1,7 +1,6 @@
-"""What every sampler of θ must pass: exact moments, a small distance to exact draws, and repetition by seed.
+"""What every sampler of θ must pass: exact moments and a small distance to exact draws.
 
-A sampler is a function of (responses, prior, seed) that returns draws of shape (chain, draw, K). A new one is tested by
-adding it to `SAMPLERS` of test_samplers.py.
+Draws have the shape (chain, draw, K). A new sampler is tested by adding it to `SAMPLERS` of test_samplers.py.
 """
 
 from dataclasses import dataclass
@@ -101,10 +100,3 @@ def energy_distance(first, second):
 
 def _mean_distance(x, y):
     return distance.cdist(x, y).mean()
-
-
-def check_repeats(sampler, case):
-    """The same seed gives the same draws to the last bit, and another seed others."""
-    once, again, other = (sampler(case.responses(), case.prior, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(once, again)
-    assert not np.array_equal(once, other)

@@ -63,6 +63,7 @@ def test_functions(ours, theirs, name):
     CALLS[name](ours)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_plots(ours, theirs):
     """All plots that work on a tree of PyMC alone, or with the names of variables."""

@@ -111,6 +111,7 @@ def test_dirichlet_of_tiny_concentration_is_positive_and_finite():
     assert stats.chisquare(np.bincount(draws.argmax(axis=1), minlength=3)).pvalue > FALSE_ALARM
 
 
+@pytest.mark.long
 def test_simulation_based_calibration():
     """Ranks of the truth among draws are uniform if truth and data come from the model (Talts et al. 2018)."""
     n_replications, n_ranks, thin, prior = 1000, 20, 20, np.array([0.6, 1.0, 1.0, 2.0])

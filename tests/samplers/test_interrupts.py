@@ -24,6 +24,7 @@ from tests.strategies import simulated
 PATIENCE = 200
 
 
+@pytest.mark.long
 def test_ctrl_c_is_raised_and_nothing_goes_on():
     command = [sys.executable, "-W", "ignore", "-m", "tests.samplers.interrupted"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5 * PATIENCE)

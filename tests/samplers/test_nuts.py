@@ -258,6 +258,7 @@ def calibration_p_values(draw_prior, replications, n=40, k=4, draws=99, thin=5):
     return [stats.chisquare(count).pvalue for count in counts]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [dirichlet, learned])
 def test_calibration(prior):
     """Four tests at one in ten thousand each, on a fixed seed.

@@ -199,7 +199,14 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize(("diffusion", "gradient"), PIECES)
+# test_samplers.py has the compiled loop of each; the step methods of the others take longer.
+QUICK = [("log_ratio", "control_variates"), ("preconditioned", "full")]
+
+
+@pytest.mark.parametrize(
+    ("diffusion", "gradient"),
+    [pytest.param(*each, marks=[] if each in QUICK else pytest.mark.long) for each in PIECES],
+)
 def test_every_piece_is_a_step_method_whose_phi_has_its_own_posterior(diffusion, gradient):
     """θ as quadrature has it, and Σφ as its prior, which the answers do not change: Gamma(Σρ)."""
     case = harness.Case("rrrr", 3, 2000)

@@ -55,6 +55,7 @@ def killed_at_last(process):
         process.communicate()
 
 
+@pytest.mark.long
 def test_two_workers_give_the_numbers_of_a_plain_loop(tmp_path):
     """One worker does in test_runs_that_are_raised_later_are_made_and_no_others."""
     made = study(**PART)

@@ -32,6 +32,7 @@ def graded_run(run, *, sampler, reference):
     return {"biased": float(found.verdict == "biased"), "sd_ratio": float(found.sd_ratio.max())}
 
 
+@pytest.mark.long
 def test_a_study_of_samplers_catches_the_broken_ones(tmp_path):
     """Two right samplers of two runs each are called biased with a probability of 1 % a run; the seed is fixed."""
     (tmp_path / "samplers.toml").write_text(STUDY)

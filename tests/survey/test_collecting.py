@@ -301,6 +301,7 @@ def test_memoized_waves_are_refused_if_permanent_answers_are_lost_or_do_not_fit(
     assert collect_wave(path, people, "2027", progressbar=False)
 
 
+@pytest.mark.long
 def test_changes_of_memoized_waves_use_that_people_are_the_same(tmp_path):
     path = memoized_survey(tmp_path, n=400, epsilon=6.0, wave_epsilon=5.0)
     people, _ = file_of_people(tmp_path, n=400, blank=0.0)
