@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import adobest_pp as ad
+from tests.refusals import refuses
 
 
 def published(**settings):
@@ -72,7 +73,7 @@ def test_what_devices_would_refuse_is_not_published():
         with pytest.raises(ValueError, match=told):
             question.to_json()
     long = tuple(f"{x}{'n' * 400}" for x in range(3000))
-    with pytest.raises(ValueError, match="question must take at most 1,000,000 bytes, got"):
+    with refuses("question"):
         ad.mechanisms.PublishedQuestion(0, ad.SubsetSelection(3000, 1.0), long).to_json()
 
 
@@ -121,7 +122,7 @@ def test_a_question_is_read_as_it_was_written(mechanism, subset):
     content = json.loads(text)
     assert all(type(odds) is int and odds >= 2**64 for odds in content["odds"])
     other = json.dumps(content | {"odds": [content["odds"][0] + 1, *content["odds"][1:]]})
-    with pytest.raises(ValueError, match="odds must be the integers of the mechanism that is asked"):
+    with refuses("odds"):
         ad.read_question(other, mechanism.epsilon)
     wrong = json.dumps(content | {"subset": [0, 1, 2]})
     with pytest.raises(ValueError, match="subset must"):
@@ -130,5 +131,5 @@ def test_a_question_is_read_as_it_was_written(mechanism, subset):
 
 def test_a_mechanism_that_devices_do_not_know_is_not_published():
     question = ad.mechanisms.PublishedQuestion(0, ad.UnaryEncoding(3, 1.0), ("x", "y", "z"))
-    with pytest.raises(ValueError, match="question must use CountMeanSketch, Crosswise"):
+    with refuses("question"):
         question.to_json()

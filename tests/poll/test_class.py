@@ -13,6 +13,7 @@ from adobest_pp.poll.polls import PollQuestion, create_poll, prepare_class, read
 from adobest_pp.teaching.pages import LESSONS
 from tests.cli.test_main import run_here
 from tests.poll.harness import answer, join, served, wait_for
+from tests.refusals import refuses
 
 
 def contents(folder):
@@ -48,9 +49,9 @@ def test_another_epsilon_or_another_poll_is_refused_and_left_alone(tmp_path):
     create_poll(tmp_path / "poll.db", [PollQuestion("Which?", ["a", "b"])])
     (tmp_path / "text.db").write_text("not a poll", encoding="utf-8")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"epsilon must be that of the class .* 1, got 2"):
+    with refuses("epsilon"):
         prepare_class(tmp_path / "class.db", 2.0)
-    with pytest.raises(ValueError, match="out must be a new file or one of `adobest class`"):
+    with refuses("out"):
         prepare_class(tmp_path / "poll.db")
     with pytest.raises(FileNotFoundError):
         prepare_class(tmp_path / "text.db")

@@ -8,6 +8,7 @@ import pytest
 import adobest_pp as ad
 from adobest_pp.poll.polls import OpenPoll, PollQuestion, Refusal, create_poll
 from tests.poll.harness import COLORS
+from tests.refusals import refuses
 
 WIDE = PollQuestion("Which number?", [str(i) for i in range(500)], 1.0, "srr")
 
@@ -193,7 +194,7 @@ def test_nothing_is_overwritten_and_one_server_at_a_time(path):
     with pytest.raises(ValueError, match="in use"):
         OpenPoll(path)
     poll.close()
-    with pytest.raises(FileNotFoundError, match="path must name a poll"):
+    with refuses("path", FileNotFoundError):
         OpenPoll(path.with_name("other.db"))
     path.with_name("poll.db-desk").write_bytes(b"nonsense" * 1000)
     with pytest.raises(ValueError, match="undamaged poll"):

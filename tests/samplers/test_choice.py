@@ -9,6 +9,7 @@ import adobest_pp as ad
 from adobest_pp.samplers import choice as home
 from adobest_pp.samplers.checks import BIASED, logger
 from adobest_pp.samplers.choice import has_many_rows, quick_draws, quick_sample
+from tests.refusals import refuses
 
 RESPONSES = ad.Responses.from_arrays(ad.SRR(3, 1.0), [0, 0, 0, 1, 2, 0, 1])
 SIZES = (40, 100, 2, 1)
@@ -109,6 +110,6 @@ def test_an_estimate_turns_to_nuts_in_silence(sampler, monkeypatch, caplog):
 def test_an_estimate_refuses_what_sampling_refuses(monkeypatch):
     monkeypatch.setattr(home, "MANY_ROWS", 0)
     for prior in (-1.0, None, "flat", [1.0, 2.0]):
-        with pytest.raises(ValueError, match="prior must be"):
+        with refuses("prior"):
             quick_sample(RESPONSES, prior, 10, random_seed=1)
     assert quick_sample(RESPONSES, 0.005, 10, random_seed=1).attrs["sampler"] == "nuts"

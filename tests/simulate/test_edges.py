@@ -10,6 +10,7 @@ import adobest_pp as ad
 from adobest_pp.collect.policies import AdaptiveSubset
 from adobest_pp.design import UTILITY_CODES
 from adobest_pp.simulate import simulate_adaptive
+from tests.refusals import refuses
 from tests.simulate import simulated
 
 # Decades, so that hypothesis goes far out.
@@ -158,7 +159,7 @@ def test_a_labelled_theta_is_brought_to_the_order_of_the_categories():
     theta = xr.DataArray([0.1, 0.6, 0.3], coords={"category": ["c", "a", "b"]}, dims="category")
     run = simulate_adaptive(theta, AdaptiveSubset(ad.RRRR(3, 1.0)), n_people=50, categories=labels, random_seed=1)
     assert run.settings["theta"] == [0.6, 0.3, 0.1]
-    with pytest.raises(ValueError, match="theta must have the labels"):
+    with refuses("theta"):
         simulate_adaptive(theta, AdaptiveSubset(ad.RRRR(3, 1.0)))
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from adobest_pp.studies import Run, Study, cells_of, run_once
 from adobest_pp.studies.run_function import canonical, check_call, find_run
+from tests.refusals import refuses
 from tests.studies import own_runs
 
 CELL = {"epsilon": 1.0, "people": 100}
@@ -88,5 +89,5 @@ def test_a_call_that_cannot_be_made_is_refused(name, settings, measures, message
 
 @pytest.mark.parametrize("name", ["nowhere:run", ":run", "numpy", "..:x", "numpy:"])
 def test_what_is_no_function_is_refused(name):
-    with pytest.raises(ValueError, match="run must name a function as 'module:function'"):
+    with refuses("run"):
         find_run(name)

@@ -72,7 +72,7 @@ def test_a_store_whose_header_is_not_that_of_a_study_is_refused(made, path, chan
     StudyStore(path, made).close()
     forge(path, study=json.dumps(made.to_dict() | change))
     for use in (open_study, study_status, lambda path: StudyStore(path, made, repair=True)):
-        with pytest.raises(ValueError, match=r"store must be a file made by .* which does not hold a study"):
+        with refuses("store"):
             use(path)
 
 
@@ -265,7 +265,7 @@ def test_what_is_no_store_is_refused_and_left_alone(made, tmp_path):
             open_study(tmp_path / name)
     assert (tmp_path / "folder" / "mine.txt").read_text() == "mine"
     assert sorted(os.listdir(tmp_path)) == ["file", "folder", "other.db"]
-    with pytest.raises(FileNotFoundError, match="store must be in a folder that exists"):
+    with refuses("store", FileNotFoundError):
         StudyStore(tmp_path / "nowhere" / "small.db", made)
 
 

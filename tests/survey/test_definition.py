@@ -6,6 +6,7 @@ import pytest
 from adobest_pp.survey import EXAMPLE, Survey, read_survey, spending
 from adobest_pp.survey.budget import Spending, epsilon_of_changes, half_width, people_needed, ways_to_spend
 from tests.cli.test_main import run_here
+from tests.refusals import refuses
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_a_mistake_is_told_with_its_line(path, before, after, at, told):
 
 def test_what_is_missing_and_what_is_no_toml_is_told(path):
     path.write_text(EXAMPLE.replace("expected = 3000\n", ""), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"people must have expected"):
+    with refuses("people"):
         read_survey(path)
     path.write_text('title = "a\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"not TOML: .* line 1"):
@@ -92,7 +93,7 @@ def test_what_is_missing_and_what_is_no_toml_is_told(path):
     path.write_bytes(b"title = '\xff'")
     with pytest.raises(ValueError, match="save it as UTF-8"):
         read_survey(path)
-    with pytest.raises(FileNotFoundError, match="path must name a survey"):
+    with refuses("path", FileNotFoundError):
         read_survey(path.parent / "none.toml")
     same = EXAMPLE.replace("same = false", "same = true").replace('id = "id"\n', "")
     path.write_text(same, encoding="utf-8")
@@ -147,7 +148,7 @@ def test_the_choice_is_the_narrowest_and_associations_need_two_answers():
     named = spending(survey_of(4, 0.5, spend="split"))
     assert named.spending.way == "split"
     assert named.reason.startswith("The survey says so")
-    with pytest.raises(ValueError, match="survey must be what read_survey returns"):
+    with refuses("survey"):
         spending("survey.toml")
 
 

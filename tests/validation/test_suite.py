@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.refusals import refuses
 from validation import __main__ as suite
 from validation import common, results
 from validation.common import Options, finding, shown
@@ -181,7 +182,7 @@ def test_what_is_not_there_is_an_error(tmp_path):
         results.read("privacy").table("none")
     with pytest.raises(LookupError, match="a finding 'none'"):
         results.read("privacy").finding("none")
-    with pytest.raises(LookupError, match="header must be one of K, ε"):
+    with refuses("header", LookupError):
         results.read("privacy").table("rrrr").column("none")
 
 
