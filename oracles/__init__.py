@@ -15,6 +15,7 @@ from oracles.mechanisms import (
 )
 from oracles.posteriors import (
     beta_quadrature,
+    learned_draws,
     learned_posterior_k2,
     posterior_moments_k2,
     posterior_moments_k3,
@@ -47,6 +48,7 @@ __all__ = [
     "honest_utility",
     "invert",
     "langevin_update",
+    "learned_draws",
     "learned_posterior_k2",
     "log_likelihood",
     "mse_utility",

@@ -1,6 +1,9 @@
-"""Posterior moments by quadrature, for two and three categories."""
+"""Posterior moments by quadrature, for two and three categories; draws under the learned prior for more."""
+
+import math
 
 import numpy as np
+from numba import njit
 from scipy.special import betaln, roots_jacobi
 
 
@@ -113,3 +116,62 @@ def _log_density(theta, rows):
     for row, count in zip(distinct, counts, strict=True):
         log_density += count * np.log(row @ theta)
     return log_density
+
+
+@njit
+def learned_draws(rows, mean, sd, n_draws, thin, rng):
+    """Return draws of θ, and of ln a, by collapsed Gibbs sampling, for any number of categories: (n_draws, K + 1).
+
+    θ ~ Dirichlet(a, …, a) with ln a ~ N(mean, sd²). Each person's category is drawn given those of all others, with θ
+    integrated out; ln a given the categories by a slice of its Dirichlet-multinomial density; θ given both.
+    """
+    n, k = rows.shape
+    held, counts, weights = np.empty(n, np.int64), np.zeros(k), np.empty(k)
+    for person in range(n):
+        held[person] = np.argmax(rows[person])
+        counts[held[person]] += 1
+    log_a, draws = mean, np.empty((n_draws, k + 1))
+    for sweep in range(n_draws * thin):
+        a = np.exp(log_a)
+        for person in range(n):
+            counts[held[person]] -= 1
+            total = 0.0
+            for i in range(k):
+                total += rows[person, i] * (a + counts[i])
+                weights[i] = total
+            point, i = total * rng.random(), 0
+            while weights[i] < point:
+                i += 1
+            held[person] = i
+            counts[i] += 1
+        least = _log_a_density(log_a, counts, mean, sd) + np.log(rng.random())
+        low = log_a - 2 * rng.random()
+        high = low + 2
+        while _log_a_density(low, counts, mean, sd) > least:
+            low -= 2
+        while _log_a_density(high, counts, mean, sd) > least:
+            high += 2
+        while True:
+            proposal = low + (high - low) * rng.random()
+            if _log_a_density(proposal, counts, mean, sd) > least:
+                break
+            low, high = (proposal, high) if proposal < log_a else (low, proposal)
+        log_a = proposal
+        if sweep % thin == thin - 1:
+            for i in range(
+                k
+            ):  # a Gamma variable of a small shape is one of a shape above 1, times a power of a uniform
+                shape = np.exp(log_a) + counts[i]
+                weights[i] = rng.standard_gamma(shape + 1) * rng.random() ** (1 / shape)
+            draws[sweep // thin, :k] = weights / weights.sum()
+            draws[sweep // thin, k] = log_a
+    return draws
+
+
+@njit
+def _log_a_density(log_a, counts, mean, sd):
+    a, k, n = np.exp(log_a), counts.size, counts.sum()
+    value = math.lgamma(k * a) - math.lgamma(k * a + n) - 0.5 * ((log_a - mean) / sd) ** 2
+    for count in counts:
+        value += math.lgamma(a + count) - math.lgamma(a)
+    return value
