@@ -40,7 +40,7 @@ def test_run_status_and_export(tmp_path, file, adobest_study, monkeypatch):
     code, out, errors = adobest_study("run", file, "--store", store, "--workers", 1)
     assert code == 0, errors
     assert out == "small: 24 of 24 runs done (100.0 %), 0 failed, 0 missing\n"
-    assert "24/24" in errors
+    assert " 24/24" in errors
     assert "runs/s" in errors
     assert_complete(store, made)
     assert adobest_study("status", store) == (0, out, "")

@@ -162,7 +162,7 @@ def test_progress_appears_only_when_it_takes_long(monkeypatch, capsys):
         bar.advance(1, "1 failed")
     shown = capsys.readouterr().err
     assert "[/red] Compiling" in shown  # a label is text, not markup
-    assert "2/2" in shown
+    assert " 2/2" in shown
     assert "1 failed" in shown
 
 
