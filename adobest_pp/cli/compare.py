@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,9 +164,12 @@ def run(
     show = not (quiet or as_json)
     kept = out / "responses.db"
     poll = request.poll(chosen, show, kept)
-    with SlowProgress(n_stages(poll, prior) + 1, "comparing", show) as progress:
-        findings = grade_samplers(poll, prior, draws, chosen, lambda stage: progress.advance(1, stage), **asked)
-        progress.advance(1, "writing the report")
+    stages = n_stages(poll, prior)
+    alone = stages == 1  # the only sampler has a bar of its own
+    with SlowProgress(stages, "comparing", show and not alone) as progress:
+        on_stage = partial(progress.advance, 1)
+        findings = grade_samplers(poll, prior, draws, chosen, on_stage, show and alone, **asked)
+    with SlowProgress(1, "writing the report", show):
         written = write_report(findings, out, overwrite) + ([] if request.data is None else [kept])
     if as_json:
         print(json.dumps(summary(findings) | {"files": [str(path) for path in written]}, indent=2))  # noqa: T201

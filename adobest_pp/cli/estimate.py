@@ -10,6 +10,7 @@ from adobest_pp._text import brief
 from adobest_pp._wording import UP_TO
 from adobest_pp.answers.gather.gather import read_answers, read_with_columns
 from adobest_pp.answers.gather.tables import csv_encoding, csv_separator
+from adobest_pp.cli import tables
 from adobest_pp.cli.tables import labels_in, make_known, naming_responses, print_lines, print_table
 from adobest_pp.estimates.estimate import EVERYBODY, estimate
 from adobest_pp.likelihood.without_prior import misfit_in_words
@@ -45,17 +46,17 @@ def run(
     if out is not None and not overwrite and (out / REPORT).exists():
         raise FileExistsError(f"--out must name a folder without a report, got {str(out)!r}: --overwrite replaces it")
     table = table_of(file, groups, weights, margins, described, seed, progressbar=not as_json)
-    tables = {"A private question" if question is None else question: table}
+    questions = {"A private question" if question is None else question: table}
     written = []
     if out is not None:
         import matplotlib as mpl
 
         mpl.use("Agg")
-        written = write_estimate(tables, out, title=question or "What the survey found", overwrite=overwrite)
+        written = write_estimate(questions, out, title=question or "What the survey found", overwrite=overwrite)
     if as_json:
-        print(json.dumps(json.loads(json_of(tables)) | {"files": [str(each) for each in written]}, indent=1))  # noqa: T201
+        print(json.dumps(json.loads(json_of(questions)) | {"files": [str(each) for each in written]}, indent=1))  # noqa: T201
         return
-    print_estimate(table)
+    print_estimate(table, file)
     print_lines(*(f"Written: {each}" for each in written))
 
 
@@ -137,9 +138,12 @@ def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
     return margins
 
 
-def print_estimate(table: "xr.Dataset") -> None:
-    """Print the shares of everybody, and those of groups below."""
-    everybody = table.sel(group=EVERYBODY)
+def print_estimate(table: "xr.Dataset", file: str) -> None:
+    """Print the shares of everybody, of many categories the largest, and those of groups below."""
+    everybody, n_categories = table.sel(group=EVERYBODY), table.sizes["category"]
+    if n_categories > tables.MOST_PRINTED:
+        table = table.isel(category=(-everybody["share"]).argsort()[: tables.MOST_PRINTED].values)
+        everybody = table.sel(group=EVERYBODY)
     columns = ("category", "share", "interval", "in_words")
     rows = [
         [label, f"{100 * share:.1f} %", interval, words]
@@ -151,6 +155,7 @@ def print_estimate(table: "xr.Dataset") -> None:
     width = float((everybody["upper"] - everybody["lower"]).sum())
     misfit = misfit_in_words(float(table.attrs["fit_p_value"]))
     sentences = [
+        *([tables.largest_in_words(n_categories, file)] if n_categories > tables.MOST_PRINTED else []),
         f"The 95 % intervals hold a share in 95 of 100 surveys, whatever it is. {UP_TO}",
         f"About {100 * privacy / width:.0f} % of their width is due to privacy; the rest, which honest answers would "
         "have too, is due to the sample.",

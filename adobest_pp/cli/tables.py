@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 # Of more categories, a terminal shows the largest.
-MOST_PRINTED = 100
+MOST_PRINTED = 30
 
 FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 # Characters of the name of a mechanism in one line of a table.
@@ -269,7 +269,7 @@ def print_collection(
     listed: bool,
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
-    estimate = collection.estimate(prior=prior)
+    estimate = collection.estimate(prior=prior, progressbar=True)
     n_categories = estimate.sizes["category"]
     if n_categories > MOST_PRINTED:
         estimate = estimate.isel(category=(-estimate["mean"]).argsort()[:MOST_PRINTED].values)
@@ -290,19 +290,23 @@ def print_collection(
         CENTRAL,
     ]
     if n_categories > MOST_PRINTED:
-        sentences.insert(
-            0,
-            f"These are the {MOST_PRINTED} largest of {n_categories:,}. adobest compare --responses {path} sums the "
-            "rest, and its intervals allow for the choice.",
-        )
+        sentences.insert(0, largest_in_words(n_categories, path))
     if not listed:
         sentences.append(
             "The list of categories was read from the file, so it shows that somebody has each of them. "
             "Name the possible values with --categories if that is sensitive."
         )
-    title = f"{len(collection.responses)} people, each answer {epsilon:g}-locally-differentially private"
+    title = f"{len(collection.responses):,} people, each answer {epsilon:g}-locally-differentially private"
     headings = ["category", "estimate", "95 % interval", "due to privacy"]
     print_table(title, headings, rows, sentences, words=["category"])
+
+
+def largest_in_words(n_categories: int, path: str | Path) -> str:
+    """Return what a table that shows only the largest of many categories leaves out."""
+    return (
+        f"These are the {MOST_PRINTED} largest of {n_categories:,}. adobest compare --responses {path} sums the rest, "
+        "and its intervals allow for the choice."
+    )
 
 
 def _of_empty_values(collection: "Collection") -> list[str]:

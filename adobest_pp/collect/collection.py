@@ -310,6 +310,7 @@ class Collection:
         draws: int = 1000,
         probability: float = PROBABILITY,
         prior: ArrayLike | Literal["learned", "own"] = ESTIMATE_PRIOR,
+        progressbar: bool = False,
     ) -> "xr.Dataset":
         """Return mean and interval of θ given all answers so far. This changes nothing in the collection.
 
@@ -328,6 +329,8 @@ class Collection:
             As in `sample`; ``"own"`` is the prior under which questions are chosen. The mean under a flat prior is far
             from the truth if most categories are empty, so the default learns how uneven θ is. Intervals depend on the
             prior only if it prefers some categories.
+        progressbar : bool
+            Whether to show how far the sampler is, if it takes longer than two seconds.
 
         Returns
         -------
@@ -341,7 +344,7 @@ class Collection:
 
         responses = self.responses
         chosen = self._chooser.prior if isinstance(prior, str) and prior == "own" else prior
-        tree = quick_sample(responses, chosen, draws, seed_of_answers(responses))
+        tree = quick_sample(responses, chosen, draws, seed_of_answers(responses), progressbar)
         names = (
             "sampler",
             "prior_concentration",

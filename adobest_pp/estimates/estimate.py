@@ -136,7 +136,8 @@ def estimate(
         raise ValueError("groups, weights and margins must be left out for gathered answers, which have no order")
     columns = _check_groups(groups, n)
     if columns and responses.n_categories > MOST_CATEGORIES:
-        raise ValueError(f"groups must be left out with more than {MOST_CATEGORIES} categories")
+        k = responses.n_categories
+        raise ValueError(f"groups must be left out with more than {MOST_CATEGORIES} categories, got {k:,}")
     raked, cells = raked_weights(columns or None, weights, margins, n)
     wanted = [Group("", EVERYBODY, raked), *_groups_of(columns, raked)]
     shares_of = smoothed_shares if check_flag(ordered, "ordered") else learned_shares

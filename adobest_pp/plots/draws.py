@@ -1,5 +1,6 @@
 """Draws of several samplers side by side: what they estimate, how their chains move, and whether the chains agree."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,9 @@ MOST_RANKED = 2000
 
 # This many letters fit beside a row of panels.
 LONGEST_ROW = 14
+
+# Labels beside points: their tilt in degrees, and the least distance of two lines in points.
+_TILT, _LINE = 35, 9.0
 
 
 # ArviZ's plot_forest has neither intervals that start at zero, nor covering intervals, nor bars of the truth.
@@ -112,7 +116,7 @@ def plot_ranked(
         The true shares, drawn as small dots: by label if they have labels (xarray, pandas), otherwise in the order of
         the tree's categories.
     labels : int, default 10
-        How many of the largest have their labels beside them.
+        How many of the largest have their labels beside them, at most: a label that would cover another is left out.
     ax : matplotlib axes, optional
         Where to draw; a new figure by default.
 
@@ -155,9 +159,10 @@ def plot_ranked(
         name = f"surely above it: {len(sure):,}"
         ax.plot(rank[listed], mean[listed], "*", color=COLORS[1], markersize=9, label=name, **points)
     ax.set(xscale="log", yscale="log", xlim=(0.8, 1.25 * len(known)), ylim=(floor, min(2 * high.max(), 1.0)))
-    for i in range(min(n_labels, len(known))):
-        place = {"xytext": (4, 4), "textcoords": "offset points", "rotation": 35, "fontsize": "small"}
-        ax.annotate(shorten(known[order[i]]), (rank[i], high[i]), **place)
+    names = [shorten(known[i]) for i in order[:n_labels]]
+    for i in _apart(ax.transData.transform(np.column_stack([rank, high])[: len(names)]) * 72 / ax.figure.dpi):
+        place = {"xytext": (4, 4), "textcoords": "offset points", "rotation": _TILT, "fontsize": "small"}
+        ax.annotate(names[i], (rank[i], high[i]), **place)
     ax.set(xlabel="rank of the estimate", ylabel="share of people, with 95 % intervals")
     for axis in (ax.xaxis, ax.yaxis):
         number_log_axis(axis)
@@ -165,6 +170,17 @@ def plot_ranked(
     ax.legend(frameon=False, loc="lower left")
     legible(ax)
     return ax
+
+
+def _apart(places: NDArray[np.float64]) -> list[int]:
+    """Return which labels to write at these places, in points: each a line above those before it."""
+    turn = math.radians(_TILT)
+    height = places @ [-math.sin(turn), math.cos(turn)]  # across the tilted text
+    kept: list[int] = []
+    for i in range(len(places)):
+        if all(abs(height[i] - height[j]) >= _LINE for j in kept):
+            kept.append(i)
+    return kept
 
 
 def _floor(mean: NDArray[np.float64], high: NDArray[np.float64]) -> float:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from adobest_pp.plots._common import COLORS, check_axes, check_result, legible, shorten
 
-# The most categories in one figure: the most frequent.
+# The most categories in one figure: of more, the largest, in that order.
 MOST_DRAWN = 30
 
 
@@ -41,7 +41,8 @@ def plot_shares(table: xr.Dataset, group: str | None = None, ax: Any = None) -> 
     if chosen not in known:
         raise ValueError(f"group must be one of {', '.join(map(repr, known))}, got {chosen!r}")
     one = table.sel(group=chosen)
-    drawn = np.sort(np.argsort(-one["share"].values, kind="stable")[:MOST_DRAWN])
+    by_share = np.argsort(-one["share"].values, kind="stable")
+    drawn = by_share[:MOST_DRAWN] if by_share.size > MOST_DRAWN else np.arange(by_share.size)
     one = one.isel(category=drawn)
     (ax,) = check_axes(ax, 1, "one", (7.5, 0.9 + 0.36 * drawn.size))
     share, low, high = (100 * one[name].values for name in ("share", "lower", "upper"))
@@ -50,8 +51,8 @@ def plot_shares(table: xr.Dataset, group: str | None = None, ax: Any = None) -> 
     bars = np.maximum([share - low, high - share], 0)
     ax.errorbar(share, places, xerr=bars, linestyle="none", marker="o", color=COLORS[0], capsize=3, markersize=5)
     ax.set_yticks(places, [shorten(label) for label in one["category"].values.tolist()])
-    ax.invert_yaxis()
     ax.set(
+        ylim=(drawn.size - 0.4, -0.6),
         xlabel=f"per cent of people; the line is the {100 * float(table.attrs['probability']):g} % range",
         xlim=(0, None),
     )

@@ -396,11 +396,11 @@ MOST_NAMED = 5
 
 # Why samplers were left out, by the reasons of `adobest_pp.samplers.choice.left_out`.
 LEFT_OUT = {
-    "categories": "with {k:,} categories it would take too long",
+    "categories": "that would take too long with {k:,} categories",
     "different": "each step visits all of {n:,} answers, most of which are different, and would take too long",
-    "reference": "there is nothing to grade it against",
-    "number": "it numbers all of {n:,} answers, which would fill the memory",
-    "prior": "it takes no prior below Dirichlet(0.01)",
+    "reference": "there is no reference to grade against",
+    "number": "numbering all of {n:,} answers would fill the memory",
+    "prior": "the prior is below Dirichlet(0.01)",
 }
 
 
@@ -441,7 +441,7 @@ def conclusions(findings: Findings) -> list[str]:
         return sentences + _of_divergences(diverged, n_draws)
     if findings.is_biased:
         return [*sentences, f"No conclusion: {title} says of its own draws that they are biased under {prior}."]
-    sentences += [_leader(findings), *_of_empty(findings), *_of_samplers(findings)]
+    sentences += [_leader(findings), *_of_asked(findings), *_of_empty(findings), *_of_samplers(findings)]
     if many := _of_divergences(diverged, n_draws):
         sentences += many
     elif not misfit:
@@ -503,21 +503,28 @@ def above_in_words(findings: Findings) -> str:
     sure = findings.above
     if sure is None:
         return ""
-    n, covers = sure.sizes["category"], sure.attrs["interval"] == COVERING
-    listed = {0: "No category is", 1: "1 category is"}.get(n, f"{n:,} categories are")
+    covers = sure.attrs["interval"] == COVERING
     error = (
         "in at most 5 of 100 collections, whatever the shares are, any category listed here is not"
         if covers
         else "the posterior probability that any category listed here is not is at most 5 %"
     )
-    return f"{listed} surely above {100 * sure.attrs['threshold']:g} %: {error}."
+    return f"{_how_many_above(sure)}: {error}."
+
+
+def _how_many_above(sure: xr.Dataset) -> str:
+    n = sure.sizes["category"]
+    listed = {0: "No category is", 1: "1 category is"}.get(n, f"{n:,} categories are")
+    return f"{listed} surely above {100 * sure.attrs['threshold']:g} %"
 
 
 def samplers_in_words(findings: Findings) -> str:
     """Return what the samplers are graded against, and under which prior."""
     if not findings.is_graded:
         title = sampler_in_words(findings.reference)
-        return f"{title} samples the posterior unless it says otherwise, but there is no other to grade it against."
+        return (
+            f"{title[0].upper()}{title[1:]} samples the posterior, but there is no other to grade it against."
+        )
     graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
     if isinstance(findings.prior, str):
         return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
@@ -575,6 +582,17 @@ def _leader(findings: Findings) -> str:
     )
 
 
+def _of_asked(findings: Findings) -> list[str]:
+    """Return what was asked for: the categories above a threshold, and the largest groups."""
+    sentences = []
+    if (sure := findings.above) is not None:
+        named = f": {_named(sure)}" if sure.sizes["category"] else ""
+        sentences.append(f"{_how_many_above(sure)}{named}.")
+    if (groups := findings.sums) is not None:
+        sentences.append(f"The largest of {groups.sizes['group']:,} groups: {_named(groups, 'group')}.")
+    return sentences
+
+
 def _of_empty(findings: Findings) -> list[str]:
     """Return a sentence on the categories that may be empty, and one on others whose intervals begin at zero.
 
@@ -592,13 +610,13 @@ def _of_empty(findings: Findings) -> list[str]:
     return [f"{text}: {_named(estimate.isel(category=which))}." for text, which in sentences if which.any()]
 
 
-def _named(some: xr.Dataset) -> str:
-    """Return categories with their intervals, the largest first."""
-    ordered = some.isel(category=np.argsort(-some["upper"].values, kind="stable"))
-    pairs = zip(ordered["category"].values, intervals_in_words(ordered), strict=True)
+def _named(some: xr.Dataset, dim: str = "category") -> str:
+    """Return categories or groups with their intervals, the largest first."""
+    ordered = some.isel({dim: np.argsort(-some["upper"].values, kind="stable")})
+    pairs = zip(ordered[dim].values, intervals_in_words(ordered), strict=True)
     named = ", ".join(f"“{label}” ({interval})" for label, interval in list(pairs)[:MOST_NAMED])
-    more = some.sizes["category"] - MOST_NAMED
-    return f"{named}{f' and {more} more' if more > 0 else ''}"
+    more = some.sizes[dim] - MOST_NAMED
+    return f"{named}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _of_samplers(findings: Findings) -> list[str]:

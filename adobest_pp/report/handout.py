@@ -194,8 +194,8 @@ def page(
 def _section(question: str, table: xr.Dataset, figure: str) -> dict[str, Any]:
     """Return what the pages show of one question."""
     everybody = table.sel(group=EVERYBODY)
-    order = np.argsort(-everybody["share"].values, kind="stable")[:MOST_LISTED]
-    listed = table.isel(category=np.sort(order))
+    order = np.argsort(-everybody["share"].values, kind="stable")
+    listed = table.isel(category=order[:MOST_LISTED]) if order.size > MOST_LISTED else table
     return {
         "text": question,
         "short": _in_short(everybody),
@@ -266,7 +266,9 @@ def _asked(tables: Tables) -> list[str]:
     sentences = []
     for question, table in tables.items():
         labels = [f"“{each}”" for each in table["category"].values.tolist()]
-        several = f"{', '.join(labels[:MOST_LISTED])}{', …' if len(labels) > MOST_LISTED else ''}"
+        several = ", ".join(labels[:MOST_LISTED])
+        if len(labels) > MOST_LISTED:
+            several += f" and {len(labels) - MOST_LISTED:,} more"
         people = int(table.attrs["n_responses"])
         sentences.append(f"{people:,} people answered “{question}”. The possible answers were {several}.")
     return sentences

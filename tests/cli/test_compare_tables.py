@@ -90,7 +90,7 @@ def test_answers_that_do_not_repeat_are_left_to_control_variates(tmp_path, capsy
     assert "Has the sampler converged?" in said
     assert "converged" in said
     assert "NUTS and Gibbs sampling are left out: each step visits all of 700 answers" in said
-    assert "SGLD with the paper's steps is left out: there is nothing to grade it against." in said
+    assert "SGLD with the paper's steps is left out: there is no reference to grade against." in said
     told = compared(capsys, tmp_path, "--responses", tmp_path / "bits.parquet", "--prior", 1)
     assert told["left_out"] == {"nuts": "different", "gibbs": "different", "sgld": "reference"}
     assert (list(told["samplers"]), told["sampler"], told["sampler_prior"]) == (["sgld_cv"], "sgld_cv", 1.0)

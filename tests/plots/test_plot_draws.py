@@ -81,6 +81,17 @@ def test_ranked_shares_are_means_with_their_intervals(tmp_path):
     assert [text.get_text() for text in ax.texts] == [str(i) for i in order[:3]]
 
 
+def test_labels_of_ranked_shares_do_not_cover_each_other():
+    theta = 1 / (30 + np.arange(40.0))  # nearly even: labels beside all of them would be one heap
+    draws = np.random.default_rng(1).dirichlet(5000 * theta / theta.sum(), size=(2, 50))
+    ax = plots.plot_ranked(tree(draws, [f"category {i}" for i in range(40)]), labels=40)
+    ax.figure.draw_without_rendering()
+    tilt = np.radians(ax.texts[0].get_rotation())
+    begin = ax.transData.transform([text.xy for text in ax.texts])
+    assert np.diff(np.sort(begin @ [-np.sin(tilt), np.cos(tilt)])).min() > 8 * ax.figure.dpi / 72
+    assert 3 <= len(ax.texts) < 40
+
+
 def test_ranked_shares_of_draws_alone_and_of_two_categories():
     ax = plots.plot_ranked(tree(exact(0), LABELS))
     assert len(ax.texts) == len(LABELS)

@@ -1,18 +1,22 @@
 """The report of many categories: the largest, the rest, those above a threshold, and groups."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from adobest_pp import SRR, Responses, diagnostics, intervals, sample
+from adobest_pp import SRR, Responses, diagnostics, estimate, intervals, sample
 from adobest_pp._wording import interval_in_words
 from adobest_pp.cli import tables
+from adobest_pp.cli.estimate import print_estimate
+from adobest_pp.diagnostics import Verdict
 from adobest_pp.report import write_report
 from adobest_pp.report.findings import MOST_LISTED, Findings, Poll, grade_samplers
-from adobest_pp.report.folder import summary
+from adobest_pp.report.folder import conclusions, summary
+from adobest_pp.report.handout import page
 from tests.cli.test_main import run_here
 from tests.refusals import refuses
 from tests.report.test_folder import Tags
@@ -64,6 +68,11 @@ def test_the_page_names_what_is_above_and_the_groups(findings, folder):
     assert f"{n} categories are surely above 2 %: in at most 5 of 100 collections" in tags.text
     assert "<b>first</b>" in tags.text
     assert ("b", {}) not in tags.tags
+    # "In short", which a terminal prints as well, has what was asked for.
+    converged = findings.estimated.assign(verdict=("sampler", [Verdict.REFERENCE]))
+    said = conclusions(replace(findings, comparison=converged, estimated=converged))
+    assert any(each.startswith(f"{n} categories are surely above 2 %: “place 0” (") for each in said)
+    assert any(each.startswith("The largest of 2 groups: “") and "“<b>first</b>” (" in each for each in said)
 
 
 def test_json_and_netcdf_have_the_same(findings, folder):
@@ -98,7 +107,7 @@ def test_a_hierarchy_with_holes_is_refused_before_anything_is_sampled(findings, 
 
 def test_a_terminal_shows_the_largest(findings, capsys, monkeypatch):
     shown = intervals.summary(findings.posterior).assign_attrs(sampler="gibbs")
-    held = SimpleNamespace(estimate=lambda prior: shown, responses=findings.poll.responses, did_not_answer=0)
+    held = SimpleNamespace(estimate=lambda **_: shown, responses=findings.poll.responses, did_not_answer=0)
     monkeypatch.setattr(tables, "MOST_PRINTED", 4)
     tables.print_collection(held, "answers.db", [], 1.0, listed=True)
     printed = capsys.readouterr().out
@@ -107,6 +116,22 @@ def test_a_terminal_shows_the_largest(findings, capsys, monkeypatch):
     assert places == sorted(places)
     assert f" {largest[4]} " not in printed
     assert f"These are the 4 largest of {K}." in printed
+
+
+def test_an_estimate_shows_the_largest_in_their_order(findings, capsys, monkeypatch):
+    table = estimate(findings.poll.responses)
+    largest = table["category"].values[np.argsort(-table["share"].sel(group="everybody").values, kind="stable")]
+    monkeypatch.setattr(tables, "MOST_PRINTED", 4)
+    print_estimate(table, "answers.db")
+    printed = capsys.readouterr().out
+    html = page({"Where?": table}, {}, "Title")
+    for shown, n in ((printed, 4), (html[html.index("<th>") :], 12)):
+        places = [shown.index(label) for label in largest[:n]]
+        assert places == sorted(places)
+    assert f" {largest[4]} " not in printed
+    assert f"These are the 4 largest of {K}." in printed
+    assert f"most frequent of {K} answers" in html
+    assert f"and {K - 12} more" in html
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,16 @@ def both(mechanism, n, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "mechanism", [ad.HadamardResponse(60, epsilon=2.0), ad.ProjectiveGeometryResponse(30, epsilon=2.0)], ids=repr
+    "mechanism",
+    [
+        ad.HadamardResponse(12, epsilon=1.0),
+        ad.HadamardResponse(60, epsilon=2.0),
+        ad.ProjectiveGeometryResponse(30, epsilon=2.0),
+        ad.ProjectiveGeometryResponse(60, epsilon=1.0),
+        ad.CountMeanSketch(12, epsilon=1.0),
+        ad.CountMeanSketch(60, epsilon=2.0),
+    ],
+    ids=repr,
 )
 def test_densities_are_those_of_member_lists(mechanism, monkeypatch):
     structured, listed = both(mechanism, 3000, monkeypatch)
