@@ -44,7 +44,7 @@ from adobest_pp.diagnostics.draws import (
 from adobest_pp.diagnostics.references import Reference
 from adobest_pp.intervals import shortest_intervals
 from adobest_pp.likelihood.marginal import log_likelihood
-from adobest_pp.samplers.checks import CONVERGED, MIXED, Level, logger
+from adobest_pp.samplers.checks import MIXED, Level, converged_level, logger
 from adobest_pp.samplers.registry import resolve
 from adobest_pp.samplers.sampling import sample
 
@@ -126,9 +126,9 @@ def mixing_fault(row: Mapping[str, Any], level: Level = MIXED) -> Fault:
     return Fault.ESS if row["ess_bulk"] < level.min_ess else Fault.NONE
 
 
-def judge_reference(row: Mapping[str, Any]) -> dict[str, Any]:
+def judge_reference(row: Mapping[str, Any], n_categories: int) -> dict[str, Any]:
     """Return the verdict on the reference, as `judge` does."""
-    fault = mixing_fault(row, CONVERGED)
+    fault = mixing_fault(row, converged_level(n_categories))
     if not fault and row["stein_p_value"] <= family_level():
         fault = Fault.STEIN
     verdict = Verdict.REFERENCE_NOT_CONVERGED if fault else Verdict.REFERENCE
@@ -334,7 +334,7 @@ def compare(
     for (name, one), rng in zip(samplers.items(), np.random.default_rng(seed).spawn(len(samplers)), strict=True):
         rows[name] = _marginals(one, base) | _mixing(one) | _against_truth(one, theta_star)
         rows[name] |= _by_ranks(one, base, most, repeats, rng) | _stein(one, base, posterior, most, repeats, rng)
-    judged = judge_reference(rows[reference])
+    judged = judge_reference(rows[reference], len(base.categories))
     for name, row in rows.items():
         row |= judged if name == reference else judge(row, base.categories, judged["verdict"] is Verdict.REFERENCE)
     settings = {"reference": reference, "max_points": most, "resamples": repeats, "random_seed": seed}
@@ -537,7 +537,7 @@ def _dataset(rows: Mapping[str, dict[str, Any]], categories: Sequence[str], sett
         "stein_level": family_level(),
         "max_r_hat": MIXED.max_r_hat,
         "min_ess": MIXED.min_ess,
-        "max_reference_r_hat": CONVERGED.max_r_hat,
-        "min_reference_ess": CONVERGED.min_ess,
+        "max_reference_r_hat": converged_level(len(categories)).max_r_hat,
+        "min_reference_ess": converged_level(len(categories)).min_ess,
     }
     return xr.Dataset(variables, {"sampler": list(rows), "category": list(categories)}, attributes)

@@ -256,6 +256,8 @@ FEWEST_ANSWERS = 50
 
 # The most categories that a report lists; of more, it lists the largest, and sums the rest.
 MOST_LISTED = 30
+# Draws of each chain of the samplers that are compared, by default.
+DRAWS = 2000
 CHECKPOINT_DRAWS = 500
 
 
@@ -364,7 +366,7 @@ class Findings:
 def grade_samplers(
     poll: Poll,
     prior: float | Literal["learned"] = ESTIMATE_PRIOR,
-    draws: int = 2000,
+    draws: int = DRAWS,
     random_seed: int = 1,
     on_stage: Callable[[str], None] = lambda stage: None,
     progressbar: bool = False,
@@ -461,7 +463,7 @@ def _ungraded(
     """Estimate θ of so many different answers, or of so many categories, that nothing can be graded."""
     on_stage("estimating the shares")
     with without_warnings_of(NOT_CONVERGED, DIVERGED, BIASED):
-        kept = min(draws, ESTIMATE_DRAWS)
+        kept = draws if draws > DRAWS else min(draws, ESTIMATE_DRAWS)  # more, if somebody asks for more
         posterior = quick_sample(poll.responses, prior, kept, seed_of_answers(poll.responses), progressbar)
     name = posterior.attrs["sampler"]
     estimated = compare({name: posterior}, name, poll.truth, random_seed=seed)

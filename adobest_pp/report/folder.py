@@ -203,7 +203,7 @@ def _as_tree(findings: Findings, settings: dict[str, Any]) -> xr.DataTree:
     tables |= {name: table for name, table in many.items() if table is not None}
     tables |= {f"explanation/{name}": found for name, found in findings.explanations.items()}
     tree = xr.DataTree.from_dict(tables)
-    if isinstance(findings.prior, str):
+    if isinstance(findings.prior, str) and not any(each is findings.posterior for each in findings.draws.values()):
         tree["posterior"] = findings.posterior
     for name, draws in findings.draws.items():
         tree[name] = draws

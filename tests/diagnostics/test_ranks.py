@@ -206,13 +206,16 @@ def test_a_verdict_is_the_first_fault_that_is_found():
 
 
 def test_a_reference_is_held_to_more():
-    def reference(r_hat, ess, p_value):
-        return told(comparison.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}))
+    def reference(r_hat, ess, p_value, k=300):
+        return told(comparison.judge_reference({"r_hat": r_hat, "ess_bulk": ess, "stein_p_value": p_value}, k))
 
     assert reference(1.009, 401, 0.0026) == ("reference", "")
     assert reference(1.012, 401, 0.5) == ("reference_not_converged", "r_hat")
     assert reference(1.009, 399, np.nan) == ("reference_not_converged", "ess")
     assert reference(1.009, 401, 0.0025) == ("reference_not_converged", "stein")
+    # The largest of more R-hats is larger by chance.
+    assert reference(1.019, 401, 0.5, k=301) == ("reference", "")
+    assert reference(1.021, 401, 0.5, k=301) == ("reference_not_converged", "r_hat")
 
 
 @pytest.mark.parametrize(("k", "ess", "freedom"), [(1, 800.0, 100), (20, 160.0, 20), (5, 3.0, 1)])
