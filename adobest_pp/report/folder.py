@@ -64,8 +64,8 @@ def write_report(findings: Findings, folder: str | os.PathLike[str], overwrite: 
     -------
     list of Path
         The files. ``adobest_pp.answers.read_tree("posterior.nc")``, which checks the file, or ``xarray.open_datatree``
-        has ``estimate`` (mean, interval and its two sources by category), its draws (``posterior``, if the prior is
-        learned), the draws of each sampler under its name, as `sample` returned them, ``comparison``,
+        has ``estimate`` (mean, interval and its two sources by category), its draws (``posterior``, if none of the
+        samplers made them), the draws of each sampler under its name, as `sample` returned them, ``comparison``,
         ``explanation/sgld`` (if SGLD does not sample the posterior) and ``contraction`` (unless answers were gathered,
         or are too many).
     """
@@ -522,9 +522,7 @@ def samplers_in_words(findings: Findings) -> str:
     """Return what the samplers are graded against, and under which prior."""
     if not findings.is_graded:
         title = sampler_in_words(findings.reference)
-        return (
-            f"{title[0].upper()}{title[1:]} samples the posterior, but there is no other to grade it against."
-        )
+        return f"{title[0].upper()}{title[1:]} samples the posterior, but there is no other to grade it against."
     graded = f"The samplers are graded against NUTS, under {prior_in_words(findings.sampler_prior)}."
     if isinstance(findings.prior, str):
         return f"{graded} Gibbs sampling and SGLD need a fixed prior; the estimate above learns its own."
