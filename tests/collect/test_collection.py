@@ -155,6 +155,7 @@ def test_the_estimate_is_that_of_the_responses(policy):
         ({"policy": ad.Rounds(ad.SubsetSelection(5, 1.0), n_people=10, prior="flat")}, "prior"),
         ({"categories": ["a"]}, "categories"),
         ({"random_seed": -1}, "random_seed"),
+        ({"random_seed": 2**63}, "random_seed"),
         ({"random_seed": 1.5}, "random_seed"),
     ],
 )

@@ -66,8 +66,11 @@ def test_updates_in_unit_coordinates_are_those_of_the_formulas(name):
             friction = friction + h * (v @ v / 3 - 1) if name == "sgnht" else friction
             move = h * v
         expected = ratios(phi) + factor @ move
-        phi, result = one_update(run, phi, h, noise, np.random.default_rng(seed))
+        given = np.random.default_rng(seed)
+        phi, result = one_update(run, phi, h, noise, given)
         assert result == 0
+        used = 3 * (name == "barker")  # one for each coordinate, and none beyond
+        assert given.random() == np.random.default_rng(seed).random(used + 1)[-1]
         np.testing.assert_allclose(ratios(phi), expected, rtol=1e-6, atol=1e-7)
 
 
