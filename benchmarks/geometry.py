@@ -64,7 +64,10 @@ def worst_rows(sizes: Iterable[int], budgets: Iterable[float]) -> Rows:
             found.append((error / least_error(SubsetSelection(k, epsilon)), times, k, float(epsilon)))
     rows = []
     for low, high in ((0, 3), (3, 6), (6, 12), (12, 24), (24, math.inf)):
-        _, _, k, epsilon = max(each for each in found if low <= each[1] < high)
+        held = [each for each in found if low <= each[1] < high]
+        if not held:  # of the small version
+            continue
+        _, _, k, epsilon = max(held)
         _, _, order, points, _, _, error = error_rows((k,), (epsilon,))[0]
         rows.append([f"{low} to {high}" if high < math.inf else f"{low} or more", k, epsilon, order, points, error])
     return rows
