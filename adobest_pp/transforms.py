@@ -174,9 +174,28 @@ def _add_hadamard(pull, slope):  # type: ignore[no-untyped-def]
 def walsh_hadamard(values):  # type: ignore[no-untyped-def]
     """Multiply a vector by Sylvester's Hadamard matrix of its length, a power of two, in place: O(m log m).
 
-    Two levels are taken at a time, which halves the passes over the memory.
+    Three levels of neighbours are taken at a time, and then two levels, which saves passes over the memory.
     """
     n, width = values.size, 1
+    if n >= 8:
+        for i in range(0, n, 8):
+            one, two = values[i] + values[i + 1], values[i] - values[i + 1]
+            three, four = values[i + 2] + values[i + 3], values[i + 2] - values[i + 3]
+            five, six = values[i + 4] + values[i + 5], values[i + 4] - values[i + 5]
+            seven, eight = values[i + 6] + values[i + 7], values[i + 6] - values[i + 7]
+            one, two, three, four = one + three, two + four, one - three, two - four
+            five, six, seven, eight = five + seven, six + eight, five - seven, six - eight
+            values[i], values[i + 1], values[i + 2], values[i + 3] = one + five, two + six, three + seven, four + eight
+            values[i + 4], values[i + 5] = one - five, two - six
+            values[i + 6], values[i + 7] = three - seven, four - eight
+        width = 8
+    _walsh_hadamard_of_rows(values, width)
+
+
+@njit(cache=True)
+def _walsh_hadamard_of_rows(values, width):  # type: ignore[no-untyped-def]
+    """Do the same with rows of `width` numbers in place of single ones."""
+    n = values.size
     while 2 * width < n:
         for start in range(0, n, 4 * width):
             one, two = values[start : start + width], values[start + width : start + 2 * width]
@@ -250,17 +269,14 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
     while field_sum(minus, 1, block) != 0:
         minus += 1
     # For each factor f: −1/f, and f times the vectors that are the digits of 0, 1, 2, …
-    opposite, multiples = np.zeros(q, dtype=np.int64), np.zeros((q, q ** (t - 2)), dtype=np.int64)
+    opposite, products = np.zeros(q, dtype=np.int64), np.zeros((q, q if t > 2 else 1), dtype=np.int64)
     for factor in range(1, q):
         while field_product(opposite[factor], factor, block) != minus:
             opposite[factor] += 1
-        known = 1
-        while known < multiples.shape[1]:
-            for high in range(known - 1, -1, -1):
-                shifted = q * multiples[factor, high]
-                for low in range(q):
-                    multiples[factor, q * high + low] = shifted + field_product(factor, low, block)
-            known *= q
+        for low in range(products.shape[1]):
+            products[factor, low] = field_product(factor, low, block)
+    multiples = _by_digits(products, q ** max(t - 3, 0))
+    characters = _by_digits(_characters(block), q ** max(t - 3, 0)) if q & (q - 1) == 0 and t > 2 else products
     rest, first, second = np.empty(q ** (t - 1)), np.empty(q ** (t - 1)), np.empty(q ** (t - 1))
     sums[0] = 0.0
     total, before, size = values[0], 1, q
@@ -271,11 +287,13 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
         width, start = size // q, before
         while width >= 1:
             start -= width
-            radon = _radon(rest[: q * width], width, minus, block, first, second)
+            radon = _radon(rest[: q * width], width, minus, block, characters, first, second)
             for factor in range(1, q):
-                c, end = opposite[factor] * width, before + factor * width
-                for b in range(width):
-                    sums[end + multiples[factor, b]] = radon[c + b] + sums[start + b]
+                c, end, by_factor = opposite[factor] * width, before + factor * width, multiples[factor]
+                for b in range(0, width, q):
+                    into = end + q * by_factor[b // q]
+                    for low in range(min(q, width)):
+                        sums[into + by_factor[low]] = radon[c + b + low] + sums[start + b + low]
             for b in range(width):
                 sums[start + b] += radon[b]
             for c in range(1, q):
@@ -290,14 +308,29 @@ def _orthogonal_sums(values, block, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _radon(values, width, minus, block, first, second):  # type: ignore[no-untyped-def]
+def _by_digits(table, size):  # type: ignore[no-untyped-def]
+    """Return a function of one digit, for each row of the table, digit by digit of 0 … size−1 or of the q first."""
+    q = len(table)
+    found = np.zeros((q, max(size, table.shape[1])), dtype=np.int64)
+    for row in range(q):
+        copy_into(found[row, : table.shape[1]], table[row])
+        for b in range(q, size):
+            found[row, b] = q * found[row, b // q] + found[row, b % q]
+    return found
+
+
+@njit(cache=True)
+def _radon(values, width, minus, block, characters, first, second):  # type: ignore[no-untyped-def]
     """Return Σ_a values[c − a·b, a] for every c and b, in the same layout (q, width); digits of a and b are vectors.
 
-    One digit of a is turned into one of b at a time. It is moved to the end, so that the others stay contiguous.
+    One digit of a is turned into one of b at a time. It is moved to the end, so that the others stay contiguous. If q
+    is a power of two, Walsh–Hadamard transforms turn all digits at once.
     """
     q = block[3]
     now, then = first[: values.size], second[: values.size]
     copy_into(now, values)
+    if q & (q - 1) == 0 and width > 1:
+        return _radon_of_bits(now, width, characters, then)
     stride, left = width // q, width
     if stride == 1:
         return _radon_of_one(now, then, block)
@@ -344,6 +377,48 @@ def _radon_of_one(now, then, block):  # type: ignore[no-untyped-def]
     for b in range(q):
         for c in range(q):
             then[c * q + b] = now[b * q + c]
+    return then
+
+
+@njit(cache=True)
+def _characters(block):  # type: ignore[no-untyped-def]
+    """Return d(d⁻¹(u)·b) for every u and b of a field of 2^r elements, of shape (q, q).
+
+    Sums are those of bits. With the lowest bit ℓ, (−1)^ℓ(x) is a character, and ℓ(γx) is the product of the bits of x
+    with some bits d(γ).
+    """
+    q = block[3]
+    bits, back = np.zeros(q, dtype=np.int64), np.zeros(q, dtype=np.int64)
+    for gamma in range(q):
+        power = 1
+        while power < q:
+            bits[gamma] += power * (field_product(gamma, power, block) & 1)
+            power *= 2
+        back[bits[gamma]] = gamma
+    found = np.empty((q, q), dtype=np.int64)
+    for u in range(q):
+        for b in range(q):
+            found[u, b] = bits[field_product(back[u], b, block)]
+    return found
+
+
+@njit(cache=True)
+def _radon_of_bits(now, width, characters, then):  # type: ignore[no-untyped-def]
+    """Return the same for a field of 2^r elements.
+
+    Summed over c with a character χ(γc), the sums are Σ_{c,a} χ(γc + γb·a)·values[c, a]: the Walsh–Hadamard transform of
+    all values at the bits u = d(γ) and, digit by digit, d(γb). A second transform leads from u back to c.
+    """
+    q = len(characters)
+    walsh_hadamard(now)
+    scale = 1.0 / q
+    for u in range(q):
+        places = characters[u]
+        for b in range(0, width, q):
+            out = u * width + q * places[b // q]
+            for low in range(q):
+                then[u * width + b + low] = scale * now[out + places[low]]
+    _walsh_hadamard_of_rows(then, width)
     return then
 
 

@@ -647,7 +647,8 @@ def named_counts(mechanism: Mechanism, n: int, observed: Floats, theta: Floats, 
     if not mechanism.answers_are_categories:
         joint += other**2 + other * gain * (theta[listed][:, None] + theta[listed])
     np.fill_diagonal(joint, single)
-    slope = n * gain * np.eye(mechanism.n_categories)[listed]
+    slope = np.zeros((listed.size, mechanism.n_categories))
+    slope[np.arange(listed.size), listed] = n * gain
     return Counts(observed, np.full(listed.size, n * other), slope, n * (joint - np.outer(single, single)))
 
 
