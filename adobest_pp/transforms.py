@@ -406,8 +406,8 @@ def _characters(block):  # type: ignore[no-untyped-def]
 def _radon_of_bits(now, width, characters, then):  # type: ignore[no-untyped-def]
     """Return the same for a field of 2^r elements.
 
-    Summed over c with a character χ(γc), the sums are Σ_{c,a} χ(γc + γb·a)·values[c, a]: the Walsh–Hadamard transform of
-    all values at the bits u = d(γ) and, digit by digit, d(γb). A second transform leads from u back to c.
+    Summed over c with a character χ(γc), the sums are Σ_{c,a} χ(γc + γb·a)·values[c, a]: the Walsh–Hadamard transform
+    of all values at the bits u = d(γ) and, digit by digit, d(γb). A second transform leads from u back to c.
     """
     q = len(characters)
     walsh_hadamard(now)

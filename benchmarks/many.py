@@ -1,14 +1,16 @@
 """Many categories: posteriors of a thousand and of ten thousand shares, and what they are made from.
 
-`python benchmarks/many.py` prints tables for RESULTS.md; `posterior`, `pieces`, `errors` or `coverage` one of them.
-ε = 2, a million answers, shares that fall as 1/rank, the learned prior. Each posterior is made in a process of its own,
-which has compiled before. Seconds of the processor count both chains; other programs on the machine add to the others.
+`python benchmarks/many.py` prints tables for RESULTS.md; one of `posterior`, `sgld_cv`, `nuts`, `pieces`, `errors` and
+`coverage` only that. ε = 2, a million answers, shares that fall as 1/rank, the learned prior. Each posterior is made in
+a process of its own, which has compiled before. Seconds of the processor count both chains; other programs on the
+machine add to the others.
 """
 
 import argparse
 import json
 import math
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +37,12 @@ RUNS: dict[str, tuple[Any, int, int, float]] = {
     "SRR, K = 1,000": (ad.SRR, 1_000, 1000, 4),
 }
 TUNE, MEMORY, CORES = 250, 2048, 2
+# Of the other samplers: mechanisms, K, draws of each of two chains, those before them, and the seconds of the processor
+# after which a run is ended.
+OTHERS = {"Hadamard response": ad.HadamardResponse, "SRR": ad.SRR}
+SIZES = (1_000, 10_000, 20_000)
+LENGTHS = {"blocks": (1000, TUNE), "sgld_cv": (1000, 150), "nuts": (100, 200)}
+MOST_SECONDS = 600
 
 
 def shares_of(k: int) -> np.ndarray:
@@ -47,15 +55,21 @@ def collected(make: Any, k: int, seed: int, n: int = PEOPLE) -> ad.Responses:
     return ad.Responses.from_arrays(mechanism, mechanism.privatize(rng.choice(k, size=n, p=shares_of(k)), rng=rng))
 
 
-def measure(name: str) -> None:
+def measure(name: str, sampler: str) -> None:
     """Print the figures of one posterior as JSON."""
     from arviz_stats.base import array_stats
 
-    make, k, draws, _ = RUNS[name]
+    kind, size = name.split(", K = ")
+    make, k = OTHERS.get(kind, ad.ProjectiveGeometryResponse), int(size.replace(",", ""))
+    draws, tune = LENGTHS[sampler]
+    if name in RUNS and sampler == "blocks":
+        draws = RUNS[name][2]
+    # Compiles, on few answers.
+    ad.sample(collected(make, k, 1, 1000), sampler, "learned", 2, 100, 2, random_seed=2, progressbar=False)
     responses = collected(make, k, 1)
-    ad.sample(responses, "blocks", "learned", 2, 20, 2, random_seed=2, progressbar=False)  # compiles
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + MOST_SECONDS,) * 2)
     start, spent = time.perf_counter(), time.process_time()
-    tree = ad.sample(responses, "blocks", "learned", draws, TUNE, 2, random_seed=1, progressbar=False)
+    tree = ad.sample(responses, sampler, "learned", draws, tune, 2, random_seed=1, progressbar=False)
     seconds, processor = time.perf_counter() - start, time.process_time() - spent
     theta, a = tree.posterior.theta.values, tree.posterior.concentration.values
     effective = array_stats.ess(theta[..., :LARGEST], chain_axis=0, draw_axis=1)
@@ -64,37 +78,55 @@ def measure(name: str) -> None:
         "processor": processor,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "effective": float(effective.min()),
-        "effective_a": float(array_stats.ess(a[..., None], chain_axis=0, draw_axis=1)[0]),
+        "effective_a": float(array_stats.ess(np.log(a)[..., None], chain_axis=0, draw_axis=1)[0]),
         "r_hat": float(array_stats.rhat(theta[..., :LARGEST], chain_axis=0, draw_axis=1).max()),
         "a": float(a.mean()),
-        "error": float(np.linalg.norm(theta.mean(axis=(0, 1)) - shares_of(k))),
     }
     print(json.dumps(found))
+
+
+def measured(name: str, sampler: str = "blocks") -> dict[str, float] | None:
+    """Return the figures of one posterior, or None if it was not done in time."""
+    command = [sys.executable, __file__, "--measure", name, "--sampler", sampler]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return None
+    done.check_returncode()
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def posterior_rows() -> Rows:
     rows: Rows = []
     for name, (_, _, draws, bar) in RUNS.items():
-        command = [sys.executable, __file__, "--measure", name]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        found = json.loads(printed.splitlines()[-1])
+        found = measured(name)
+        if found is None:
+            rows.append([name, f"2 × ({TUNE} + {draws:,})", *[None] * 7, f"{bar} s: missed"])
+            continue
         # Other programs may share the machine: what counts is the time of the processor, by the cores of one run.
         seconds = min(found["seconds"], found["processor"] / CORES)
         held = seconds <= bar and found["memory"] <= MEMORY and found["effective"] >= WANTED
-        rows.append(
-            [
-                name,
-                f"2 × ({TUNE} + {draws:,})",
-                shown("{:.1f}", found["seconds"]),
-                shown("{:.1f}", found["processor"]),
-                shown("{:.0f}", found["memory"]),
-                shown("{:.0f}", found["effective"]),
-                shown("{:.0f}", found["effective_a"]),
-                shown("{:.3f}", found["r_hat"]),
-                shown("{:.4f}", found["a"]),
-                f"{bar} s, {MEMORY} MiB, {WANTED}: {_held(held)}",
-            ]
-        )
+        target = f"{bar} s, {MEMORY} MiB, {WANTED}: {_held(held)}"
+        rows.append([name, f"2 × ({TUNE} + {draws:,})", *_cells(found), target])
+    return rows
+
+
+def _cells(found: dict[str, float]) -> list[Any]:
+    forms = {"seconds": "{:.1f}", "processor": "{:.1f}", "memory": "{:.0f}", "effective": "{:.0f}"}
+    forms |= {"effective_a": "{:.0f}", "r_hat": "{:.3f}", "a": "{:.4f}"}
+    return [shown(form, found[name]) for name, form in forms.items()]
+
+
+def sampler_rows(sampler: str) -> Rows:
+    """Return the figures of another sampler, with what 400 effective draws of each of the 100 largest would take."""
+    rows: Rows = []
+    for name in (f"{kind}, K = {k:,}" for k in SIZES for kind in OTHERS):
+        found, (draws, tune) = measured(name, sampler), LENGTHS[sampler]
+        if found is None:
+            rows.append([name, f"2 × ({tune} + {draws:,})", f"not done in {MOST_SECONDS}", *[None] * 7])
+            continue
+        cost = found["processor"] / CORES * WANTED / found["effective"]
+        rows.append([name, f"2 × ({tune} + {draws:,})", *_cells(found), shown("{:.0f}", cost)])
     return rows
 
 
@@ -211,22 +243,28 @@ def coverage_rows(collections: int) -> Rows:
 def main() -> None:
     """Print the tables that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="of posterior, pieces, errors, coverage; all by default")
+    every = ["posterior", "sgld_cv", "nuts", "pieces", "errors", "coverage"]
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(every)}; all by default")
     parser.add_argument("--collections", type=int, default=0, help="for errors (5) and coverage (100)")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--sampler", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:
-        return measure(asked.measure)
-    parts = asked.parts or ["posterior", "pieces", "errors", "coverage"]
+        return measure(asked.measure, asked.sampler)
+    parts = asked.parts or every
+    headings = ["answers of", "draws", "s", "processor s", "peak, MiB", "least ESS of 100 largest", "ESS of ln a"]
+    headings += ["largest R-hat", "a"]
     if "posterior" in parts:
-        headings = ["answers of", "draws", "s", "processor s", "peak, MiB", "least ESS of 100 largest", "ESS of a"]
-        show("posterior", [*headings, "largest R-hat", "a", "bar"], posterior_rows())
+        show("posterior", [*headings, "target"], posterior_rows())
+    for sampler in ("sgld_cv", "nuts"):
+        if sampler in parts:
+            show(sampler, [*headings, f"processor s / {CORES} for an ESS of {WANTED}"], sampler_rows(sampler))
     if "pieces" in parts:
-        headings = ["K", "evidence, s", "bar", "value and gradient, µs", "by hand, µs", "ratio", "bar "]
+        headings = ["K", "evidence, s", "target", "value and gradient, µs", "by hand, µs", "ratio", "target "]
         show("pieces", headings, piece_rows())
     if "errors" in parts:
         headings = ["answers of", "error", "of the posterior mean", "over unbiased", "over shifted", "over clipped"]
-        show("errors", [*headings, "over projected", "bar"], error_rows(asked.collections or 5))
+        show("errors", [*headings, "over projected", "target"], error_rows(asked.collections or 5))
     if "coverage" in parts:
         show("coverage", ["mechanism", "100 largest, %", "100 others, %"], coverage_rows(asked.collections or 100))
     return None

@@ -15,6 +15,7 @@ from oracles.mechanisms import (
 )
 from oracles.posteriors import (
     beta_quadrature,
+    concentration_posterior,
     learned_draws,
     learned_posterior_k2,
     posterior_moments_k2,
@@ -41,6 +42,7 @@ __all__ = [
     "answer_row",
     "answer_rows",
     "beta_quadrature",
+    "concentration_posterior",
     "entropy_utility",
     "exp_bracket",
     "fisher_utility",

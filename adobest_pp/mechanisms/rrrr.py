@@ -251,7 +251,7 @@ class RRRR(Mechanism):
 
         members = subsets.astype(np.float64)
         near, far = members[:, listed], 1 - members[:, listed]
-        eye = np.eye(k)[listed]
+        eye = (np.arange(k) == listed[:, None]).astype(np.float64)
         slopes = [(people @ (near * inner_own))[:, None] * eye]
         slopes += [(people @ (far * outer_own))[:, None] * eye + (people[:, None] * (cross - outer) * far).T @ members]
         slopes += [of_size.T @ (people[:, None] * inner_own * members)]

@@ -8,17 +8,19 @@ are of no use there. So a block of shares is drawn anew at once, each from its o
     q(φ_i) ∝ φ_i^(a−1)·exp(b_i·φ_i − J_i·φ_i²/2),
 
 with J_i the information about it and b_i such that the slope is that of the log-density at the current φ. In units of
-t = φ_i·√J_i this is one family of densities with the parameter β = b_i/√J_i: it is tabulated by cells, and a table is a
-density that is known exactly. The block is accepted by the rule of Metropolis and Hastings [1]_, with the likelihood
-itself, so that the draws have the posterior whatever was approximated. The size of blocks is tuned to how often.
+t = φ_i·√J_i this is one family of densities with the parameter β = b_i/√J_i: their logarithms are tabulated, and linear
+between the entries, which is a density that is known exactly. The block is accepted by the rule of Metropolis and
+Hastings [1]_, with the likelihood itself, so that the draws have the posterior whatever was approximated. The size of
+blocks is tuned to how often.
 
 θ = φ/T as in `sgld_cv.dynamics`: the sum T tells nothing about θ, ln T ~ N(0, τ²), and it is drawn anew for each sweep.
 
 **The concentration.** Given all shares, a learned a has hardly any room: the logarithms of thousands of shares that
-are lost in the noise tell it to within 1/√K, though the answers do not know them. So these shares move along with it:
-a share below ε, an sd of the noise, keeps its quantile among shares below ε, which under Gamma(a, Ka) has the
-distribution function F_a(φ)/F_a(ε). Any increasing functions F_a that are known exactly, with their slopes, give a move
-that can be reversed; here they are interpolated, and again accepted by the rule.
+are lost in the noise tell it to within 1/√K, though the answers do not know them. So all shares that are not held
+move along with it. Each keeps its quantile in its own q, with a β that rests on its estimate from the answers and
+on the rate at which all shares sum to one under this a. Were these q the posterior of the shares given a, only the
+posterior of a itself would decide. They are known exactly, so that the move can be reversed, and it is accepted by the
+rule.
 
 References
 ----------
@@ -31,7 +33,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -54,11 +56,13 @@ FIRST_EDGE = 1e-3
 N_LOGARITHMIC, N_LINEAR, LINEAR_WIDTH = 89, 129, 0.1
 EDGES = np.append(np.geomspace(FIRST_EDGE, 1.0, N_LOGARITHMIC + 1), 1.0 + LINEAR_WIDTH * np.arange(1, N_LINEAR + 1))
 LOG_FIRST_EDGE, LOG_WIDTH = math.log(FIRST_EDGE), -math.log(FIRST_EDGE) / N_LOGARITHMIC
-# Of the cell that ends at each edge: the middle and the width, in ln t or in t.
+LOG_EDGES = np.log(EDGES)
+# Of the cell that ends at each edge: the middle and the width, in ln t or in t. And a rise of ln q that is as good as
+# none.
 _IS_LOG = np.arange(EDGES.size) <= N_LOGARITHMIC
 _BEFORE = np.append(FIRST_EDGE, EDGES[:-1])
 MIDDLES = np.where(_IS_LOG, np.sqrt(_BEFORE * EDGES), (_BEFORE + EDGES) / 2)
-LOG_MIDDLES, WIDTHS = np.log(MIDDLES), np.where(_IS_LOG, LOG_WIDTH, LINEAR_WIDTH)
+LOG_MIDDLES, WIDTHS, EVEN = np.log(MIDDLES), np.where(_IS_LOG, LOG_WIDTH, LINEAR_WIDTH), 1e-9
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 LAST_ROW, ROW_STEP, N_EVEN = 6.0, 0.1, 141
 # Below the even rows β grows by this factor: large concentrations pull shares down.
@@ -68,8 +72,10 @@ FALL, N_FALLING = 1.05, 120
 TOTAL_IN_SDS, LARGEST_TOTAL_SD, WANTED = 12.0, 0.2, 0.65
 # The concentration: moves a sweep, the share of them to be accepted, the first width, and the largest |ln a|.
 MOVES, WANTED_OF_A, FIRST_WIDTH, LARGEST = 2, 0.35, 0.1, 690.0
-# The table of F_a: how far below ln ε it goes, and its points.
-DEPTH, N_LEVELS = 12.0, 300
+# The logarithm of a quantile above which a share does not move along: so near 1, doubles no longer tell it.
+LAST_LEVEL = -1e-9
+# The −β from which on units make up for all of it.
+SCALED = 100.0
 
 
 @njit(cache=True)
@@ -90,25 +96,32 @@ def beta_of(row):  # type: ignore[no-untyped-def]
     return lowest * FALL ** (N_FALLING - row)
 
 
+@njit(cache=True)
+def empty_tables():  # type: ignore[no-untyped-def]
+    """Return tables without a row, of shape (2, rows, cells): cumulative masses of cells, and ln q of each."""
+    tables = np.empty((2, N_FALLING + N_EVEN, EDGES.size))
+    tables[0, :, 0] = 0.0
+    return tables
+
+
 @njit(cache=True, error_model="numpy")
 def _fill_row(a, row, sums, logs):  # type: ignore[no-untyped-def]
-    """Write the cumulative masses of the cells of a row, and ln q of each: by ln t, or by t from 1 on."""
+    """Write the cumulative masses of the cells of a row, and ln q at their edges: by ln t, or by t from 1 on."""
     beta = beta_of(row)
-    mass = math.exp(a * LOG_FIRST_EDGE) / a
+    logs[row, 0] = a * LOG_FIRST_EDGE + (beta - 0.5 * FIRST_EDGE) * FIRST_EDGE
+    mass = math.exp(logs[row, 0]) / a
     sums[row, 0] = mass
     for j in range(1, EDGES.size):
-        middle = MIDDLES[j]
-        height = a * LOG_MIDDLES[j] + beta * middle - 0.5 * middle * middle
-        if j > N_LOGARITHMIC:
-            height -= LOG_MIDDLES[j]
+        edge = EDGES[j]
+        height = (a if j <= N_LOGARITHMIC else a - 1.0) * LOG_EDGES[j] + (beta - 0.5 * edge) * edge
         # Far above the peak everything is nothing, and logarithms stay finite.
-        height = max(height, -600.0)
-        logs[row, j] = height
-        mass += math.exp(height) * WIDTHS[j]
+        logs[row, j] = max(height, -600.0)
+        rise = logs[row, j] - logs[row, j - 1]
+        mean = math.exp(logs[row, j - 1]) * (math.expm1(rise) / rise if abs(rise) > EVEN else 1.0)
+        mass += mean * WIDTHS[j]
         sums[row, j] = mass
     log_mass = math.log(mass)
-    logs[row, 0] = -log_mass
-    for j in range(1, EDGES.size):
+    for j in range(EDGES.size):
         logs[row, j] -= log_mass
 
 
@@ -121,13 +134,51 @@ def _log_q(log_t, a, beta, sums, logs):  # type: ignore[no-untyped-def]
     row = row_of(beta)
     if sums[row, 0] == 0.0:
         _fill_row(a, row, sums, logs)
+    return _log_q_of_row(log_t, a, row, logs)
+
+
+@njit(cache=True)
+def _place(log_t):  # type: ignore[no-untyped-def]
+    """Return the cell of ln t, and which part of it is below; the cell is 0 below all of them, and may not exist."""
     if log_t < LOG_FIRST_EDGE:
-        return logs[row, 0] + a * log_t
+        return 0, 0.0
     if log_t < 0.0:
-        # An edge may be missed by rounding: then the next cell, nearly the same, is taken.
-        return logs[row, min(1 + int((log_t - LOG_FIRST_EDGE) / LOG_WIDTH), N_LOGARITHMIC)]
-    j = 1 + N_LOGARITHMIC + int((math.exp(log_t) - 1.0) / LINEAR_WIDTH)
-    return logs[row, j] + log_t if j < EDGES.size else -math.inf
+        place = (log_t - LOG_FIRST_EDGE) / LOG_WIDTH
+        # An edge may be missed by rounding.
+        j = min(int(place), N_LOGARITHMIC - 1)
+        return j + 1, place - j
+    place = (math.exp(log_t) - 1.0) / LINEAR_WIDTH
+    j = int(min(place, 1e6))
+    return j + 1 + N_LOGARITHMIC, place - j
+
+
+@njit(cache=True)
+def _log_t(j, part):  # type: ignore[no-untyped-def]
+    """Return ln t of a part of a cell."""
+    if j <= N_LOGARITHMIC:
+        return LOG_FIRST_EDGE + (j - 1 + part) * LOG_WIDTH
+    return math.log(EDGES[j - 1] + part * LINEAR_WIDTH)
+
+
+@njit(cache=True, error_model="numpy")
+def _log_q_of_row(log_t, a, row, logs):  # type: ignore[no-untyped-def]
+    """Return ln q of ln t by a row of the tables that is filled: linear within a cell."""
+    j, part = _place(log_t)
+    if j == 0:
+        return logs[row, 0] + a * (log_t - LOG_FIRST_EDGE)
+    if j >= EDGES.size:
+        return -math.inf
+    height = logs[row, j - 1] + part * (logs[row, j] - logs[row, j - 1])
+    return height if j <= N_LOGARITHMIC else height + log_t
+
+
+@njit(cache=True, error_model="numpy")
+def _part_below(level, j, row, sums, logs):  # type: ignore[no-untyped-def]
+    """Return the part of cell j below which q has the cumulative mass `level`."""
+    share = (level - sums[row, j - 1]) / (sums[row, j] - sums[row, j - 1])
+    rise = logs[row, j] - logs[row, j - 1]
+    part = math.log1p(share * math.expm1(rise)) / rise if abs(rise) > EVEN else share
+    return min(max(part, 0.0), 1.0)
 
 
 @njit(cache=True, error_model="numpy")
@@ -142,16 +193,12 @@ def _draw(state, a, beta, sums, logs):  # type: ignore[no-untyped-def]
     level = uniform(state) * sums[row, -1]
     if level < sums[row, 0]:
         return LOG_FIRST_EDGE + math.log1p(-uniform(state)) / a
-    j = np.searchsorted(sums[row], level, side="right")
-    j = min(max(j, 1), EDGES.size - 1)
-    part = uniform(state)
-    if j <= N_LOGARITHMIC:
-        return LOG_FIRST_EDGE + (j - 1 + part) * LOG_WIDTH
-    return math.log(EDGES[j - 1] + part * LINEAR_WIDTH)
+    j = min(max(np.searchsorted(sums[row], level, side="right"), 1), EDGES.size - 1)
+    return _log_t(j, _part_below(level, j, row, sums, logs))
 
 
 @njit(cache=True, error_model="numpy")
-def _value(phi, a, n, total_sd, evidence):  # type: ignore[no-untyped-def]
+def phi_value(phi, a, n, total_sd, evidence):  # type: ignore[no-untyped-def]
     """Return the log-density of ln φ, without a·Σ ln φ, and its gradient with respect to φ, without a/φ."""
     total = phi.sum()
     value, slope = value_and_gradient(phi, evidence)
@@ -176,7 +223,7 @@ def _move_block(  # type: ignore[no-untyped-def]
         change += a * (new[p] - logs[i]) - _log_q(log_t, a, beta, sums, heights)
     if not math.isfinite(change):
         return False, value, slope
-    new_value, new_slope = _value(moved, a, n, total_sd, evidence)
+    new_value, new_slope = phi_value(moved, a, n, total_sd, evidence)
     change += new_value - value
     for p in range(block.size):
         i = block[p]
@@ -190,61 +237,107 @@ def _move_block(  # type: ignore[no-untyped-def]
     return True, new_value, new_slope
 
 
-@njit(cache=True, error_model="numpy")
-def _fill_quantiles(a, k, log_edge, levels):  # type: ignore[no-untyped-def]
-    """Write ln F_a(φ) − ln F_a(ε) at ln φ = ln ε − `DEPTH` … ln ε, evenly spaced, by the trapezoidal rule.
+class Separate(NamedTuple):
+    """What the answers say about each share by itself. Kernels take it as one argument.
 
-    Below them F_a is a power law: the line goes on with the slope a.
+    Attributes
+    ----------
+    estimate : array of shape (K,)
+        From the answers alone; may be negative.
+    precision : array of shape (K,)
+        The information about each share.
+    log_a, rate : array of shape (G,)
+        Logarithms of concentrations, and the rate r at which shares with the prior φ^(a−1)·e^(−rφ) sum to one.
     """
-    step = DEPTH / (levels.size - 1)
-    mass, before = 0.0, 0.0
-    for j in range(levels.size):
-        x = log_edge - DEPTH + j * step
-        height = math.exp(a * (x - log_edge) - k * a * (math.exp(x) - math.exp(log_edge)))
-        mass += height / a if j == 0 else 0.5 * step * (height + before)
-        before = height
-        levels[j] = math.log(mass)
-    levels -= levels[-1]
+
+    estimate: Array
+    precision: Array
+    log_a: Array
+    rate: Array
 
 
 @njit(cache=True, error_model="numpy")
-def _moved_quantile(x, a, log_edge, levels, new_a, new_levels):  # type: ignore[no-untyped-def]
-    """Return ln φ of the same quantile under another concentration, and the logarithm of its derivative."""
-    last = levels.size - 1
-    step = DEPTH / last
-    place = (x - log_edge + DEPTH) / step
-    if place <= 0.0:
-        level, slope = levels[0] + a * place * step, a
-    else:
-        j = min(int(place), last - 1)
-        slope = (levels[j + 1] - levels[j]) / step
-        level = levels[j] + (place - j) * step * slope
-    if level <= new_levels[0]:
-        return log_edge - DEPTH + (level - new_levels[0]) / new_a, math.log(slope / new_a)
-    j = min(max(np.searchsorted(new_levels, level) - 1, 0), last - 1)
-    new_slope = (new_levels[j + 1] - new_levels[j]) / step
-    return log_edge - DEPTH + j * step + (level - new_levels[j]) / new_slope, math.log(slope / new_slope)
+def _rate_at(log_a, separate):  # type: ignore[no-untyped-def]
+    """Return r of any concentration: interpolated, and in proportion to it above the largest that is known."""
+    last = separate.log_a.size - 1
+    if log_a >= separate.log_a[last]:
+        return separate.rate[last] * math.exp(log_a - separate.log_a[last])
+    place = max((log_a - separate.log_a[0]) / (separate.log_a[1] - separate.log_a[0]), 0.0)
+    j = min(int(place), last - 1)
+    return separate.rate[j] + (place - j) * (separate.rate[j + 1] - separate.rate[j])
 
 
 @njit(cache=True, error_model="numpy")
-def _move_concentration(  # type: ignore[no-untyped-def]
-    state, logs, phi, value, slope, log_a, width, law, n, log_edge, total_sd, evidence, levels
+def _log_level(log_t, a, row, sums, logs):  # type: ignore[no-untyped-def]
+    """Return the logarithm of the distribution function of q at ln t, and 0 beyond its cells."""
+    j, part = _place(log_t)
+    if j == 0:
+        return a * (log_t - LOG_FIRST_EDGE) + math.log(sums[row, 0] / sums[row, -1])
+    if j >= EDGES.size:
+        return 0.0
+    rise = logs[row, j] - logs[row, j - 1]
+    share = math.expm1(part * rise) / math.expm1(rise) if abs(rise) > EVEN else part
+    return math.log((sums[row, j - 1] + share * (sums[row, j] - sums[row, j - 1])) / sums[row, -1])
+
+
+@njit(cache=True, error_model="numpy")
+def _at_level(log_level, a, row, sums, logs):  # type: ignore[no-untyped-def]
+    """Return ln t at which the logarithm of the distribution function of q has a value: the inverse."""
+    first = math.log(sums[row, 0] / sums[row, -1])
+    if log_level < first:
+        return LOG_FIRST_EDGE + (log_level - first) / a
+    level = math.exp(log_level) * sums[row, -1]
+    j = min(max(np.searchsorted(sums[row], level, side="right"), 1), EDGES.size - 1)
+    return _log_t(j, _part_below(level, j, row, sums, logs))
+
+
+@njit(cache=True, error_model="numpy")
+def _row_and_unit(i, rate, a, separate, sums, heights):  # type: ignore[no-untyped-def]
+    """Return the row of q of share i, −1 if it is held, and ln(t/φ).
+
+    Where rows grow by factors, the unit of t is such that β·t is right: there q is nearly a gamma distribution.
+    """
+    root = math.sqrt(separate.precision[i])
+    beta = separate.estimate[i] * root - rate / root
+    if beta > LAST_ROW:
+        return -1, 0.0
+    row = row_of(max(beta, -SCALED))
+    if sums[row, 0] == 0.0:
+        _fill_row(a, row, sums, heights)
+    return row, math.log(root) + (math.log(beta / beta_of(row)) if row < N_FALLING else 0.0)
+
+
+@njit(cache=True, error_model="numpy")
+def move_concentration(  # type: ignore[no-untyped-def]
+    state, logs, phi, value, slope, log_a, width, law, n, separate, total_sd, evidence, tables, new_tables
 ):
-    """Move ln a, and with it the shares below ε; return whether it was accepted, and value and gradient."""
+    """Move ln a, and the shares along with it; return whether it was accepted, and value and gradient.
+
+    `tables` are those of q at a, of shape (2, rows, cells), as far as they are filled; `new_tables` become those at the
+    proposed a.
+    """
     k, a = logs.size, math.exp(log_a[0])
     new_log_a = log_a[0] + width * normal(state)
     if not -LARGEST < new_log_a < LARGEST:
         return False, value, slope
     new_a, new_logs, change = math.exp(new_log_a), logs.copy(), 0.0
-    _fill_quantiles(a, k, log_edge, levels[0])
-    _fill_quantiles(new_a, k, log_edge, levels[1])
+    rate, new_rate = _rate_at(log_a[0], separate), _rate_at(new_log_a, separate)
+    (sums, heights), (new_sums, new_heights) = (tables[0], tables[1]), (new_tables[0], new_tables[1])
+    new_sums[:, 0] = 0.0
     for i in range(k):
-        if logs[i] < log_edge:
-            new_logs[i], log_slope = _moved_quantile(logs[i], a, log_edge, levels[0], new_a, levels[1])
-            change += log_slope
+        row, unit = _row_and_unit(i, rate, a, separate, sums, heights)
+        new_row, new_unit = _row_and_unit(i, new_rate, new_a, separate, new_sums, new_heights)
+        if row >= 0 and new_row >= 0:
+            level = _log_level(logs[i] + unit, a, row, sums, heights)
+            if level < LAST_LEVEL:
+                log_t = _at_level(level, new_a, new_row, new_sums, new_heights)
+                new_logs[i] = log_t - new_unit
+                change += _log_q_of_row(logs[i] + unit, a, row, heights) - _log_q_of_row(
+                    log_t, new_a, new_row, new_heights
+                )
         change += new_a * new_logs[i] - a * logs[i]
     new_phi = np.exp(new_logs)
-    new_value, new_slope = _value(new_phi, new_a, n, total_sd, evidence)
+    new_value, new_slope = phi_value(new_phi, new_a, n, total_sd, evidence)
     change += new_value - value
     change += math.lgamma(k * new_a) - math.lgamma(k * a) - k * (math.lgamma(new_a) - math.lgamma(a))
     change += 0.5 * ((log_a[0] - law[0]) / law[1]) ** 2 - 0.5 * ((new_log_a - law[0]) / law[1]) ** 2
@@ -257,7 +350,7 @@ def _move_concentration(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def block_draws(state, logs, log_a, learned, law, precision, evidence, tuning, gain, draws, rates):  # type: ignore[no-untyped-def]
+def block_draws(state, logs, log_a, learned, law, separate, evidence, tuning, gain, draws, rates):  # type: ignore[no-untyped-def]
     """Make one sweep for each row of `draws` (N, K+1) and write θ and a there.
 
     `logs` (K,), ln φ, and `log_a` (1,) move in place. `tuning` has the size of the blocks and the width of a move of
@@ -265,26 +358,38 @@ def block_draws(state, logs, log_a, learned, law, precision, evidence, tuning, g
     either were accepted.
     """
     k, n = logs.size, evidence.count.sum()
-    order, roots = np.arange(k), np.sqrt(precision)
+    order, roots = np.arange(k), np.sqrt(separate.precision)
     log_roots = np.log(roots)
-    noise = 1.0 / math.sqrt(np.median(precision))
-    log_edge, total_sd = math.log(noise), min(TOTAL_IN_SDS * noise, LARGEST_TOTAL_SD)
-    sums, heights = np.empty((N_FALLING + N_EVEN, EDGES.size)), np.empty((N_FALLING + N_EVEN, EDGES.size))
-    levels = np.empty((2, N_LEVELS))
+    total_sd = min(TOTAL_IN_SDS / math.sqrt(np.median(separate.precision)), LARGEST_TOTAL_SD)
+    tables, spare = empty_tables(), empty_tables()
     for t in range(len(draws)):
         logs += total_sd * normal(state) - math.log(np.exp(logs).sum())
         phi = np.exp(logs)
-        value, slope = _value(phi, math.exp(log_a[0]), n, total_sd, evidence)
+        value, slope = phi_value(phi, math.exp(log_a[0]), n, total_sd, evidence)
         if learned:
             for _ in range(MOVES):
-                moved, value, slope = _move_concentration(
-                    state, logs, phi, value, slope, log_a, tuning[1], law, n, log_edge, total_sd, evidence, levels
+                moved, value, slope = move_concentration(
+                    state,
+                    logs,
+                    phi,
+                    value,
+                    slope,
+                    log_a,
+                    tuning[1],
+                    law,
+                    n,
+                    separate,
+                    total_sd,
+                    evidence,
+                    tables,
+                    spare,
                 )
+                if moved:
+                    tables, spare = spare, tables
                 rates[2] += 1
                 rates[3] += moved
                 tuning[1] *= math.exp(gain * (moved - WANTED_OF_A))
         a = math.exp(log_a[0])
-        sums[:, 0] = 0.0
         for i in range(k - 1, 0, -1):
             j = integer(state, i + 1)
             order[i], order[j] = order[j], order[i]
@@ -292,7 +397,7 @@ def block_draws(state, logs, log_a, learned, law, precision, evidence, tuning, g
         while start < k:
             block = order[start : start + max(1, int(tuning[0]))]
             accepted, value, slope = _move_block(
-                state, block, logs, phi, value, slope, a, n, roots, log_roots, total_sd, evidence, sums, heights
+                state, block, logs, phi, value, slope, a, n, roots, log_roots, total_sd, evidence, tables[0], tables[1]
             )
             start += block.size
             rates[0] += 1
@@ -310,8 +415,9 @@ LEAST_TUNE = 20
 # The parts that draws are made in, between which Ctrl-C is heard; and the first size of a block.
 PARTS, FIRST_SIZE = 20, 100.0
 # Where chains begin: steps of Newton's method, the sds of a share that surely stands out, the concentrations that are
-# tried, in sds of ln a, the halvings for their rates, and the −β from which on a share is nearly gamma distributed.
-STEPS, STANDS_OUT, TRIED, HALVINGS, GAMMA = 3, 4.0, np.linspace(-3.0, 3.0, 21), 25, 20.0
+# tried, in sds of ln a, the most steps for their rates, the distance of a sum from one that ends them, and the −β from
+# which on a share is nearly gamma distributed.
+STEPS, STANDS_OUT, TRIED, HALVINGS, NEAR_ONE, GAMMA = 3, 4.0, np.linspace(-3.0, 3.0, 21), 25, 1e-5, 20.0
 
 
 def blocks_draws(
@@ -348,16 +454,16 @@ def blocks_draws(
     learned, k, law = isinstance(prior, str), evidence.n_categories, LOG_CONCENTRATION
     if not isinstance(prior, str) and np.ptp(prior) > 0:
         raise ValueError("prior must be one concentration for all categories for 'blocks', got several; use 'nuts'")
-    estimate, first = _estimate(evidence)
-    a = _likely_concentration(estimate, np.sqrt(first), law) if isinstance(prior, str) else float(prior[0])
+    separate = separate_shares(evidence, law)
+    a = likely_concentration(separate, law) if isinstance(prior, str) else float(prior[0])
     states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains)]
-    logs = np.array([_start(state, estimate, np.sqrt(first), a) for state in states])
-    log_a, precision = np.full((chains, 1), math.log(a)), np.tile(first, (chains, 1))
+    logs = np.array([_start(state, separate, a) for state in states])
+    log_a = np.full((chains, 1), math.log(a))
     tuning = np.tile([min(FIRST_SIZE, k), FIRST_WIDTH], (chains, 1))
     rates = np.zeros((chains, 4))
 
     def chain(c: int, out: Array, gain: float) -> None:
-        settings = (learned, law, precision[c], evidence, tuning[c], gain)
+        settings = (learned, law, separate, evidence, tuning[c], gain)
         block_draws(states[c], logs[c], log_a[c], *settings, out, rates[c])
 
     whole = np.empty((chains, draws, k + 1))
@@ -371,9 +477,8 @@ def blocks_draws(
         for length, gain in ((tune // 2, 0.2), (tune - tune // 2, 0.05)):
             pilot = np.empty((chains, length, k + 1))
             run(pilot, gain)
-            for c in range(chains):
-                mean = pilot[c, length // 2 :, :k].mean(axis=0)
-                precision[c] = _precision(mean / mean.sum(), evidence)
+            mean = pilot[:, length // 2 :, :k].mean(axis=(0, 1))
+            separate = separate_shares(evidence, law, mean / mean.sum())
         rates[:] = 0.0
         run(whole, 0.0)
     record = {
@@ -385,37 +490,38 @@ def blocks_draws(
     return variables, record
 
 
-def _estimate(evidence: Evidence) -> tuple[Array, Array]:
-    """Return what the answers alone say about each share, and the information about it.
+def separate_shares(evidence: Evidence, law: tuple[float, float], near: Array | None = None) -> Separate:
+    """Return what the answers alone say about each share, by a step of Newton's method from shares that are `near`.
 
-    Newton's method, with the diagonal of the information at shares that are even but for those that surely stand out.
-    The others have the same: the information in the answers that happened to come would depend on the estimates.
+    Without these, they are even but for those that surely stand out, in several steps. The others then have the same
+    information: that in the answers that happened to come would depend on the estimates.
     """
     k = evidence.n_categories
-    theta, held = np.full(k, 1 / k), np.zeros(k, dtype=bool)
-    for _ in range(STEPS):
-        precision, slope = _precision(theta, evidence), value_and_gradient(theta, evidence)[1]
+    theta, held = np.full(k, 1 / k) if near is None else near, np.full(k, near is not None)
+    for _ in range(STEPS if near is None else 1):
+        precision, slope = information_of_each(theta, evidence), value_and_gradient(theta, evidence)[1]
         precision[~held] = np.median(precision)
         # Estimates sum to one, as unbiased ones do.
         estimate = theta + (slope - np.sum(slope / precision) / np.sum(1 / precision)) / precision
         held = estimate > STANDS_OUT / np.sqrt(precision)
         theta = np.where(held, estimate, max(1 - estimate[held].sum(), 0.1) / max(k - held.sum(), 1))
         theta /= theta.sum()
-    return estimate, precision
+    log_a = law[0] + law[1] * TRIED
+    rates = [_balanced_rate(estimate, np.sqrt(precision), a) for a in np.exp(log_a)]
+    return Separate(estimate, precision, log_a, np.array(rates))
 
 
-def _likely_concentration(estimate: Array, roots: Array, law: tuple[float, float]) -> float:
-    """Return about the likeliest concentration, given estimates of the shares with the standard deviations 1/roots.
+def likely_concentration(separate: Separate, law: tuple[float, float]) -> float:
+    """Return about the likeliest concentration, given what the answers say about each share.
 
     The prior is that of independent shares with the density φ^(a−1)·e^(−rφ), given that they sum to one, whatever r is.
     With an r for which they sum to one on average, the density of their sum there is that of a normal one (a
     saddlepoint approximation), and the rest is a product of the masses of q.
     """
-    k, fits = estimate.size, -0.5 * TRIED**2
-    tried = np.exp(law[0] + law[1] * TRIED)
-    for place, a in enumerate(tried):
-        rate = _balanced_rate(estimate, roots, a)
-        log_mass, _, variance = _moments(estimate * roots - rate / roots, a)
+    k, roots = separate.estimate.size, np.sqrt(separate.precision)
+    tried, fits = np.exp(separate.log_a), -0.5 * ((separate.log_a - law[0]) / law[1]) ** 2
+    for place, (a, rate) in enumerate(zip(tried, separate.rate, strict=True)):
+        log_mass, _, variance = _moments(separate.estimate * roots - rate / roots, a)
         fits[place] += np.sum(log_mass - a * np.log(roots)) + rate + math.lgamma(k * a) - k * math.lgamma(a)
         fits[place] -= 0.5 * math.log(np.sum(variance / roots**2))
     return float(tried[np.argmax(fits)])
@@ -423,12 +529,18 @@ def _likely_concentration(estimate: Array, roots: Array, law: tuple[float, float
 
 def _balanced_rate(estimate: Array, roots: Array, a: float) -> float:
     """Return r for which shares with the density φ^(a−1)·e^(−rφ), given their estimates, sum to one on average."""
-    low, high = -10 * np.median(roots), 10 * (np.median(roots) + a * roots.size)
+    low, high = -10 * float(np.median(roots)), 10 * float(np.median(roots) + a * roots.size)
+    rate = float(a * roots.size)
     for _ in range(HALVINGS):
-        rate = (low + high) / 2
-        total = np.sum(_moments(estimate * roots - rate / roots, a)[1] / roots)
-        low, high = (rate, high) if total > 1 else (low, rate)
-    return float(rate)
+        _, mean, variance = _moments(estimate * roots - rate / roots, a)
+        excess = np.sum(mean / roots) - 1
+        if abs(excess) < NEAR_ONE:
+            break
+        low, high = (rate, high) if excess > 0 else (low, rate)
+        # A step of Newton's method, or half of what is left.
+        rate += float(excess / np.sum(variance / roots**2))
+        rate = rate if low < rate < high else (low + high) / 2
+    return rate
 
 
 @lru_cache(maxsize=1)
@@ -457,15 +569,15 @@ def _moments(beta: Array, a: float) -> tuple[Array, Array, Array]:
     )
 
 
-def _start(state: Any, estimate: Array, roots: Array, a: float) -> Array:
+def _start(state: Any, separate: Separate, a: float) -> Array:
     """Return ln φ where each share is drawn by itself, and all of them sum to about one."""
-    tables = np.zeros((2, N_FALLING + N_EVEN, EDGES.size))
-    beta = estimate * roots - _balanced_rate(estimate, roots, a) / roots
+    tables, roots = empty_tables(), np.sqrt(separate.precision)
+    beta = separate.estimate * roots - _balanced_rate(separate.estimate, roots, a) / roots
     logs = np.array([_draw(state, a, each, *tables) for each in beta])
     return np.asarray(np.maximum(logs, math.log(TINY)) - np.log(roots))
 
 
-def _precision(theta: Array, evidence: Evidence) -> Array:
+def information_of_each(theta: Array, evidence: Evidence) -> Array:
     """Return the information about each share, and that of one answer more."""
     return np.asarray(information_diagonal(theta, evidence) + 1.0)
 

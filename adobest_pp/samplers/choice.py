@@ -31,11 +31,9 @@ MANY_ROWS = 2500
 # and were 0.0007 to 0.011 off in TV, but for one that mixes slowly (0.031). A chain of 500 draws of NUTS took 0.14 to
 # 0.7 s and was farther off in all of them but one.
 MANY_ROWS_IN_STUDY = 60
-# Categories beyond which one estimate is by moves of blocks, if the prior is the same for all of them. Measured with
-# Hadamard response, ε = 2, a million answers, shares as 1/rank and the learned prior, on a busy machine, for 400
-# effective draws of each of the 100 largest shares: by blocks 3 s of the processor for K = 1,000 and 12 s for 10,000.
-# For K = 1,000, NUTS made 200 in 10 s on two cores, and with SRR sgld_cv made 140 in 20 s of the processor. For 10,000,
-# pilots of sgld_cv were not done after two minutes.
+# Categories beyond which one estimate is by moves of blocks, if the prior is the same for all of them. For as many
+# effective draws of the 100 largest shares, they take the least time of the three samplers at K = 1,000 and 10,000, and
+# NUTS takes minutes for 10,000 (`python benchmarks/many.py posterior sgld_cv nuts`, benchmarks/RESULTS.md).
 MANY_CATEGORIES = 300
 # Draws of each of four chains of the estimate that people see, in every command.
 ESTIMATE_DRAWS = 1000

@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 import adobest_pp as ad
+import oracles
 from adobest_pp.likelihood import core
 from adobest_pp.likelihood.marginal import grid_posterior
 from adobest_pp.samplers import blocks
@@ -43,6 +44,29 @@ def test_draws_have_the_posterior_of_a_grid(mechanism, rho):
     np.testing.assert_allclose(flat.std(axis=0), exact.sd(), rtol=4.5 * np.sqrt(1 / effective.min()))
 
 
+@pytest.mark.parametrize("start", [0.003, 3.0])
+def test_the_concentration_has_its_exact_posterior_from_any_start(start, monkeypatch):
+    """Answers that leave it between 0.005 and 0.5. Mean, sd and median within 4.5 standard errors."""
+    from arviz_stats.base import array_stats
+
+    monkeypatch.setattr(blocks, "likely_concentration", lambda *_: start)
+    responses = answered(ad.SRR(300, epsilon=2.0), 6000, 2)
+    evidence, counts = responses.evidence(), np.zeros(300)
+    counts[evidence.category] = evidence.count
+    grid = np.linspace(math.log(1e-3), math.log(10), 50)
+    exact = oracles.concentration_posterior(counts, math.expm1(2.0), grid)
+    center = exact @ grid
+    sd, below = math.sqrt(exact @ (grid - center) ** 2), np.cumsum(exact) - exact / 2
+    drawn, _ = blocks.blocks_draws(evidence, "learned", 1500, 300, 2, 5)
+    log_a = np.log(drawn["concentration"])
+    values = np.dstack([log_a, (log_a - center) ** 2, np.interp(log_a, grid, below)])
+    effective = array_stats.ess(values, chain_axis=0, draw_axis=1)
+    errors = values.std(axis=(0, 1)) / np.sqrt(effective)
+    assert (np.abs(values.mean(axis=(0, 1)) - [center, sd**2, 0.5]) < 4.5 * errors).all()
+    assert effective.min() > 100
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", [ad.HadamardResponse(12, epsilon=2.0), ad.RRRR(8, epsilon=2.0)], ids=repr)
 def test_the_learned_prior_is_that_of_nuts(mechanism):
     """As above, with the errors of both."""
@@ -64,52 +88,30 @@ def test_the_learned_prior_is_that_of_nuts(mechanism):
     assert (np.abs(mean - other) < 4.5 * np.hypot(error, other_error)).all()
 
 
-def test_a_table_is_a_density():
-    a = 0.2
-    sums = np.zeros((blocks.N_FALLING + blocks.N_EVEN, blocks.EDGES.size))
-    heights = np.empty_like(sums)
-    for beta in (-30.0, -2.03, 0.0, 3.14, 5.99):
-        below = math.exp(blocks._log_q(blocks.LOG_FIRST_EDGE - 1e-9, a, beta, sums, heights)) / a
-        inside = [
-            math.exp(blocks._log_q(x, a, beta, sums, heights) - (0.0 if x < 0 else x)) * width
-            for x, width in zip(blocks.LOG_MIDDLES[1:], blocks.WIDTHS[1:], strict=True)
-        ]
-        assert below + sum(inside) == pytest.approx(1.0, abs=1e-6)
-        # And it is near the one that it stands for.
-        ratio = [
-            blocks._log_q(x, a, beta, sums, heights) - (a * x + beta * math.exp(x) - 0.5 * math.exp(2 * x))
-            for x in np.log([1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0])
-        ]
-        assert np.ptp(ratio) < (0.4 if beta > -10 else 3.0)
-    held = quad(lambda x: math.exp(blocks._log_q(x, a, 9.0, sums, heights)), -5, 5, points=[2.2])[0]
-    assert held == pytest.approx(1.0, abs=1e-6)
-
-
-def test_a_table_draws_what_it_says():
-    """Shares of 40,000 draws below some places, within 4.5 standard errors."""
-    a, n, state = 0.2, 40_000, blocks.seed_state(11)
-    sums = np.zeros((blocks.N_FALLING + blocks.N_EVEN, blocks.EDGES.size))
-    heights = np.empty_like(sums)
-    for beta in (-3.0, 0.02, 4.0):
+def test_a_table_is_a_density_and_draws_what_it_says():
+    """Masses, the distribution function and its inverse, and 20,000 draws within 4.5 standard errors."""
+    a, n, state = 0.2, 20_000, blocks.seed_state(11)
+    sums, heights = blocks.empty_tables()
+    for beta in (-30.0, -2.0, 0.0, 4.0, 6.0):
+        row = blocks.row_of(beta)
         drawn = np.array([blocks._draw(state, a, beta, sums, heights) for _ in range(n)])
-        row = sums[blocks.row_of(beta)] / sums[blocks.row_of(beta), -1]
-        for j in (0, 30, blocks.N_LOGARITHMIC, blocks.N_LOGARITHMIC + 20):
-            error = math.sqrt(max(row[j] * (1 - row[j]), 1e-4) / n)
-            assert np.mean(drawn < math.log(blocks.EDGES[j])) == pytest.approx(row[j], abs=4.5 * error)
-
-
-def test_a_quantile_moves_there_and_back():
-    k, log_edge = 100, math.log(0.01)
-    levels = np.empty((2, blocks.N_LEVELS))
-    blocks._fill_quantiles(0.1, k, log_edge, levels[0])
-    blocks._fill_quantiles(0.3, k, log_edge, levels[1])
-    for x in log_edge - np.array([1e-9, 0.01, 1.0, 5.0, 11.9, 12.1, 50.0]):
-        moved, slope = blocks._moved_quantile(x, 0.1, log_edge, levels[0], 0.3, levels[1])
-        back, back_slope = blocks._moved_quantile(moved, 0.3, log_edge, levels[1], 0.1, levels[0])
-        assert back == pytest.approx(x, abs=1e-9)
-        assert slope == pytest.approx(-back_slope, abs=1e-9)
-        nudged = blocks._moved_quantile(x - 1e-7, 0.1, log_edge, levels[0], 0.3, levels[1])[0]
-        assert (moved - nudged) / 1e-7 == pytest.approx(math.exp(slope), rel=1e-3)
+        places = np.array([-12.0, -7.0, -3.0, -1.0, 0.3, 1.0])
+        density = [math.exp(blocks._log_q(x, a, beta, sums, heights)) for x in places]
+        levels = [math.exp(blocks._log_level(x, a, row, sums, heights)) for x in places]
+        for i in range(places.size - 1):
+            x = np.linspace(*places[i : i + 2], 1001)
+            mass = np.trapezoid([math.exp(blocks._log_q(each, a, beta, sums, heights)) for each in x], x)
+            assert mass == pytest.approx(levels[i + 1] - levels[i], abs=1e-4)
+            error = math.sqrt(max(mass * (1 - mass), 1e-4) / n)
+            assert np.mean((places[i] < drawn) & (drawn < places[i + 1])) == pytest.approx(mass, abs=4.5 * error)
+        back = [blocks._at_level(math.log(level), a, row, sums, heights) for level in levels if level < 1 - 1e-9]
+        np.testing.assert_allclose(back, places[: len(back)], atol=1e-6)
+        # And it is near the one that it stands for; below the first edge it lacks e^(β·t), at most 0.03 here.
+        exact = a * places + blocks.beta_of(row) * np.exp(places) - 0.5 * np.exp(2 * places)
+        held = exact > exact.max() - 30
+        assert np.ptp((np.log(density) - exact)[held]) < 0.04
+    normal = quad(lambda x: math.exp(blocks._log_q(x, a, 9.0, sums, heights)), -5, 5, points=[2.2])[0]
+    assert normal == pytest.approx(1.0, abs=1e-6)
 
 
 def test_the_diagonal_of_the_information_is_that_of_the_matrix():
@@ -121,8 +123,7 @@ def test_the_diagonal_of_the_information_is_that_of_the_matrix():
 
 
 def test_a_run_repeats_and_says_what_it_was():
-    responses = answered(ad.HadamardResponse(300, epsilon=2.0), 20_000, 7)
-    assert responses.evidence().structure.size
+    responses = answered(ad.SRR(300, epsilon=2.0), 20_000, 7)
     trees = [
         ad.sample(responses, "blocks", "learned", draws=50, tune=50, chains=2, random_seed=8, progressbar=False)
         for _ in range(2)

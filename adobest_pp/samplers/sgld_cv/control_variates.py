@@ -528,12 +528,10 @@ def _towards_prior(
 # One step of Fisher scoring from nearly the most likely θ, with the diagonal of the information, gives each share an
 # estimate d with an sd. Under a Dirichlet(ρ) prior shares are Gamma(ρ_i) numbers of a given sum: nearly independent
 # where there are many, with the scale 1/Σρ. So the draws have the density Gamma(θ; ρ_i, 1/Σρ)·N(d; θ, sd²), on the
-# quantiles of the Gamma law. Where the concentration is learned, it is the one under which all d are likeliest.
+# quantiles of the Gamma law.
 
-# Quantiles, as normal numbers; and concentrations that are tried, as sds of their logarithm.
+# Quantiles, as normal numbers.
 _NODES = np.linspace(-8.0, 8.0, 641)
-_TRIED = np.linspace(-3.0, 3.0, 41)
-_SOME = 1000
 # A share is held if its estimate is this many sds above zero.
 _FAR_OUT = 4.0
 
@@ -541,14 +539,10 @@ _FAR_OUT = 4.0
 def separate_draws(
     evidence: Evidence,
     prior: NDArray[np.float64],
-    log_concentration: tuple[float, float] | None,
     n_draws: int,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
-    """Return draws (N, K) of each share by itself, a factor of the concentrations, and a small size of each share.
-
-    The factor is 1 unless `log_concentration`, mean and sd of the logarithm of a learned one, is given.
-    """
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return draws (N, K) of each share by itself, and a small size of each share."""
     k, n = prior.size, evidence.n_responses
     theta = near_mode(evidence, prior, rng)
     information = information_diagonal(theta, evidence) if n else np.zeros(k)
@@ -556,25 +550,16 @@ def separate_draws(
     slope = value_and_gradient(theta, evidence)[1] if n else np.zeros(k)
     # Estimates sum to one, as unbiased ones do.
     estimate = theta + (slope - (slope * sd**2).sum() / (sd**2).sum()) * sd**2
-    factor = 1.0
-    if log_concentration is not None:
-        mean, spread = log_concentration
-        tried = np.exp(mean + spread * _TRIED) / prior[0]
-        # Some of the shares tell it well enough, as many times over as there are more.
-        some = np.linspace(0, k - 1, min(k, _SOME)).astype(np.int64)
-        laws = [_quantiles(each * prior[0], each * prior.sum(), _NODES[::4]) for each in tried]
-        fits = [k / some.size * _sum_of_logs(estimate[some], sd[some], *law) for law in laws] - 0.5 * _TRIED**2
-        factor = float(tried[int(np.argmax(fits))])
     draws = np.empty((n_draws, k))
-    for rho, places in _alike(factor * prior):
-        law, uniforms = _quantiles(rho, float(factor * prior.sum())), rng.random((n_draws, places.size))
+    for rho, places in _alike(prior):
+        law, uniforms = _quantiles(rho, float(prior.sum())), rng.random((n_draws, places.size))
         draws[:, places] = _draw_separately(estimate[places], sd[places], *law, uniforms)
     # The quantiles are too far apart for a share that is held, and the prior hardly matters to it.
     held = estimate > _FAR_OUT * sd
     draws[:, held] = np.abs(estimate[held] + sd[held] * rng.standard_normal((n_draws, int(held.sum()))))
     draws /= draws.sum(axis=1, keepdims=True)
-    size = (draws**2).mean(axis=0) / draws.mean(axis=0)
-    return draws, factor, np.minimum(sd, size) / 2
+    # What a share is that stands out: at least half of its sd, or of what the prior says of such a share.
+    return draws, np.minimum(sd, (1 + prior) / prior.sum()) / 2
 
 
 def _alike(prior: NDArray[np.float64]) -> list[tuple[float, NDArray[np.int64]]]:
@@ -583,27 +568,12 @@ def _alike(prior: NDArray[np.float64]) -> list[tuple[float, NDArray[np.int64]]]:
     return [(float(rho), np.flatnonzero(index == i)) for i, rho in enumerate(distinct)]
 
 
-def _quantiles(
-    rho: float, total: float, nodes: NDArray[np.float64] = _NODES
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _quantiles(rho: float, total: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return quantiles of Gamma(ρ) with the scale 1/total at the nodes, and their weights."""
-    power_law = np.exp(np.maximum((log_ndtr(nodes) + gammaln(1 + rho)) / rho, -700.0))
-    exact = gammaincinv(rho, ndtr(nodes))
-    weights = np.exp(-0.5 * nodes**2)
+    power_law = np.exp(np.maximum((log_ndtr(_NODES) + gammaln(1 + rho)) / rho, -700.0))
+    exact = gammaincinv(rho, ndtr(_NODES))
+    weights = np.exp(-0.5 * _NODES**2)
     return np.maximum(np.where(exact > 1e-15, exact, power_law), 1e-300) / total, weights / weights.sum()
-
-
-@njit(cache=True, error_model="numpy")
-def _sum_of_logs(estimate, sd, values, weights):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(estimate.size):
-        mass, nearest = 0.0, np.inf
-        for j in range(values.size):
-            nearest = min(nearest, ((estimate[i] - values[j]) / sd[i]) ** 2)
-        for j in range(values.size):
-            mass += weights[j] * np.exp(-0.5 * (((estimate[i] - values[j]) / sd[i]) ** 2 - nearest))
-        total += np.log(mass) - 0.5 * nearest
-    return total
 
 
 @njit(cache=True, error_model="numpy")

@@ -30,6 +30,13 @@ from adobest_pp.answers.gather.gathered import Gathered
 from adobest_pp.answers.responses import Responses
 from adobest_pp.evidence import Evidence
 from adobest_pp.likelihood.core import information_diagonal
+from adobest_pp.samplers.blocks import (
+    FIRST_WIDTH,
+    MOVES,
+    WANTED_OF_A,
+    likely_concentration,
+    separate_shares,
+)
 from adobest_pp.samplers.checks import BIASED, PILOT, logger, rank_rhat, width_check
 from adobest_pp.samplers.registry import Drawn, register_sampler
 from adobest_pp.samplers.sgld_cv.control_variates import (
@@ -41,7 +48,15 @@ from adobest_pp.samplers.sgld_cv.control_variates import (
     rows_of,
     separate_draws,
 )
-from adobest_pp.samplers.sgld_cv.dynamics import FULL, Prior, Target, coordinates_of, underdamped_draws, write_force
+from adobest_pp.samplers.sgld_cv.dynamics import (
+    FULL,
+    Prior,
+    Target,
+    coordinates_of,
+    move_along,
+    underdamped_draws,
+    write_force,
+)
 
 # The choices: a step from the curvature, and a batch from the noise, that a pilot has met.
 #
@@ -245,6 +260,8 @@ PILOTS, MOST_PILOTS = 3, 8
 FIRST_DRAWS, SETTLING = 400, 20
 # Parts that a chain is made in: Ctrl-C is heard between them, and their virials tell its error.
 PARTS = 20
+# How fast pilots tune the width of moves of a learned concentration.
+GAIN = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,16 +329,18 @@ class Chains:
         self.rng = np.random.default_rng(seed)
         self.diagonal = not isinstance(evidence, PackedSets) and is_diagonal(self.rows)
         self.states = [seed_state(sequence) for sequence in np.random.SeedSequence(seed).spawn(chains + 1)]
-        self.halvings = 0
-        factor = 1.0
+        self.halvings, self.gain = 0, GAIN
+        self.widths = np.full(chains, FIRST_WIDTH)
         if isinstance(evidence, Evidence) and self.diagonal:
-            law = LOG_CONCENTRATION if self.learned else None
-            theta, factor, self.least_size = separate_draws(evidence, first, law, FIRST_DRAWS, self.rng)
+            if self.learned:
+                found = separate_shares(evidence, LOG_CONCENTRATION)
+                first = np.full(k, likely_concentration(found, LOG_CONCENTRATION))
+            theta, self.least_size = separate_draws(evidence, first, FIRST_DRAWS, self.rng)
         else:
             theta, sd = initial_draws(evidence, self.rows, first, max(FIRST_DRAWS, 4 * k), self.rng)
             self.least_size = sd / 2
         if self.learned:
-            theta = np.column_stack([theta, np.full(len(theta), factor * first[0])])
+            theta = np.column_stack([theta, np.full(len(theta), first[0])])
         self.learn(theta[: len(theta) // chains * chains].reshape(chains, -1, theta.shape[1]))
 
     def learn(self, draws: NDArray[np.float64]) -> None:
@@ -334,6 +353,8 @@ class Chains:
         coordinates, x = coordinates_of(theta, shape, self.least_size, self.rng, self.diagonal)
         center = theta.mean(axis=0) / theta.mean(axis=0).sum()
         anchor = no_anchor(center, self.rows) if self.diagonal else anchor_at(center, self.evidence, self.rows)
+        if isinstance(self.evidence, Evidence) and self.diagonal and self.learned:
+            self.separate = separate_shares(self.evidence, LOG_CONCENTRATION, center)
         self.target = Target(self._prior(np.array([math.log(scale)])), coordinates, self.rows, anchor)
         self.choices = choose(x, self.target, self.states[-1]).halved(self.halvings)
         self.x = x.reshape(*draws.shape[:2], k)[:, -1]
@@ -347,6 +368,7 @@ class Chains:
             self.learn(settled)
             if pilot >= PILOTS - 1 and _agree(settled):
                 break
+        self.gain = 0.0
         return pilot + 1
 
     def too_narrow(self, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -393,7 +415,12 @@ class Chains:
         def advanced(c: int, part: int, start: int, stop: int) -> int:
             target = self.target._replace(prior=self._prior(log_scales[c], choices))
             moving = (self.states[c], x[c], momenta[c], target)
-            underdamped_draws(*moving, *settings, draws[c, start:stop], forces[c], virial[c, part])
+            # A learned concentration moves along with shares between draws, where these are too many to hold it.
+            bounds = range(start, stop + 1) if self.diagonal and self.learned else (start, stop)
+            for first, last in itertools.pairwise(bounds):
+                underdamped_draws(*moving, *settings, draws[c, first:last], forces[c], virial[c, part])
+                for _ in range(MOVES if self.diagonal and self.learned else 0):
+                    self._move_along(c, x[c], log_scales[c])
             virial[c, part] /= (stop - start) * choices.updates_per_draw
             return stop - start
 
@@ -405,6 +432,14 @@ class Chains:
                     if advance is not None:
                         advance(n_made)
         return ChainRuns(draws, x, log_scales, virial)
+
+    def _move_along(self, c: int, x: NDArray[np.float64], log_scale: NDArray[np.float64]) -> None:
+        """Move the concentration of chain c and small shares together, in place; pilots tune how far."""
+        law, width = (self.mean, self.sd), self.widths[c]
+        moved = move_along(
+            self.states[c], x, self.target.coordinates, log_scale, law, width, self.separate, self.evidence
+        )
+        self.widths[c] *= math.exp(self.gain * (moved - WANTED_OF_A))
 
 
 def _agree(theta: NDArray[np.float64]) -> bool:
