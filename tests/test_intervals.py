@@ -391,6 +391,7 @@ def only(tree, *names):
     return xr.DataTree.from_dict({"posterior": tree["posterior"].to_dataset()[list(names)]})
 
 
+@pytest.mark.long
 def test_shares_by_region_have_a_posterior_interval_in_each_cell(of_pymc):
     tree, responses = of_pymc
     alone = only(tree, "shares", "slope")
@@ -410,6 +411,7 @@ def test_shares_by_region_have_a_posterior_interval_in_each_cell(of_pymc):
     np.testing.assert_array_equal(by_region["upper"], summary(alone, 0.9)["upper"])
 
 
+@pytest.mark.long
 def test_one_vector_of_shares_has_covering_intervals_if_the_answers_are_given(of_pymc):
     tree, responses = of_pymc
     found = summary(only(tree, "overall"), responses=responses)
@@ -435,6 +437,7 @@ def test_one_vector_of_shares_has_covering_intervals_if_the_answers_are_given(of
     assert summary(preferred, var_name="theta").attrs["interval"] == "hdi"
 
 
+@pytest.mark.long
 def test_what_is_missing_in_a_tree_of_another_model_is_told_in_one_sentence(of_pymc):
     tree, responses = of_pymc
     other = ad.Responses.from_arrays(responses.mechanism, responses.answers, categories=["x", "y", "z"])
@@ -455,6 +458,7 @@ def test_what_is_missing_in_a_tree_of_another_model_is_told_in_one_sentence(of_p
         summary(tree.posterior.overall.rename(party="category"), responses=responses)
 
 
+@pytest.mark.long
 def test_the_fit_of_answers_is_checked_for_a_tree_of_another_model(of_pymc):
     tree, responses = of_pymc
     expected = ad.diagnostics.goodness_of_fit(ad.sample(responses, "gibbs", random_seed=1))

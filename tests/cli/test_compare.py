@@ -67,6 +67,7 @@ def test_people_of_a_file(tmp_path, capsys):
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
 
 
+@pytest.mark.long
 def test_responses_of_a_file(tmp_path, capsys):
     mechanism = RRRR(3, 1.0)
     responses = Responses(mechanism, ["red", "green", "blue"])

@@ -508,6 +508,7 @@ def test_kills_at_random_moments_lose_nothing():
     assert found.answers >= 5
 
 
+@pytest.mark.long
 def test_what_is_lost_would_be_counted(monkeypatch):
     """A collection in memory: the answers that were acknowledged are not in the file."""
     policy = kills.AdaptiveSubset(kills.MECHANISM)

@@ -141,7 +141,9 @@ def test_other_values_in_the_same_column_must_be_confirmed_too(people, tmp_path)
 def test_the_command_says_what_everybody_has_spent(people, tmp_path, capsys, monkeypatch):
     columns = {name: ("category", [0.5, 0.5]) for name in ("mean", "lower", "upper", "privacy")}
     estimate = xr.Dataset(columns, {"category": ["ill", "well"]}, {"sampler": "nuts"})
-    monkeypatch.setattr(Collection, "estimate", lambda self, prior: estimate)  # which would take ten seconds
+    monkeypatch.setattr(
+        Collection, "estimate", lambda self, prior, progressbar: estimate
+    )  # which would take ten seconds
     options = ("collect", people, "--column", "health", "--epsilon", 1, "--mechanism", "srr", "--prior", 1, "--out")
     done = run_here(capsys, *options, tmp_path / "a.db", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -83,6 +83,7 @@ def test_the_best_subset_is_what_the_method_chooses_at_the_truth():
     assert best_subset(run, np.full(4, 0.25)).sum() == 1 + values[1:].argmax()
 
 
+@pytest.mark.long
 def test_the_best_subset_is_asked_ever_more_often_where_the_sampler_is_exact():
     runs = [
         simulate_adaptive(

@@ -56,6 +56,7 @@ def calibrated(fit, replications=150, **options):
     return calibration(fit, SRR(3, 30.0), n_people=50, replications=replications, random_seed=1, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", [SRR(3, 3.0), RRRR(3, 3.0), SubsetSelection(3, 3.0, 1)], ids=repr)
 def test_exact_gibbs_is_calibrated(mechanism):
     result = calibration(gibbs, mechanism, n_people=60, replications=60, random_seed=3, progressbar=False)

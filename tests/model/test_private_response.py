@@ -206,12 +206,8 @@ def test_any_prior_and_either_sampler(sampler):
     assert np.abs(mean - best).max() < 0.1
 
 
+@pytest.mark.long
 @pytest.mark.jax
-@pytest.mark.parametrize(
-    "mechanism",
-    ["rrrr", *(pytest.param(name, marks=pytest.mark.long) for name in MECHANISMS if name != "rrrr")],
-    indirect=True,
-)
 def test_numpyro_draws_the_same_posterior(mechanism):
     pytest.importorskip("jax")
     pytest.importorskip("numpyro")

@@ -202,6 +202,7 @@ def test_another_module_is_not_run(browser, tmp_path):
         assert page.locator("#questions section").count() == 0
 
 
+@pytest.mark.long
 def test_labels_are_text_in_their_own_direction(browser, tmp_path, problems):
     with served(tmp_path / "poll.db", PollQuestion("<img src=x onerror=alert(1)>?", LABELS, 1.0)) as server:
         page = phone(browser, server, problems)
@@ -226,6 +227,7 @@ def test_keyboard_alone(browser, tmp_path, problems):
         page.context.close()
 
 
+@pytest.mark.long
 def test_public_columns_are_chosen_openly(browser, tmp_path, problems):
     with served(tmp_path / "poll.db", PollQuestion("How often?", LABELS, 1.0), public={"region": ["a", "b"]}) as server:
         page = phone(browser, server, problems)
@@ -240,6 +242,7 @@ def test_public_columns_are_chosen_openly(browser, tmp_path, problems):
         page.context.close()
 
 
+@pytest.mark.long
 def test_german(browser, tmp_path, problems):
     with served(tmp_path / "poll.db", PollQuestion("Which?", LABELS, 1.0)) as server:
         page = phone(browser, server, problems, locale="de-DE")

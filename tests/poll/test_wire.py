@@ -155,6 +155,7 @@ def leaks(people):
     return [name for name in ("sent", "stored", "rows") if any(one[name] != people[0][name] for one in people[1:])]
 
 
+@pytest.mark.long
 def test_nothing_that_is_sent_or_kept_depends_on_the_choice(browser, tmp_path):
     people = people_with_one_answer(browser, tmp_path)
     assert leaks(people) == []

@@ -86,6 +86,7 @@ def test_without_a_truth_the_center_is_the_final_estimate(tmp_path):
     assert findings.contraction["error"].sel(label="nuts", n=400).item() == pytest.approx(spread, rel=1e-6)
 
 
+@pytest.mark.long
 def test_the_verdicts_replace_the_warnings(caplog):
     findings = grade_samplers(simulated_poll(2000), draws=200)
     assert caplog.records == []

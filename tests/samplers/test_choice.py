@@ -73,7 +73,7 @@ def test_one_place_decides_by_distinct_answers(many, monkeypatch):
     assert not has_many_rows(many)
 
 
-@pytest.mark.parametrize("prior", [1.0, "learned"])
+@pytest.mark.parametrize("prior", [1.0, pytest.param("learned", marks=pytest.mark.long)])
 def test_an_estimate_of_many_rows_is_of_control_variates_and_where_nuts_is(many, prior):
     quick = quick_sample(many, prior, 1000, random_seed=2)
     exact = ad.sample(many, "nuts", prior, draws=250, tune=300, random_seed=3, progressbar=False)

@@ -275,6 +275,7 @@ def test_calibration_in_full(prior):
     assert min(calibration_p_values(prior, 2000)) > 1e-4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [pytest.param("flat", marks=pytest.mark.slow), "learned"])
 def test_another_nutpie_gets_the_posterior_by_its_public_way(prior, monkeypatch):
     """The class that takes our C functions is private to nutpie; where it has changed, the model is compiled by nutpie.

@@ -117,6 +117,7 @@ def test_a_chain_can_be_taken_up_again(path, copy):
         point = one
 
 
+@pytest.mark.long
 def test_any_model_of_positive_variables_can_be_sampled():
     """Poisson counts with two Gamma rates, of which batches are rows: conjugate, so the posterior is known."""
     rng = np.random.default_rng(1)

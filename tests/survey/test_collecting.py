@@ -265,6 +265,7 @@ def test_memoized_waves_keep_permanent_answers_and_spend_them_once(tmp_path):
     assert module._secret(path).permanent == permanent
 
 
+@pytest.mark.long
 def test_memoized_answers_are_randomized_from_the_permanent_answer(tmp_path):
     # With a wave that tells nearly all of the permanent answer, three waves agree with it and not with x.
     path = memoized_survey(tmp_path, epsilon=1.0, wave_epsilon=0.999999, spend="split")
