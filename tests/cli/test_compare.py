@@ -15,6 +15,7 @@ SMALL = ("--draws", 200, "--seed", 5)
 SIMULATED = ("--people", 300, "--draws", 600, "--seed", 5)
 
 
+@pytest.mark.long
 def test_a_simulated_poll_as_json(tmp_path, capsys):
     done = run_here(capsys, "compare", *SIMULATED, "--json", "--out", tmp_path)
     told = json.loads(done.stdout)

@@ -63,6 +63,7 @@ def test_files_that_tell_their_mechanism_need_nothing_more(days, tmp_path, capsy
     assert "contraction" not in xr.open_datatree(tmp_path / "out" / "posterior.nc")
 
 
+@pytest.mark.long
 def test_a_csv_file_needs_three_options_and_empty_rows_are_told(tmp_path, capsys, caplog):
     path = tmp_path / "said.csv"
     answers = simulated(SRR, 500, [0.6, 0.3, 0.1], categories=LABELS).answers

@@ -41,8 +41,14 @@ def p_value(asked, counts):
     return float(stats.chi2.sf(statistic, freedom))
 
 
+# Exact odds of all mechanisms are compared in test_module.py; the draws of each kind of answer here.
+QUICK = ("SRR", "subset selection", "RRRR")
+
+
 @needs_node
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in ASKED]
+)
 def test_draws_in_node(name):
     given = {"questions": [ASKED[name].to_json()], "epsilon": 1.0, "draws": DRAWS}
     (counts,) = run_node(given)["counts"]

@@ -19,7 +19,9 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name == "sgld by the graph")) for name in STEPS]
+)
 def test_single_precision(name, request):
     """NUTS as compiled by Numba; the others with graphs that are interpreted, which call the same kernels."""
     if name != "nuts":

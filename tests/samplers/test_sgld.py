@@ -18,7 +18,6 @@ from tests.strategies import simulated
 
 MECHANISMS = [ad.SRR(5, 1.0), ad.RRRR(5, 2.0, 0.8), ad.SubsetSelection(5, 1.0, size=2)]
 PRIOR = np.array([0.4, 1.0, 2.0, 3.0, 1.0])
-DIFFUSIONS = ["reflected", "preconditioned"]
 CASE = harness.Case("rrrr", 3, 7)
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -58,7 +57,7 @@ def test_evidence_and_model_give_the_same_gradient_on_the_same_indices(mechanism
         np.testing.assert_allclose(one, expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("diffusion", DIFFUSIONS)
+@pytest.mark.parametrize("diffusion", ["reflected", pytest.param("preconditioned", marks=pytest.mark.long)])
 def test_draws_are_the_same_on_both_paths_and_on_any_number_of_cores(diffusion):
     responses = simulated(ad.RRRR(5, 2.0), 80, seed=1)
     options = {"batch_size": 10, "updates_per_draw": 3, "diffusion": diffusion}
@@ -178,6 +177,7 @@ def test_bias_falls_with_the_step(diffusion, steps):
     assert errors[2] < 0.1
 
 
+@pytest.mark.long
 def test_minibatches_add_variance_that_falls_with_the_step():
     """The noise of a batch is of the order of γ, that of the diffusion of √γ."""
     responses = simulated(ad.SRR(2, 1.0), 400, seed=2)

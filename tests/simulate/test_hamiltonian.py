@@ -48,6 +48,7 @@ def test_mean_and_sd_are_those_of_quadrature(k, epsilon, n, prior):
     assert np.abs(standard_errors_away((draws - mean) ** 2, sd**2)).max() < 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [0.4, 1.0, 3.0])
 def test_a_draw_of_the_prior_stays_one_when_moved_given_its_own_answers(prior):
     """The joint law of φ and answers given φ is kept by a kernel that is exact given the answers.

@@ -227,6 +227,7 @@ def test_groups_of_one_are_left_out_and_named(tmp_path, capsys):
     assert "cannabis, 1, region: Lonely (1)" in page
 
 
+@pytest.mark.long
 def test_associations_are_those_of_people_who_answered_both(tmp_path, capsys):
     path, rng = tmp_path / "survey.toml", np.random.default_rng(5)
     text = survey_text(1200, 12.0, "pair", ["1"]).replace("spend =", "associations = true\nspend =")
