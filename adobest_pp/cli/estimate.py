@@ -10,8 +10,7 @@ from adobest_pp._text import brief
 from adobest_pp._wording import UP_TO
 from adobest_pp.answers.gather.gather import read_answers, read_with_columns
 from adobest_pp.answers.gather.tables import csv_encoding, csv_separator
-from adobest_pp.cli import tables
-from adobest_pp.cli.tables import labels_in, make_known, naming_responses, print_lines, print_table
+from adobest_pp.cli.tables import labels_in, largest, make_known, naming_responses, print_lines, print_table
 from adobest_pp.estimates.estimate import EVERYBODY, estimate
 from adobest_pp.likelihood.without_prior import misfit_in_words
 from adobest_pp.mechanisms import build_mechanism
@@ -140,10 +139,8 @@ def read_margins(path: Path, groups: list[str]) -> dict[str, dict[str, float]]:
 
 def print_estimate(table: "xr.Dataset", file: str) -> None:
     """Print the shares of everybody, of many categories the largest, and those of groups below."""
-    everybody, n_categories = table.sel(group=EVERYBODY), table.sizes["category"]
-    if n_categories > tables.MOST_PRINTED:
-        table = table.isel(category=(-everybody["share"]).argsort()[: tables.MOST_PRINTED].values)
-        everybody = table.sel(group=EVERYBODY)
+    table, left_out = largest(table, table["share"].sel(group=EVERYBODY), file)
+    everybody = table.sel(group=EVERYBODY)
     columns = ("category", "share", "interval", "in_words")
     rows = [
         [label, f"{100 * share:.1f} %", interval, words]
@@ -155,7 +152,7 @@ def print_estimate(table: "xr.Dataset", file: str) -> None:
     width = float((everybody["upper"] - everybody["lower"]).sum())
     misfit = misfit_in_words(float(table.attrs["fit_p_value"]))
     sentences = [
-        *([tables.largest_in_words(n_categories, file)] if n_categories > tables.MOST_PRINTED else []),
+        *left_out,
         f"The 95 % intervals hold a share in 95 of 100 surveys, whatever it is. {UP_TO}",
         f"About {100 * privacy / width:.0f} % of their width is due to privacy; the rest, which honest answers would "
         "have too, is due to the sample.",

@@ -270,9 +270,7 @@ def print_collection(
 ) -> None:
     """Print the estimate of a collection, how and where its answers are, and what protects the people in it."""
     estimate = collection.estimate(prior=prior, progressbar=True)
-    n_categories = estimate.sizes["category"]
-    if n_categories > MOST_PRINTED:
-        estimate = estimate.isel(category=(-estimate["mean"]).argsort()[:MOST_PRINTED].values)
+    estimate, left_out = largest(estimate, estimate["mean"], path)
     epsilon = collection.responses.mechanism.epsilon
     columns = (estimate[name].values for name in ("category", "mean", "privacy"))
     rows = [
@@ -281,6 +279,7 @@ def print_collection(
     ]
     sampler = sampler_in_words(estimate.attrs["sampler"])
     sentences = [
+        *left_out,
         f"By {sampler} under {prior_in_words(prior)}. {UP_TO}",
         "“Due to privacy”: of the width of the interval; the rest, which honest answers would have too, is due to the "
         "sample.",
@@ -289,8 +288,6 @@ def print_collection(
         f"Randomized answers: {path}",
         CENTRAL,
     ]
-    if n_categories > MOST_PRINTED:
-        sentences.insert(0, largest_in_words(n_categories, path))
     if not listed:
         sentences.append(
             "The list of categories was read from the file, so it shows that somebody has each of them. "
@@ -301,12 +298,17 @@ def print_collection(
     print_table(title, headings, rows, sentences, words=["category"])
 
 
-def largest_in_words(n_categories: int, path: str | Path) -> str:
-    """Return what a table that shows only the largest of many categories leaves out."""
-    return (
-        f"These are the {MOST_PRINTED} largest of {n_categories:,}. adobest compare --responses {path} sums the rest, "
-        "and its intervals allow for the choice."
+def largest(table: "xr.Dataset", shares: "xr.DataArray", path: str | Path) -> tuple["xr.Dataset", list[str]]:
+    """Return the part of a table that a terminal shows, and what is to be said of the categories that are left out."""
+    n_categories = table.sizes["category"]
+    if n_categories <= MOST_PRINTED:
+        return table, []
+    told = (
+        f"These are the {MOST_PRINTED} largest of {n_categories:,}. The same answers chose them, so somewhat fewer "
+        f"than 95 of 100 of these intervals may hold. adobest compare --responses {path} sums the rest, and its "
+        "intervals allow for the choice."
     )
+    return table.isel(category=(-shares).argsort()[:MOST_PRINTED].values), [told]
 
 
 def _of_empty_values(collection: "Collection") -> list[str]:

@@ -416,10 +416,10 @@ class Chains:
             target = self.target._replace(prior=self._prior(log_scales[c], choices))
             moving = (self.states[c], x[c], momenta[c], target)
             # A learned concentration moves along with shares between draws, where these are too many to hold it.
-            bounds = range(start, stop + 1) if self.diagonal and self.learned else (start, stop)
+            bounds, moves = (range(start, stop + 1), MOVES) if self.diagonal and self.learned else ((start, stop), 0)
             for first, last in itertools.pairwise(bounds):
                 underdamped_draws(*moving, *settings, draws[c, first:last], forces[c], virial[c, part])
-                for _ in range(MOVES if self.diagonal and self.learned else 0):
+                for _ in range(moves):
                     self._move_along(c, x[c], log_scales[c])
             virial[c, part] /= (stop - start) * choices.updates_per_draw
             return stop - start
