@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 
-# Compiled modules are kept. Where this variable is set, every process would compile all libraries anew: four seconds each.
+# Keep compiled modules: if this variable were set, every process would compile all libraries anew, for four seconds.
 export PYTHONDONTWRITEBYTECODE :=
 
-# The tests that say most in the least time: mechanisms, responses, likelihood, adaptation, studies' settings, files.
+# Quick tests that find most faults: mechanisms, responses, likelihood, adaptation, studies' settings, files.
 QUICK := tests/mechanisms tests/design tests/answers/test_responses.py tests/likelihood/test_marginal.py tests/test_labels.py \
   tests/test_files.py tests/cli/test_main.py tests/test_package.py tests/test_dirichlet.py tests/studies/test_grid.py
 
@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 demo: $(RUN)
 	$(BIN)/adobest compare --out adobest-report --overwrite --seed 1
 
-# Each of the two processes of the tests has a core: threads of BLAS would wait for each other.
+# Each of the two test processes has one core, where several BLAS threads would wait for each other.
 test test-most test-jax test-long quick: export OMP_NUM_THREADS := 1
 
 test: $(DEV)

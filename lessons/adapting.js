@@ -129,7 +129,7 @@ const pictures = {
     },
     say({ ratios }, { rho, prior }) {
       const least = Object.keys(ratios).reduce((best, name) => (ratios[name] < ratios[best] ? name : best));
-      return `ρ = ${rho}, ${prior} prior: the smallest median error has “${least}”, ${ratios[least].toFixed(2)} times that of randomized response. By honest: ${ratios["by honest"].toFixed(2)} times. By mass, α = 0.9: ${ratios["by mass, α = 0.9"].toFixed(2)} times.`;
+      return `ρ = ${rho}, ${prior} prior: “${least}” has the smallest median error, ${ratios[least].toFixed(2)} times that of randomized response. By honest: ${ratios["by honest"].toFixed(2)} times. By mass, α = 0.9: ${ratios["by mass, α = 0.9"].toFixed(2)} times.`;
     },
   },
 };

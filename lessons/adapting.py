@@ -129,7 +129,7 @@ PARTS = [
             | `honest` | answers are likely to be true |
             | `fisher` | the variance is small with many people: −Tr F⁻¹, by the information F about θ |
             | `entropy` | answers are predictable: minus their entropy |
-            | `tv1` | answers depend much on the truth |
+            | `tv1` | answers depend strongly on the truth |
             | `tv2` | the distribution of the answers is close to θ |
             | `mse` | the truth can be predicted well from the answer |
 
@@ -195,8 +195,8 @@ PARTS = [
               {} times the error of randomized response, α = 0.9 has {} times.
             - **Uneven (ρ = 0.1)**: the rule must suit θ. α = 0.9 has {} times the error, `honest` {} times, and α = 0.2
               even {} times.
-            - **Even (ρ = 1)**: there is nothing to bet on. α = 0.9 has {} times the error, and sets, which adapt
-              nothing, have {} times.
+            - **Even (ρ = 1)**: there is nothing to bet on. α = 0.9 has {} times the error, and sets, which do
+              not adapt, have {} times.
 
             So adapting pays for uneven θ, *if* the rule suits θ. Now choose the learned prior of lesson 7: at ρ = 0.01
             randomized response has {} times the error that it has under the flat prior. Much of what adapting gains, a

@@ -294,7 +294,7 @@ PARTS = [
     Prose(
         """
         **In the package:** `ad.Responses` holds the answers, never the truth. `ad.sample(responses, "nuts")` draws from
-        this posterior for any number of categories, and `ad.intervals.summary` gives intervals that hold for any truth.
+        this posterior for any number of categories, and `ad.intervals.summary` gives intervals that cover whatever the truth.
         """
     ),
 ]

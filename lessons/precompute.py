@@ -101,7 +101,7 @@ def sgld_draws(n, batch, step=0.5):
     """Draws of SGLD with steps of step/n, far enough apart to be nearly independent; a batch of 0 is all answers."""
     responses = three_categories(n)
     sd = grid_posterior(responses).sd().max()
-    # φ is three times as large as θ: in so many updates, a step of this size crosses the posterior.
+    # φ is three times as large as θ: steps of this size cross the posterior in this many updates.
     apart = int(np.clip(2 * (3 * sd) ** 2 * n / step, 1, 400))
     tree = ad.sample(
         responses,

@@ -62,7 +62,7 @@ def half_width(share: float, epsilon: float, n: float) -> float:
 
 
 def people(share: float, epsilon: float, points: float) -> float:
-    """How many answers give a 95 % interval of ± so many percentage points."""
+    """How many answers give a 95 % interval of ± `points` percentage points."""
     return (half_width(share, epsilon, 1) / points) ** 2
 
 
@@ -652,7 +652,7 @@ NUTS.
             "wrong distribution.",
             state("**3.** With sd 0.5 in {} % of cases,", ("67", covered(0.5))),
             state("with 1.9 in {} %: such an interval is nearly twice as wide as it need be.", ("99.98", covered(1.9))),
-            "**4.** A ∪: too many truths beyond the ends of a posterior that is too narrow.",
+            "**4.** It is shaped like a U: too many truths beyond the ends of a posterior that is too narrow.",
         ),
         after=6,
         points=9,

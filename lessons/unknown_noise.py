@@ -24,7 +24,7 @@ def yes_probability(share, epsilon):
 
 @lru_cache
 def unknown(n, calls):
-    """What n answers and so many test calls tell about ε and the share of “yes”, both unknown, with flat priors.
+    """What n answers and some test calls tell about ε and the share of “yes”, both unknown, with flat priors.
 
     The answers come as they do on average from a share of 30 % and ε = 1. A test call is an answer for a known truth.
     `low` and `high` hold, for each ε, the shares in the smallest region with 95 % of the posterior; None if there is
@@ -225,7 +225,7 @@ PARTS = [
         "the table proves it.)",
         12,
     ),
-    Takeaway("Answers do not tell their own noise. Test the device, or read its table."),
+    Takeaway("Answers do not reveal their own noise. Test the device, or read its table."),
     Prose(
         """
         **In the package:** `ad.model.transition_matrix` and `ad.model.transition_rows`; `models/marginal.py` has the

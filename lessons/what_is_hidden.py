@@ -82,7 +82,7 @@ def audited(mechanism, epsilon):
 def power(calls, epsilon=1.0, least=None):
     """How often a test at the 5 % level finds that a device loses more than ε, in percent: exact, over all counts.
 
-    The device is called so many times for each of the two worst truths. The test compares the logarithm of the ratio
+    The device is called `calls` times for each of the two worst truths. The test compares the logarithm of the ratio
     of the two counts of the worst answer with ε. `least` takes the place of the device's two probabilities.
     """
     matrix = table(PROGRAMMED, epsilon)
@@ -167,7 +167,7 @@ often than not, and tells the collector only the set.
 Go through the menu. **Two of the five mechanisms break their promise.** Find them before you read on.
 
 **The truth first.** At ε = 1 whoever guesses the first item of the list is right in {} % of cases. From a sorted set
-the best guess is right in {} %. And the second item is never the truth. Nobody made this up for a lesson: in the
+the best guess is right in {} %. And the second item is never the truth. This is not made up for the lesson: in the
 library multi-freq-ldpy the function `SS_Client` returns an array with the true category in front
 (hharcolezi/multi-freq-ldpy, commit fd04aef, `SS.py`, line 39). Its aggregator only counts members, so it does not
 notice. A collector who keeps the arrays does.

@@ -34,10 +34,10 @@ for _cache in _CACHES.glob("*"):
         shutil.rmtree(_cache, ignore_errors=True)
 os.environ["NUMBA_CACHE_DIR"] = str(_current)
 
-# Graphs are compiled by Numba or left as they are; for the latter PyTensor would call a C compiler where there is one.
+# Graphs are compiled by Numba or not at all. For the latter PyTensor would call a C compiler where there is one.
 os.environ["PYTENSOR_FLAGS"] = ",".join(filter(None, [os.environ.get("PYTENSOR_FLAGS"), "cxx="]))
 
-# A shell that runs the tests in the background has SIGINT ignored, and so has what they start: Ctrl-C is tested.
+# In the background of a shell, SIGINT is ignored, also in child processes. Some tests need it, to test Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -60,7 +60,7 @@ LONG = (
 # Rooms whose files share compiled functions or a report: one process runs all files of such a room.
 TOGETHER = ("tests/samplers/", "tests/report/")
 
-# What takes longest, in that order: it begins early, so that no process waits for another at the end.
+# What takes longest, in that order, starts first, so that no process waits for another at the end.
 FIRST = (
     "samplers",
     "model",
@@ -103,14 +103,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Leave what the imports have made out of every later garbage collection."""
+    """Exempt the objects that imports created from later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def interpreted():
-    """Leave PyTensor graphs uncompiled: for tests that evaluate each of theirs a few times, and compile for seconds."""
+    """Leave PyTensor graphs uncompiled, for tests that evaluate each graph a few times: compiling takes seconds."""
     import pytensor
 
     with pytensor.config.change_flags(mode="FAST_COMPILE"):

@@ -171,7 +171,7 @@ def log_ratio(runs: xr.Dataset, first: str, second: str) -> xr.DataArray:
 
 
 def interval(values: xr.DataArray, n_comparisons: int = 1) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
-    """Return means over runs with the ends of t-intervals, which hold together in so many comparisons (Bonferroni)."""
+    """Return means over runs with the ends of t-intervals, simultaneous for this many comparisons (Bonferroni)."""
     n = values.count("run")
     mean, error = values.mean("run"), values.std("run", ddof=1) / np.sqrt(n)
     reach = stats.t.ppf(1 - (1 - LEVEL) / (2 * n_comparisons), n - 1) * error
@@ -179,8 +179,8 @@ def interval(values: xr.DataArray, n_comparisons: int = 1) -> tuple[xr.DataArray
 
 
 def pooled(values: xr.DataArray) -> xr.DataArray:
-    """Return one mean for each truth (K, ρ, run) over all that is asked of it, which its settings have in common."""
-    # A truth counts where all that is asked of it was run: with some missing, it would average something else.
+    """Return one mean for each truth (K, ρ, run), over the settings that share it."""
+    # A truth counts if all of its settings were run: with some missing, it would average something else.
     means = values.mean([name for name in ("epsilon", "prior") if name in values.dims], skipna=False)
     axes = [name for name in ("K", "rho", "run") if name in means.dims]
     return means.stack(pool=axes).reset_index("pool", drop=True).rename(pool="run").dropna("run")

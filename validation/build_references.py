@@ -5,8 +5,8 @@ simulated from a stated seed, and 4 × 2,800 draws that are thinned until they a
 that does not meet the limits below. Draws are rounded to 16 bits behind the leading one (a relative error of at most
 2⁻¹⁷, or 8·10⁻⁶), which makes the files three times smaller.
 
-The numbers depend on the processor to the last bit, and chains of NUTS do not forget that. So the archive is built
-once, and kept in the repository. A change of any number needs a new `VERSION`.
+The numbers depend on the processor to the last bit, and chains of NUTS amplify such differences. So the archive is
+built once, and kept in the repository. A change of any number needs a new `VERSION`.
 """
 
 import argparse
@@ -150,7 +150,7 @@ def made(name: str, setting: Setting, responses: ad.Responses) -> xr.DataTree:
 
 
 def round_bits(values: np.ndarray, bits: int = BITS) -> np.ndarray:
-    """Round numbers to so many bits behind the leading one. Bytes that are all zero then take no room in a file."""
+    """Round numbers to a number of bits behind the leading one. Bytes that are zero take hardly any room in a file."""
     spare = np.uint64(52 - bits)
     whole = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
     half = np.uint64(1) << (spare - np.uint64(1))
@@ -160,7 +160,7 @@ def round_bits(values: np.ndarray, bits: int = BITS) -> np.ndarray:
 def certificate(tree: xr.DataTree) -> dict[str, float]:
     """Return what is certified of θ or the coefficients, and of a where it is learned.
 
-    NaN, of draws that do not move, meets no limit.
+    NaN, as draws that do not move give, meets no limit.
     """
     posterior = tree["posterior"].to_dataset()
     values = [posterior[name].transpose("chain", "draw", ...).values for name in posterior.data_vars]

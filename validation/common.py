@@ -91,7 +91,7 @@ class Recorder(io.StringIO):
 def run_here(name: str, options: Options) -> Result:
     """Run a program and return its result, with the traceback as its last text if it raised an error.
 
-    It is here because a new process cannot import it from a module that is run as ``__main__``.
+    It is here because a new process cannot import it from a module that runs as ``__main__``.
     """
     shown, found, began = Recorder(), [], time.perf_counter()
     with redirect_stdout(shown):

@@ -216,7 +216,7 @@ DAMAGES: dict[str, Callable[[bytearray, int, np.random.Generator], bytearray] | 
 
 
 def damage(how: str, file: Path, files: Sequence[Path], rng: np.random.Generator) -> int:
-    """Damage a file; return at which byte. `files` are all of its folder, of which one trades places with it."""
+    """Damage a file; return at which byte. It may trade places with another one of `files`, those of its folder."""
     content = file.read_bytes()
     at = int(rng.integers(len(content)))
     change = DAMAGES[how]
@@ -241,7 +241,7 @@ class Tally:
 
 
 def damaged(kind: Kind, times: int, seed: int) -> Tally:
-    """Damage a kind of file so many times in each way, and read it each time."""
+    """Damage a kind of file several times in each way, and read it each time."""
     with tempfile.TemporaryDirectory() as folder:
         original, copy = Path(folder) / "original" / kind.file, Path(folder) / "copy" / kind.file
         original.parent.mkdir()

@@ -34,7 +34,7 @@ WEIGHTS = np.linspace(0.7, 1.6, CATEGORIES)
 
 @contextmanager
 def few_draws() -> Iterator[None]:
-    """Draw shares less often than for people.
+    """Take fewer draws of shares than users get.
 
     An interval is that of a group's own answers, made wider only where it does not contain the pooled share.
     """

@@ -1,11 +1,11 @@
 """How often the interval of each category holds its share, for shares that are fixed, by prior and kind of interval.
 
-A prior that truths are drawn from cannot tell whether intervals hold for every truth. Here shares are fixed, from 0.2 %
-to 50 % and more: even, Zipf, a ladder of rare ones, one or two large ones and small ones beside, one that everybody
-holds. The coverage is that of each share by itself.
+Truths that are drawn from a prior cannot show whether intervals cover every truth. Here shares are fixed, from 0.2 % to
+50 % and more: even, Zipf, a ladder of rare ones, one or two large ones beside small ones, one that everybody holds. The
+coverage is that of each share by itself.
 
 For the intervals that are shown (`adobest_pp.intervals.covering_intervals`) it is exact: the number of answers that
-name a category is binomial, and the program sums over it. So it is for all kinds at K = 2, where the posterior is
+name a category is binomial, and the program sums over it. At K = 2 it is exact for all kinds, because the posterior is
 integrated on a grid. For larger K, answers of SRR are simulated, and Hamiltonian Monte Carlo on the coordinates of the
 learned prior draws from the posterior under three priors; NUTS checks it. Adaptive collections, in which the earlier
 answers choose the later questions, are simulated too. Then truths are drawn from Dirichlet(ρ), for the accuracy of the

@@ -155,9 +155,9 @@ def answers(
 def gradients_of(tree: xr.DataTree, rows: int) -> float:
     """Return how many gradients of rows a run took. For Gibbs, rows whose people were imputed.
 
-    Of samplers of somebody else it is what they tell, times the rows, or NaN. Of NUTS and ``sgld_cv``, draws in tuning
-    are taken to cost as much as those that are kept. Of control variates it is a lower bound: the search for the mode
-    and further anchors are not counted.
+    For samplers of others it is the number that they report, times the rows, or NaN. For NUTS and ``sgld_cv``, draws in
+    tuning are taken to cost as much as those that are kept. For control variates it is a lower bound: the search for
+    the mode and further anchors are not counted.
     """
     at = tree.attrs
     draws = at["chains"] * (at["draws"] + at["tune"])

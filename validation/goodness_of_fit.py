@@ -1,9 +1,9 @@
 """`goodness_of_fit` finds answers that were read under the wrong mechanism, unless some θ explains them.
 
-It must pass answers of the stated mechanism, for any truth and K = 2 to 500, and find planted faults. Some faults leave
-no trace: answers of a smaller ε look like answers of a more even θ, and renamed categories look like a renamed θ if no
-subset is published. How much of an ε that is wrong by 10 or 30 % is found is reported for each mechanism. Exits with 1
-if a finding is not reproduced.
+It must pass answers of the stated mechanism, whatever the truth, for K = 2 to 500, and find planted faults. Some faults
+leave no trace: answers of a smaller ε look like answers of a more even θ, and renamed categories look like a renamed θ
+if no subset is published. How often it finds an ε that is wrong by 10 or 30 % is reported for each mechanism. Exits
+with 1 if a finding is not reproduced.
 """
 
 import sys

@@ -76,7 +76,7 @@ def _weights(log_a: NDArray[np.float64], law: tuple[float, float]) -> NDArray[np
 
 
 def _resampled(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the places of as many draws, each as often as its weight says, to within one."""
+    """Return indices of as many draws, each repeated in proportion to its weight, to within one."""
     points = (np.arange(weights.size) + rng.random()) / weights.size
     return np.minimum(np.searchsorted(weights.cumsum(), points), weights.size - 1)
 
@@ -192,7 +192,7 @@ def found_in(runs: xr.Dataset, quick: bool) -> list[Finding]:
 def in_full(runs: xr.Dataset, chosen: str) -> list[Finding]:
     """Return what needs the runs of the full mode: why the law is not narrower, nor farther left.
 
-    These two are why the law was chosen: their bars were set after the runs of seed 1 had been seen.
+    These two are why the law was chosen: their limits were set after the runs of seed 1 had been seen.
     """
     tv, tails, shown = (runs[kind].groupby("rho").mean("run") for kind in KINDS)
     cover = np.array([part.sel(law=chosen) for part in (tails, shown)])

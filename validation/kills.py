@@ -200,7 +200,7 @@ def _fork(
 ) -> str:
     """Run `work` in a fork of this process, kill it, and return what it reported until then.
 
-    Three times in four it is killed up to `most` seconds after it began to write, otherwise after it began at all.
+    Three times in four it is killed up to `most` seconds after it began to write, otherwise after it started.
     """
     before, waits = _size(path), moments.random() < 0.75
     read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""What is said of many categories holds for fixed truths: lists above a threshold, the largest, the rest, and groups.
+"""Statements about many categories hold for fixed truths: lists above a threshold, the largest, the rest, and groups.
 
 Shares are fixed: even, 1/rank, a fiftieth of the categories not empty, half of all people in one category, and a tenth
 of the categories nine times as large as the others. People are drawn, and the numbers of answers that name each

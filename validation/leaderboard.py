@@ -1,4 +1,4 @@
-"""Every sampler on every reference posterior, within the same time: which are right, how wide of the mark, how fast.
+"""Every sampler on every reference posterior, within the same time: which are right, how far off others are, how fast.
 
 `diagnostics.grade` runs each sampler in a process of its own, up to 4 × 4,000 draws, or as many as a budget of 3 s of
 the processor for a run allows. Seconds are those of this machine's processor. A sampler that takes no learned prior or
@@ -53,7 +53,7 @@ def sgld_of(
 
 
 def samplers() -> dict[str, Any]:
-    """Return every sampler that we have, by its label."""
+    """Return the samplers to grade, by label."""
     found: dict[str, Any] = {name: name for name in ("nuts", "gibbs", "sgld_cv", *OTHERS)}
     for diffusion in DIFFUSIONS:
         for gradient in GRADIENTS:

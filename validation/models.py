@@ -1,4 +1,4 @@
-"""Do programs of models/ draw from the posterior that they state? Simulation-based calibration of two of them.
+"""Do the programs of models/ sample the posterior that they state? Simulation-based calibration of two of them.
 
 Parameters are drawn from the prior of the program itself, people answer through the mechanisms, and the parameters are
 ranked among the draws of NUTS. If all is right, all ranks are equally likely. One program is the regression, where each

@@ -284,7 +284,7 @@ def _paper_sampler() -> list[tuple[str, str, str]]:
             command,
         ),
         (
-            "the distribution that its chains converge to is right at ε ≤ 1 and too wide at ε = 5",
+            "the distribution that its chains converge to shows no fault at ε ≤ 1 and is too wide at ε = 5",
             f"indistinguishable from NUTS in all {right['settings']:.0f} settings at ε ≤ 1 after {updates} million "
             f"updates; at ε = 5 the largest sd is {wide['least']:.2f} to {wide['greatest']:.2f} times the posterior's",
             command,
@@ -308,14 +308,14 @@ def _repaired() -> list[tuple[str, str, str]]:
 def _adapting() -> list[tuple[str, str, str]]:
     ratios = adapting_ratios().loc[(slice(None), ["0.5", "1"]), :]
     parts = []
-    for method, told in (("the six utilities", "six utilities"), ("semi-adaptive, α = 0.9",) * 2):
+    for method in ("the six utilities", "semi-adaptive, α = 0.9"):
         ends = ratios.loc[method].agg(["min", "max"])
         ranges = [f"{ends[rho]['min']:.2f} to {ends[rho]['max']:.2f} (ρ = {rho:g})" for rho in (0.01, 0.1, 1.0)]
-        parts.append(f"{told.replace(', α', ' with α')} {ranges[0]}, {ranges[1]} and {ranges[2]}")
+        parts.append(f"{method.replace(', α', ' with α')}: {ranges[0]}, {ranges[1]} and {ranges[2]}")
     return [
         (
-            "at equal, true ε, adapting RRRR pays for uneven θ, if the rule suits θ, and hardly for even θ",
-            f"times SRR's error at ε ≤ 1: {'; '.join(parts)}",
+            "at equal, true ε, adapting RRRR pays if θ is uneven and the rule suits it, and hardly pays if θ is even",
+            f"error divided by SRR's, at ε ≤ 1: {'; '.join(parts)}",
             "python -m validation.mechanisms",
         )
     ]
@@ -352,7 +352,7 @@ def _best_question() -> list[tuple[str, str, str]]:
         (
             f"the best question, asked in rounds, beats subset selection (K = {', '.join(map(str, sizes[:-1]))} and "
             f"{sizes[-1]})",
-            f"{over_all:.2f} times its error over all settings, not shown behind in any of {found['settings']:.0f}; "
+            f"{over_all:.2f} times its error over all settings, shown to be behind in none of {found['settings']:.0f}; "
             f"{found['uneven']:.2f} times where nearly everybody holds one category; semi-adaptive RRRR with its best "
             f"α, in hindsight, is shown ahead of it in {flat} settings with the flat prior, and in {learned} with the "
             "learned prior",
@@ -366,11 +366,12 @@ def _intervals() -> list[tuple[str, str, str]]:
     posterior = _figures("fixed_truths", "two")["learned"]
     return [
         (
-            "the 95 % intervals that are shown hold any truth; posterior intervals hold those that their prior expects",
+            "the 95 % intervals that are shown cover whatever the true shares are; posterior intervals only on average "
+            "over truths from their prior",
             f"exact coverage {100 * exact['least']:.1f} to {100 * exact['largest']:.1f} % in {exact['cells']:,.0f} "
-            f"cells, {100 * adaptive['mean']:.0f} % on average in simulated adaptive collections; the shortest "
-            f"posterior interval under the learned prior falls to {100 * posterior:.0f} % (two categories, ε = 0.5, a "
-            "share of 5 %)",
+            f"cells, {100 * adaptive['mean']:.0f} % on average in simulated adaptive collections; that of the "
+            f"shortest posterior interval under the learned prior falls to {100 * posterior:.0f} % (two categories, "
+            "ε = 0.5, a share of 5 %)",
             "python -m validation.fixed_truths",
         )
     ]

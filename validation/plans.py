@@ -2,11 +2,11 @@
 
 Five kinds of collections are planned, three of them by the asymptotic formula and two by simulation. Then each is made
 40 times: people, their answers, NUTS under the learned prior, and the intervals that are shown. And where `plan`
-changes from simulation to the formula, that is compared with simulated collections. Exits with 1 if a finding is not
-reproduced.
+switches from simulation to the formula, the formula is compared with simulated collections. Exits with 1 if a
+finding is not reproduced.
 
-Where to change was chosen by simulations with the seed 1, so these are not what it is judged by: a constant is added to
-every seed that is asked for.
+Where to switch was chosen by simulations with the seed 1, so other simulations judge it: a constant is added to every
+seed that is given.
 """
 
 import math

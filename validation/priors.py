@@ -52,7 +52,7 @@ def truths(k: int) -> dict[str, Array]:
 
 
 class Grid(NamedTuple):
-    """Sizes φ of a share, the widths of their cells in ln φ, and ln φ of a fine grid of what is next to nothing."""
+    """Sizes φ of a share, the widths of their cells in ln φ, and ln φ of a fine grid of negligible sizes."""
 
     phi: Array
     width: Array
@@ -66,7 +66,7 @@ def grid_of(top: float, sd: float) -> Grid:
 
 
 def weights_of(log_density: Array, deep: Array, grid: Grid, below: float = -np.inf) -> Array:
-    """Return the logarithms of the masses of the cells for a log-density of ln φ, the first of them that of nothing.
+    """Return the logarithms of the masses of the cells for a log-density of ln φ, the first that of negligible sizes.
 
     `below` is the logarithm of the mass below the whole grid.
     """

@@ -6,7 +6,7 @@ classifier learns from one half of the calls which times, in twentieths, are mor
 on the other half. 50 % is guessing; the same x in both groups shows how far the measurement itself is from that.
 Then some x are called one after the other, in random order, again and again: the median of the differences between two
 calls of one block shows what the noise of single calls hides. The entropy drawn is counted too: it must be the same
-whatever is held.
+whatever x is.
 Exits with 1 if a finding stated below is not reproduced.
 """
 
@@ -125,7 +125,7 @@ def accuracy(times: NDArray[np.float64], group: NDArray[np.bool_]) -> tuple[floa
 def differences(call: Privatize, blocks: int, rng: np.random.Generator) -> dict[int, tuple[float, float]]:
     """Return how much longer a call takes than with the last x of `COMPARED`: medians in nanoseconds, and their errors.
 
-    Every block calls all of them once, in random order, so that a machine's drift touches all alike.
+    Every block calls all of them once, in random order, so that a machine's drift affects all alike.
     """
     for x in COMPARED * 200:
         call(x)

@@ -5,12 +5,12 @@ known margins, and blanks (`validation.simulated_survey`). Shares differ by regi
 
 - Coverage: how often the 95 % intervals that the report shows hold the share of the population, for everybody, in
   every group with at least 50 answers, and for the change between two waves.
-- The same people again: how often the interval of a change holds it if people answer in both waves, drawn anew or
+- The same people again: how often the interval of a change contains it if people answer in both waves, drawn anew or
   memoized, and few or many of them change.
 - Budgets: the errors of estimates when the budget is split, when one question is drawn for each person, and when a
   pair is, against the ratio of errors that the plan computes.
 
-Answers are drawn fast, by a generator, and shares are drawn less often than for people: 400 times (`few_draws`).
+Answers are drawn fast, by a generator, and shares get fewer draws than for users: 400 (`few_draws`).
 Exits with 1 if a finding is not reproduced.
 """
 

@@ -1,10 +1,9 @@
 """The paper's theory, theorem by theorem: its constants, the steps of its proofs that we could check, and its costs.
 
 Lemmas are numbered as they appear in the appendix, and checked at the paper's settings, where each quantity is a finite
-maximum over subsets. The constants of
-Theorem 3 (concentration of the posterior) say from which n on it excludes anything. Theorem 4 (best subset) assumes
-independent draws of the true posterior; for three categories a grid gives these. Costs are measured by doubling K or n.
-Exits with 1 if a finding is not reproduced.
+maximum over subsets. The constants of Theorem 3 (concentration of the posterior) say from which n on the theorem
+excludes anything. Theorem 4 (best subset) assumes independent draws of the true posterior; for three categories a grid
+gives these. Costs are measured by doubling K or n. Exits with 1 if a finding is not reproduced.
 """
 
 import math

@@ -3,7 +3,7 @@
 A guesser knows the shares and sees all answers of a person. How often the best guess is right is summed exactly over
 all answers, for 1 to 10 waves: of devices that randomize a permanent answer again in each wave, and of devices that
 randomize x anew each time, with the same loss in one wave. Then both attacks are carried out on simulated people. Last,
-intervals of the change between two waves are held against the truth, with people who change.
+intervals of the change between two waves are compared with the truth, for people who change.
 Exits with 1 if a finding stated below is not reproduced.
 """
 

@@ -100,7 +100,7 @@ def posterior_goes_on(
     """Return which prefixes have a share above the threshold with a probability above that of a miss.
 
     Under Dirichlet(a, …, a) a share is Beta(a, (K − 1)a), and ln a is normal. Shares are on a grid, and the counts of
-    different prefixes are taken for independent.
+    different prefixes are treated as independent.
     """
     (truth, other), k = mechanism.naming(), mechanism.n_categories
     theta = np.concatenate([np.geomspace(1e-9, 1e-4, 120), np.linspace(1e-4, 0.3, 1200)[1:]])

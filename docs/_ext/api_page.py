@@ -1,4 +1,4 @@
-"""The pages of the API, made from what the modules declare public: a new name in an ``__all__`` is a new page."""
+"""The API pages, made from the public names of the modules: a new name in an ``__all__`` is a new page."""
 
 from importlib import import_module
 from inspect import getdoc, ismodule

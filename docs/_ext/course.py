@@ -35,7 +35,7 @@ class Course(SphinxDirective):
             lines += ["", f"[All lessons on one page]({PLACE}/index.html), with {' and '.join(others)}."]
         parent = nodes.section()
         nested_parse_with_titles(self.state, StringList(lines, "lessons"), parent)
-        # These are files of the finished site, and no documents: plain addresses.
+        # These are files of the finished site, not documents, so they need plain addresses.
         for link in list(parent.findall(lambda node: "reftarget" in getattr(node, "attributes", {}))):
             address = nodes.reference(link.astext(), link.astext(), internal=True, refuri=str(link["reftarget"]))
             link.replace_self(address)
@@ -51,7 +51,7 @@ def _cache(app: Sphinx) -> Path:
 
 
 def begin(app: Sphinx) -> None:
-    """Start to make the pages, where there are none of this state."""
+    """Start making the pages of the lessons, unless this state of the library has them."""
     if app.builder.name == "html" and _runs(app) and not (_cache(app) / "index.html").is_file():
         command = [sys.executable, "-m", "adobest_pp", "teach", "--pages", f"{_cache(app)}.part"]
         app.making = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -72,7 +72,7 @@ def finish(app: Sphinx, failed: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Add the directive, and make the pages of the lessons during the build."""
     app.add_directive("course", Course)
     app.connect("builder-inited", begin)
     app.connect("build-finished", finish)

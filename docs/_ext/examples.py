@@ -1,7 +1,7 @@
 """How the examples of pages are run: on as many processors as Sphinx was given, and by quiet kernels.
 
-Sphinx hands neighbours of its list of pages to one process. Pages with examples are neighbours there, so that one
-process would run nearly all of them, one after another. So the list is shuffled like cards before it is dealt.
+Sphinx gives neighbors in its list of pages to one process. Pages with examples are neighbors there, so one process
+would run nearly all of them, one after another. So the list is shuffled before it is divided.
 """
 
 import os
@@ -11,13 +11,13 @@ from jupyter_cache import get_cache
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-APART = 12  # so many neighbours are far from each other afterwards
-# The settings of the reader's own IPython are not ours. Kernels warn that others on this machine could listen.
+APART = 12  # this many neighbors are far from each other afterwards
+# Kernels do not read the user's own IPython settings, and do not warn that others on this machine could listen.
 SETTINGS = "c.IPKernelApp.log_level = 'ERROR'\n"
 
 
 def prepare(app: Sphinx) -> None:
-    """Make what processes share before there are several: two that make the cache at once would collide."""
+    """Make the shared cache before there are several processes: two that make it at once would collide."""
     if app.config.nb_execution_mode == "cache":
         _ = get_cache(app.config.nb_execution_cache_path).db
         profile = Path(app.config.nb_execution_cache_path) / "ipython" / "profile_default"
@@ -27,12 +27,12 @@ def prepare(app: Sphinx) -> None:
 
 
 def shuffle(app: Sphinx, env: BuildEnvironment, names: list[str]) -> None:
-    """Put neighbours far from each other."""
+    """Put neighbors far from each other."""
     names[:] = [name for first in range(APART) for name in names[first::APART]]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx."""
+    """Prepare before the build, and shuffle before pages are read."""
     app.connect("builder-inited", prepare)
     app.connect("env-before-read-docs", shuffle)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

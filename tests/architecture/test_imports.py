@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def lint_imports(settings, folder):
-    """Check contracts in a process of its own: import-linter turns off the loggers of the process that it runs in."""
+    """Check contracts in a separate process: import-linter turns off the loggers of its own."""
     call = "import sys; from importlinter.cli import lint_imports as lint; sys.path.insert(0, '')\n"
     call += f"sys.exit(lint({str(settings)!r}, no_cache=True, no_logo=True))"
     return subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=False)

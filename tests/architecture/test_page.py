@@ -1,4 +1,4 @@
-"""What docs/architecture.md says of rooms, words and oracles is so."""
+"""docs/architecture.md is right about rooms, words and oracles."""
 
 import ast
 import re

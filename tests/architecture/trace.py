@@ -15,15 +15,15 @@ TOOL = 4  # no profiler, debugger or coverage has this number
 def files_touched(call: Callable[[], Any]) -> set[str]:
     """Return the files of `adobest_pp`, as paths below it, in which a Python function runs during a call.
 
-    The call is made once before: imports and compilation are over. Compiled functions do not count, as they are not
-    entered from Python. What is called to raise an error or to import a name does.
+    The call is made once beforehand, so that imports and compilation are done. Compiled functions do not count,
+    as they are not entered from Python. What is called to raise an error or to import a name does.
     """
     call()
     found: set[str] = set()
 
     def note(code: CodeType, offset: int) -> object:
         found.add(code.co_filename)
-        return monitoring.DISABLE  # each function is told once
+        return monitoring.DISABLE  # report each function once
 
     monitoring.use_tool_id(TOOL, "files_touched")
     monitoring.register_callback(TOOL, monitoring.events.PY_START, note)

@@ -89,7 +89,7 @@ def semi_adaptive_sources(
 
 
 def common_keys(found: Iterable[Source]) -> set[Key]:
-    """Return the settings and utilities that all sources have, but for the one that is not known everywhere."""
+    """Return the settings and utilities that all sources have, leaving out the source that is not known everywhere."""
     kept = [set(source.ratios) for source in found if source.name != AT_TRUE]
     return set.intersection(*kept) if kept else set()
 
@@ -122,7 +122,7 @@ def by_epsilon_and_rho(keys: set[Key]) -> dict[tuple[float, float], set[Key]]:
 
 
 def interpolation_factors(as_published: xr.Dataset, dataset: xr.Dataset) -> dict[float, tuple[float, float]]:
-    """Return by label ε by what interpolation multiplies SRR's error at the losses of the runs, at least and at most.
+    """Return, by label ε, the least and greatest factor by which interpolation misses SRR's error at the runs' losses.
 
     Notes
     -----

@@ -27,7 +27,7 @@ RULE = (
     f"A statement *{HELD}* if at least {percent(MOST)} of its comparisons show it, and *{IN_PART}* if fewer do but "
     f"more than {percent(FEW)}. If at most {percent(FEW)} show it, it *{NOT_HELD}* where more than {percent(FEW)} "
     f"oppose it, and is *{NOT_SHOWN}* where no more do: then most are open, and the runs speak neither for it nor "
-    f"against it. One that errors are within a factor of each other is *{UNDECIDED}* if more than half of its "
+    f"against it. A statement that errors are within a factor of each other is *{UNDECIDED}* if more than half of its "
     f"comparisons are open. These thresholds ({percent(MOST)}, {percent(FEW)}, and the factors {MARGIN:g} for what is "
     f"comparable, competitive or robust and {FAILURE:g} for what fails) are this project's, not the paper's."
 )

@@ -108,11 +108,11 @@ def short_answer(dataset: xr.Dataset, as_published: xr.Dataset | None, equal_pri
     if not sentences:
         return []
     where = (
-        f"- Six utilities, at equal, true privacy: it depends on where; {'; '.join(wheres)}. In the other (ε, ρ), no "
-        f"difference is shown. Each is at {percent(LEVEL)} by itself."
+        f"- Six utilities, at equal, true privacy, by (ε, ρ): {'; '.join(wheres)}. In the others, no difference is "
+        f"shown. Each interval has a level of {percent(LEVEL)} by itself."
     )
     semi = [
-        f"- Semi-adaptive, with ε₁ = ε as in the authors' program: {source.name}, {_alphas_told(source)}."
+        f"- Semi-adaptive, with ε₁ = ε as in the authors' program ({source.name}): {_alphas_told(source)}."
         for source in semi_adaptive_sources(dataset, None, equal_privacy)
     ]
     return ["## In short: the adaptive methods against SRR", "\n".join([where, *sentences, *semi])]
@@ -169,7 +169,7 @@ def _introduction(as_published: xr.Dataset | None) -> str:
         else "the SRR that it is compared with is that of the study as proved, with another step"
     )
     text += (
-        " *As published* is more than budgets: the program's constant step of SGLD and no empty subset come with them; "
+        " *As published* differs in more than budgets: it has the program's constant step of SGLD and no empty subset; "
         f"{srr}. `python -m validation.causes` changes one of the three at a time."
     )
     if "true_epsilon" not in as_published:
@@ -202,8 +202,8 @@ def _interpolation_text(factors: dict[float, tuple[float, float]]) -> str:
     return (
         f"*{AT_TRUE}* is coarse where the study's ε are far apart. By the standard error of SRR's frequencies for an "
         "even θ, which is proportional to (e^ε + K − 1)/(e^ε − 1), interpolating SRR's error gives "
-        f"{' and '.join(told)}. Above 1 it overstates SRR's error, which favors the published budgets; below 1 it is "
-        "the other way round."
+        f"{' and '.join(told)}. Above 1 it overstates SRR's error, which favors the published budgets; below 1 it "
+        "understates it."
     )
 
 
@@ -283,14 +283,14 @@ def _where(block: list[Source], common: set[Key]) -> str:
 
 def _places(source: Source, common: set[Key]) -> str:
     helps, harms, n = _helped(source, common)
-    return f"of {n} (ε, ρ) adapting helps in {_told(helps)} and harms in {_told(harms)}"
+    return f"adapting helps in {_told(helps, f' of {n}')} and harms in {_told(harms)}"
 
 
-def _told(places: dict[str, Interval]) -> str:
+def _told(places: dict[str, Interval], total: str = "") -> str:
     if not places:
-        return "none"
+        return f"none{total}"
     ratios = np.exp([interval.middle for interval in places.values()])
-    return f"{len(places)} ({', '.join(places)}; ratios of {ratios.min():.2f} to {ratios.max():.2f})"
+    return f"{len(places)}{total} ({', '.join(places)}; ratios of {ratios.min():.2f} to {ratios.max():.2f})"
 
 
 def _scope(keys: set[Key]) -> str:

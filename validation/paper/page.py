@@ -36,7 +36,7 @@ JSON = ("study", "sources", "accepted_sources", "created_with")
 FIGURES = {0.8: (" (Figure 3)", " (Figure 5)"), 0.9: (" (Figure 4)", " (Figure 6)")}
 CONTENTS = {
     ".csv": "medians, quartiles and intervals",
-    ".md": "the same, to read",
+    ".md": "the same, as a page",
     ".json": "seed, versions, study",
 }
 

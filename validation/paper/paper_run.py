@@ -37,7 +37,7 @@ def seed_of(run: Run, **settings: Any) -> np.random.SeedSequence:
 
 
 def truth_of(run: Run, K: int, rho: float) -> NDArray[np.float64]:
-    """Return θ* ~ Dirichlet(ρ), of shape (K,): the same for all methods of a run, which are thus compared in pairs."""
+    """Return θ* ~ Dirichlet(ρ), of shape (K,): the same for all methods of a run, so they compare in pairs."""
     rng = np.random.default_rng(seed_of(run, n_categories=K, rho=float(rho)))
     return draw_dirichlet(rng, np.full(K, float(rho)))
 

@@ -1,8 +1,8 @@
 """The two budgets of RRRR as the authors' program sets them for its utilities. **They are not ε-LDP**: to compare only.
 
 The program (soneraydin/AdOBEst_LDP on GitHub, commit 9080c23, AdOBEst_LDP.m, lines 37 to 41) takes no logarithm in the
-formula of Theorem 1, and puts |S| in the place of |Sᶜ|. What it runs for a claimed ε of 0.5 truly loses up to 0.92, for
-instance; `RRRR.from_budgets` says how much in every case. Its SRR and its semi-adaptive methods have other budgets
+formula of Theorem 1, and puts |S| in the place of |Sᶜ|. For a claimed ε of 0.5, for instance, the true loss is up to
+0.92; `RRRR.from_budgets` says how much in every case. Its SRR and its semi-adaptive methods have other budgets
 (lines 32 to 34), ε₁ = ε and ε₂ = 0, which keep ε.
 """
 

@@ -109,10 +109,10 @@ def match_text(matches: list[Match], n_rows: int) -> list[str]:
     words = (
         f"reference_tv.csv has medians of {runs_a_row} runs of the authors' program a row, made by us with Octave. "
         f"{n} of its {n_rows} rows have runs of ours beside them. In {agree} of the {n} the {percent(LEVEL)} interval "
-        f"of the ratio of medians holds 1, which is {verdict} if both programs do the same. On average over the rows, "
-        f"our median is {np.exp(average):.2f} times the program's [{lower:.2f}, {upper:.2f}]. The intervals account "
-        "for the few runs of the program: they come from medians of as many runs drawn from ours. Rows are taken as "
-        "independent."
+        f"of the ratio of medians contains 1, which is {verdict} if both programs do the same. On average over the "
+        f"rows, our median is {np.exp(average):.2f} times the program's [{lower:.2f}, {upper:.2f}]. The intervals "
+        "account for the few runs of the program: they come from medians of as many runs drawn from ours. Rows are "
+        "taken as independent."
     )
     headings = ["ε", "κ", "ρ", "method", "program", "ours", "ours / program", "program's true ε", "our true ε"]
     return [words, markdown_table(["K", *headings], [_cells(one) for one in matches])]

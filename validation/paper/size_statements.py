@@ -123,12 +123,12 @@ def _by_averages(method: str, means: list[dict[str, float]]) -> str:
     """Return what the averages say by themselves, which is what the paper's heat maps show."""
     wins = sum(max(one, key=lambda name: one[name]) == method for one in means)
     everywhere = {name: float(np.mean([one[name] for one in means if name in one])) for name in means[0]}
-    text = f"By the averages alone it is the largest in {wins} of {len(means)}; over all of them together it has "
-    text += f"{everywhere.pop(method):.2f}, and the largest of the others {max(everywhere.values()):.2f}."
+    text = f"By the averages alone it is the largest in {wins} of {len(means)}; its average over all of them "
+    text += f"is {everywhere.pop(method):.2f}, and the largest of the others is {max(everywhere.values()):.2f}."
     empty = sum(one[method] == 0 for one in means)
     if empty:
-        text += f" In {empty} of {len(means)} its average is 0: it asked by SRR on all K categories at every step. Who "
-        text += "counts that as |S| = K has it as the largest there."
+        text += f" In {empty} of {len(means)} its average is 0: it asked by SRR on all K categories at every step. "
+        text += "Counted as |S| = K, it is the largest there."
     return text
 
 

@@ -54,9 +54,9 @@ def published_note(as_published: xr.Dataset) -> str:
         "commit 9080c23), in our runs of the same settings: with its budgets (AdOBEst_LDP.m, lines 32 to 42), its "
         "constant step (experiments_for_SGDL.m, line 45) and no empty subset (AdOBEst_LDP.m, line 70), against "
         f"{srr}, at the same *label* ε. With these budgets the six utilities are not ε-LDP; SRR and the semi-adaptive "
-        "methods are. Verdicts may differ for any of these reasons, and because the two studies need not have as many "
-        "runs. Statements that name a utility are judged by the program's own labels (plot_results.m, lines 41 to 44); "
-        "where text and program differ, there is one for each reading."
+        "methods are. Verdicts may differ for any of these reasons, and because the two studies may differ in their "
+        "numbers of runs. Statements that name a utility are judged by the program's own labels (plot_results.m, lines "
+        "41 to 44); where text and program differ, there is one for each reading."
     )
 
 

@@ -101,7 +101,7 @@ def semi_adaptive_fails(grid: Grid) -> Statement | None:
         verdict = NOT_HELD
     places = len({unit.setting for unit in units if unit.shows})
     found = (
-        f"An α fails so in {places} of {len({unit.setting for unit in units})} settings. The clearest: "
+        f"Some α fails in this way in {places} of {len({unit.setting for unit in units})} settings. The clearest: "
         f"{method_label(worst.method)} at {worst.setting}, {np.exp(worst.interval.middle):.2f} times the best, "
         f"at least {bound:.2f}."
     )
