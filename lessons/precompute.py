@@ -137,7 +137,7 @@ def graded_trees():
 
 
 def is_it_right():
-    """Of each sampler the first share of 500 draws of each chain, R-hat and effective draws by length, and a verdict."""
+    """For each sampler: 500 draws of the first share by chain, R-hat and effective draws by length, and a verdict."""
     trees = graded_trees()
     found = ad.diagnostics.compare(trees, reference="NUTS")
     made = {}

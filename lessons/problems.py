@@ -331,7 +331,7 @@ A phone asks a yes/no question every day and randomizes the answer afresh with �
                 *zip(("0.731", "0.269"), ad.SRR(2, 1.0).transition_matrix()[0], strict=True),
             ),
             state("The loss of one day is ln(p/(1 − p)) ≈ {}.", ("0.43", DAILY.wave_epsilon)),
-            "**4.** Even someone who knows the kept result knows no more than one answer with ε = 1 tells.",
+            "**4.** Even someone who knows the kept result learns no more than one answer with ε = 1 reveals.",
             state("The belief is at most {} %.", ("73", belief(0.5, math.exp(1)))),
         ),
         after=3,

@@ -40,20 +40,20 @@ TAIL = (1 - PROBABILITY) / 2
 # No cell may be below the first; the mean over cells must be within the second.
 LEAST, MEAN = 0.90, (0.93, 0.97)
 
-# Of the exact table.
+# For the exact table.
 SHARES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 CATEGORIES, EPSILONS, PEOPLE = (2, 3, 5, 6, 10, 20), (0.25, 0.5, 1.0, 2.0, 4.0), (300, 1000, 3000, 10_000, 30_000)
 MECHANISMS = {"SRR": ad.SRR, "subset selection": ad.SubsetSelection}
 # Standard deviations of a count beyond which its outcomes have no weight.
 FAR = 8.0
 
-# Of the simulated table: budgets and people, categories, and how the posterior is drawn.
+# For the simulated table: budgets and people, categories, and how the posterior is drawn.
 COLLECTED = ((0.25, 30_000), (0.5, 3000), (1.0, 1000), (1.0, 10_000), (2.0, 3000), (4.0, 300))
 SIMULATED = (3, 5, 6, 10, 20)
 COLLECTIONS, RUNS = 200, 25
-# Of these collections, so many are also analysed under the priors that are not the default.
+# How many of these collections are also analyzed under the priors that are not the default.
 COMPARED = 60
-# Of the pairs of budget and people, so many for each truth and K, in turn.
+# How many pairs of budget and people each truth and K has, in turn.
 PAIRS = 5
 WARM, KEEP, LONGEST = 120, 320, 40
 # Mean and standard deviation of ln a; None where a is 1.
@@ -66,7 +66,7 @@ KINDS = ("shortest", "equal tails", "zero or tails")
 SHOWN, GUARDED = "as shown", "learned, guarded"
 RHOS = (0.01, 0.1, 1.0)
 
-# Mechanisms without symmetry, or whose counts do not say all.
+# Mechanisms without symmetry, or whose counts lose information.
 OTHERS: dict[str, Any] = {
     "unary encoding": ad.UnaryEncoding,
     "local hashing": ad.LocalHashing,
@@ -354,7 +354,7 @@ def settings() -> list[Setting]:
     return [*found, Setting("one large", 12, 2.0, 3000, sets), Setting("two large", 10, 1.0, 3000, sets)]
 
 
-# Mechanisms whose counts do not say all, or that treat categories differently: an estimate by Fisher scoring.
+# Mechanisms whose counts lose information, or that treat categories differently: an estimate by Fisher scoring.
 
 
 def other(name: str, theta: Floats, epsilon: float) -> Any:
@@ -374,7 +374,7 @@ def without_symmetry(job: tuple[str, str, float, int], collections: int, seed: i
     ends = []
     for _ in range(collections):
         responses = ask(mechanism, theta, people, rng)
-        # In place of a posterior mean, which takes longer: the likeliest shares, and a little of all.
+        # In place of a posterior mean, which takes longer: the likeliest shares, a little smoothed.
         likeliest = climb(responses.evidence(), 0.01, 200)[0]
         direct = direct_estimate(responses, (people * likeliest + 0.1) / (people + 0.6))
         assert direct is not None

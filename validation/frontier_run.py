@@ -32,7 +32,7 @@ DRAWS, TUNE, CHAINS, UPDATES = 250, 125, 4, 20
 BATCH = 50
 # Passes over all rows that control variates need at least: anchors, and the curvature to begin with.
 ANCHORS = 5
-# NUTS takes a gradient of all rows: beyond so many members of sets it is out of reach as a reference.
+# NUTS takes a gradient of all rows: with more members of sets than this, it is out of reach as a reference.
 MOST_MEMBERS = 1_000_000
 
 

@@ -25,7 +25,7 @@ from validation.common import Finding, each, finding, table
 
 SECONDS, MEGABYTES = 1.0, 100.0
 FEWEST = 100
-# A quick run tries one of so many.
+# A quick run tries one text in this many.
 QUICK_SHARE = 12
 # A process that takes longer is ended, and one that takes more memory gets none.
 _CPU_SECONDS, _GIGABYTES = 10, 4

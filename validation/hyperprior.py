@@ -40,7 +40,7 @@ KINDS = {
 }
 MEASURES = {f"{kind}_{law}": Measure(text) for (kind, text), law in product(KINDS.items(), LAWS)}
 MEASURES["effective"] = Measure("least effective share of the draws, of the candidates", "1")
-# By block of the grid, one in so many of the runs is made.
+# By block of the grid: one run in this many is made.
 PARTS = (1, 1, 3, 3, 3, 6)
 AXES = ("mechanism", "n_categories", "epsilon", "rho")
 

@@ -25,7 +25,7 @@ from adobest_pp.collect import collect_csv
 
 MECHANISM = RRRR(4, 1.0)
 LABELS = ("red", "green", "blue", "none")
-# A file is left for a new one after so many answers, so that reading it stays quick.
+# After this many answers a new file is begun, so that reading stays quick.
 LONG = 400
 PEOPLE = 400
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

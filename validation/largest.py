@@ -27,7 +27,7 @@ SIZES = (30,)
 N_GROUPS = 8
 MOST_OF_ALL = 10_000
 ERROR = 1 - intervals.PROBABILITY
-# A rate of 5 % is exceeded if so many of the runs are wrong by chance in less than one of 1,000 programs.
+# Standard errors by which a rate may exceed 5 %: by chance it does so in less than one of 1,000 programs.
 SLACK = 3.3
 
 

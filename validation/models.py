@@ -94,7 +94,7 @@ def ranks(job: Job) -> dict[str, float]:
     found = {}
     for name, value in truth.items():
         draws = trace["posterior"][name].values[0, ::THIN]
-        # Ties are shared out at random: of rows that sum to zero one category is left out, as it is told by the others.
+        # Ties are shared out at random: of rows that sum to zero one category is left out, as the others determine it.
         below = (draws < value).sum(axis=0) + rng.random(value.shape)
         for place, rank in np.ndenumerate(below / (len(draws) + 1)):
             if not place or place[-1] < CATEGORIES - 1:

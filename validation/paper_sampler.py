@@ -174,7 +174,7 @@ def stationary(job: tuple[Case, int]) -> dict[str, Any]:
     rows = {"case": case, "cause": found["main_cause"].item()}
     rows["updates"] = 2 * 1000 * apart * int(found["times_longer"].fillna(1))
     for name, part in (("longer", "longer"), ("full_gradient", "full_gradient")):
-        # A run that cannot be told from the reference is made no longer.
+        # A run that is indistinguishable from the reference is not continued.
         one = found.sel(
             counterfactual="run" if name == "longer" and np.isnan(found["r_hat"].sel(counterfactual=part)) else part
         )
