@@ -260,7 +260,7 @@ def main() -> None:
         if sampler in parts:
             show(sampler, [*headings, f"processor s / {CORES} for an ESS of {WANTED}"], sampler_rows(sampler))
     if "pieces" in parts:
-        headings = ["K", "evidence, s", "target", "value and gradient, µs", "by hand, µs", "ratio", "target "]
+        headings = ["K", "evidence, s", "target", "value and gradient, µs", "by hand, µs", "ratio", "target ratio"]
         show("pieces", headings, piece_rows())
     if "errors" in parts:
         headings = ["answers of", "error", "of the posterior mean", "over unbiased", "over shifted", "over clipped"]

@@ -39,6 +39,9 @@ ORDER = [
     "plan",
     "design",
     "scale",
+    "geometry",
+    "many",
+    "poll",
 ]
 
 
