@@ -110,8 +110,7 @@ def test_draws_that_say_that_they_are_biased_have_no_conclusion(tmp_path, capsys
     simulated(ad.UnaryEncoding(24, epsilon=2.0), 200, np.full(24, 1 / 24)).to_parquet(tmp_path / "bits.parquet")
     told = compared(capsys, tmp_path, "--responses", tmp_path / "bits.parquet", "--prior", 1)
     assert told["conclusions"][-1] == (
-        "No conclusion: SGLD with control variates reports that its own draws are biased under the prior "
-        "Dirichlet(1)."
+        "No conclusion: SGLD with control variates reports that its own draws are biased under the prior Dirichlet(1)."
     )
 
 

@@ -64,7 +64,7 @@ def test_the_digest_is_of_what_is_said_but_for_the_runs_and_not_of_how(tmp_path)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sead": 1}, r"^sead must be one of name, .*; what a run is given goes under \[settings\]"),
+        ({"sead": 1}, r"^sead must be one of name, .*; settings of the runs go under \[settings\]"),
         ({"measures": []}, r"^measures must be a list that is not empty, got \[\]"),
         ({"measures": ["tv", "tv"]}, r"^measures must have each value once"),
         ({"measures": [1]}, r"^measures must be a text"),
